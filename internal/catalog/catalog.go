@@ -1,0 +1,176 @@
+// Package catalog speaks to the Generation Catalog, the REST service that Easel
+// stands in front of.
+//
+// It hides the upstream's URLs, JSON spellings, HTTP statuses and keys. What comes
+// out are the few types below and one closed set of error kinds; they are the
+// words of the whole program, there is no second model behind them.
+//
+// The specification leaves many shapes open. Everything that is read by guess is
+// read by the tables of rules.go, so that a new spelling is one line. What costs
+// money is never guessed.
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"strconv"
+	"time"
+)
+
+// CurrencyCode is the ISO 4217 code of every amount of the catalog.
+const CurrencyCode = "EUR"
+
+// State is where a generation stands.
+type State uint8
+
+// The states. The zero value is never a state.
+const (
+	StateQueued       State = iota + 1 // ordered and paid, not finished
+	StateRunning                       // being rendered; only by alias
+	StateSucceeded                     // finished with a result
+	StateFailed                        // finished without one; a refund may follow
+	StateRefunded                      // finished without one, price given back
+	StateDeleted                       // gone from the catalog; never read from a record
+	StateUnrecognized                  // a status that this build does not know
+)
+
+// Terminal reports whether a caller need not look again.
+func (s State) Terminal() bool {
+	switch s {
+	case StateSucceeded, StateFailed, StateRefunded, StateDeleted:
+		return true
+	}
+	return false
+}
+
+// Account is what the catalog says about a key.
+type Account struct {
+	BalanceCents *int64 // nil where it was not readable
+	ObserveTime  time.Time
+	Extra        map[string]any // members without a field of their own
+}
+
+// OutputKind says where the result of a model's renders is found.
+type OutputKind uint8
+
+// The kinds of output.
+const (
+	OutputUnknown OutputKind = iota
+	OutputFile
+	OutputText
+)
+
+// FieldType is the JSON type of an input value.
+type FieldType uint8
+
+// The types of input values.
+const (
+	FieldUnknown FieldType = iota
+	FieldString
+	FieldInteger
+	FieldNumber
+	FieldBoolean
+	FieldObject
+	FieldArray
+)
+
+// Model is one entry of the catalog.
+type Model struct {
+	ID          string
+	Name        string
+	Description string
+	Output      OutputKind
+	Fields      []InputField
+	ObserveTime time.Time
+	Extra       map[string]any
+}
+
+// InputField describes one input of a model.
+type InputField struct {
+	Name        string
+	DisplayName string
+	Description string
+	Type        FieldType
+	Required    *bool // nil where the catalog does not say
+	Default     any   // nil where there is none
+	Allowed     []any
+	Minimum     *float64
+	Maximum     *float64
+	Extra       map[string]any
+}
+
+// Quote is the price of inputs at one moment.
+type Quote struct {
+	PriceCents  int64
+	ObserveTime time.Time
+}
+
+// Order is a paid request for one render. Every attempt to place it sends the same
+// key and the same bytes.
+type Order struct {
+	ModelID        string
+	Inputs         json.RawMessage // one JSON object, sent digit for digit
+	IdempotencyKey string
+	MaxCostCents   *int64 // price first and refuse above; nil is no limit
+}
+
+// Generation is one paid render job. A value is never changed once it is shared.
+type Generation struct {
+	ID             string
+	ModelID        string // "" where the record does not say
+	State          State
+	Status         string         // the status as it was sent
+	Inputs         map[string]any // nil where the record has none
+	CostCents      *int64         // nil where it was not readable
+	File           *File          // a succeeded render's file
+	Text           *string        // a succeeded render's text
+	FailureMessage string
+	CreateTime     time.Time // zero where the record does not say
+	TerminalTime   time.Time // zero where the record does not say
+	ObserveTime    time.Time // when the catalog answered
+	Extra          map[string]any
+}
+
+// File is what a record says about a result file. Its address is not kept: the
+// content path is built from the base URL.
+type File struct {
+	ContentType string // "" where the record does not say
+	SizeBytes   *int64 // nil where the record does not say
+}
+
+// Etag is a digest of all that a caller can see change, without the times at which
+// we looked. It depends on the record alone, so every replica computes the same.
+func (g Generation) Etag() string {
+	g.ObserveTime = time.Time{}
+	// encoding/json sorts the keys of maps, and every member is plain data.
+	text, err := json.Marshal(g)
+	if err != nil {
+		panic("catalog: a generation that was read from JSON can't be written as JSON: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12])
+}
+
+// Content is the result file of a generation, or a part of it. The reader fails
+// unless every byte was delivered: a body cut short is never a clean end.
+type Content struct {
+	Body        io.ReadCloser
+	ContentType string
+	Offset      int64  // position of the first byte of Body
+	Size        *int64 // of the whole file; nil where the catalog does not say
+	Etag        string // "" where the catalog gives nothing to tell bytes by
+}
+
+// Int64 is a pointer to a copy of v.
+func Int64(v int64) *int64 { return &v }
+
+// String writes the state as it stands in logs.
+func (s State) String() string {
+	names := [...]string{"", "queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}
+	if int(s) < len(names) && s != 0 {
+		return names[s]
+	}
+	return "state(" + strconv.Itoa(int(s)) + ")"
+}

@@ -1,0 +1,80 @@
+package catalog
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+)
+
+const redacted = "[redacted]"
+
+// Secret is a key. It prints as [redacted] by every verb, encoder and log.
+type Secret struct{ text string }
+
+// NewSecret wraps the text of a key.
+func NewSecret(text string) Secret { return Secret{text} }
+
+// Reveal gives the key itself. The only callers are those that put it on the wire.
+func (s Secret) Reveal() string { return s.text }
+
+// Empty reports whether there is no key.
+func (s Secret) Empty() bool { return s.text == "" }
+
+// String hides the key.
+func (s Secret) String() string { return redacted }
+
+// GoString hides the key from %#v.
+func (s Secret) GoString() string { return redacted }
+
+// Format hides the key from every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// MarshalText hides the key from JSON, XML and YAML.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// LogValue hides the key from slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// Tenant names a credential without telling it: a keyed hash, good as a map key and
+// in logs. All that calls share is kept by tenant.
+type Tenant string
+
+// tenantKey makes tenants of this process unguessable from outside.
+var tenantKey = func() []byte {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails, by its documentation
+	return key
+}()
+
+// Credential is the key that a call runs under.
+type Credential struct {
+	Tenant Tenant
+	Held   bool // the key is our operator's, and a rejection is not the caller's fault
+	key    func() Secret
+}
+
+// Forwarded is the credential of a caller that sent its own key.
+func Forwarded(key Secret) Credential {
+	mac := hmac.New(sha256.New, tenantKey)
+	mac.Write([]byte(key.text))
+	return Credential{
+		Tenant: Tenant(fmt.Sprintf("%x", mac.Sum(nil)[:16])),
+		key:    func() Secret { return key },
+	}
+}
+
+// Held is the credential of a server that has a key of its own. key gives the newest
+// one; the tenant stays the same when it is rotated.
+func Held(key func() Secret) Credential {
+	return Credential{Tenant: "held", Held: true, key: key}
+}
+
+// Key gives the key to send now.
+func (c Credential) Key() Secret {
+	if c.key == nil {
+		return Secret{}
+	}
+	return c.key()
+}

@@ -1,0 +1,77 @@
+// Command protodeps writes the .proto files that Easel's contract imports from
+// others into a directory, for buf to read.
+//
+// The files are printed from the descriptors that are linked into the Go
+// modules in go.mod, so their versions are those of go.sum, no copy of them
+// stands in the repository, and no registry other than the module proxy is asked.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jhump/protoreflect/v2/protoprint"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/genproto/googleapis/rpc/status"
+)
+
+// roots are the files that the contract, or a caller that reads its errors, imports.
+var roots = []protoreflect.FileDescriptor{
+	validate.File_buf_validate_validate_proto,
+	annotations.File_google_api_annotations_proto,
+	annotations.File_google_api_field_behavior_proto,
+	errdetails.File_google_rpc_error_details_proto,
+	status.File_google_rpc_status_proto,
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: protodeps DIRECTORY")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "protodeps:", err)
+		os.Exit(1)
+	}
+}
+
+func write(dir string) error {
+	files := map[string]protoreflect.FileDescriptor{}
+	for _, root := range roots {
+		collect(files, root)
+	}
+	printer := protoprint.Printer{Compact: true}
+	for path, file := range files {
+		text, err := printer.PrintProtoToString(file)
+		if err != nil {
+			return fmt.Errorf("printing %s: %w", path, err)
+		}
+		target := filepath.Join(dir, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect adds file and what it imports. The files of google/protobuf are left
+// out: buf brings its own.
+func collect(files map[string]protoreflect.FileDescriptor, file protoreflect.FileDescriptor) {
+	path := file.Path()
+	if files[path] != nil || strings.HasPrefix(path, "google/protobuf/") {
+		return
+	}
+	files[path] = file
+	for i := range file.Imports().Len() {
+		collect(files, file.Imports().Get(i).FileDescriptor)
+	}
+}
