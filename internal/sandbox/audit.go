@@ -1,0 +1,147 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Entry is one line of the ledger. Cents are positive for top-ups and refunds, negative for charges.
+type Entry struct {
+	Kind         string    `json:"kind"` // top_up, charge or refund
+	Cents        int64     `json:"cents"`
+	BalanceCents int64     `json:"balanceCents"` // after this entry
+	GenerationID string    `json:"generationId,omitempty"`
+	Note         string    `json:"note,omitempty"`
+	Time         time.Time `json:"time"`
+}
+
+// AuditedGeneration is a generation as the ledger's counterpart; deleted ones are included.
+type AuditedGeneration struct {
+	ID             string `json:"id"`
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+	Status         string `json:"status"`
+	CostCents      int64  `json:"costCents"`
+	Charges        int    `json:"charges"` // number of charge entries
+	Refunds        int    `json:"refunds"` // number of refund entries
+	Deleted        bool   `json:"deleted,omitempty"`
+}
+
+// Audit is everything that moved the money of one key.
+type Audit struct {
+	Entries      []Entry             `json:"entries"` // oldest first
+	Generations  []AuditedGeneration `json:"generations"`
+	TopUpCents   int64               `json:"topUpCents"`
+	ChargeCents  int64               `json:"chargeCents"` // positive
+	RefundCents  int64               `json:"refundCents"`
+	BalanceCents int64               `json:"balanceCents"` // as GET /me tells it
+	// ChargesByIdempotencyKey counts the charges behind each Idempotency-Key. Keys whose create was
+	// refused are not in it.
+	ChargesByIdempotencyKey map[string]int `json:"chargesByIdempotencyKey"`
+}
+
+// Audit reads the books of a key, revoked or not.
+func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
+	tx, err := s.db.read.Begin() // one snapshot
+	if err != nil {
+		return Audit{}, err
+	}
+	defer tx.Rollback()
+	who, err := findAccount(tx, key)
+	if err != nil {
+		return Audit{}, err
+	}
+	a := Audit{ChargesByIdempotencyKey: map[string]int{}}
+	p, err := readPurse(tx, who.id)
+	if err != nil {
+		return Audit{}, err
+	}
+	a.BalanceCents = p.balance
+	return a, errors.Join(a.readEntries(tx, who.id), a.readGenerations(tx, who.id))
+}
+
+func (a *Audit) readEntries(from rowsQueryer, account int64) error {
+	rows, err := from.Query(`SELECT kind, cents, balance, COALESCE(public_id, ''), note, at FROM ledger
+		LEFT JOIN generations ON generations.id = ledger.generation WHERE ledger.account = ? ORDER BY ledger.id`, account)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e Entry
+		var at int64
+		if err := rows.Scan(&e.Kind, &e.Cents, &e.BalanceCents, &e.GenerationID, &e.Note, &at); err != nil {
+			return err
+		}
+		e.Time = time.Unix(0, at).UTC()
+		a.add(e)
+	}
+	return rows.Err()
+}
+
+func (a *Audit) add(e Entry) {
+	a.Entries = append(a.Entries, e)
+	switch e.Kind {
+	case kindTopUp:
+		a.TopUpCents += e.Cents
+	case kindCharge:
+		a.ChargeCents -= e.Cents
+	case kindRefund:
+		a.RefundCents += e.Cents
+	}
+}
+
+func (a *Audit) readGenerations(from rowsQueryer, account int64) error {
+	rows, err := from.Query(`SELECT public_id, COALESCE(idempotency_key, ''), state, cost, deleted_at IS NOT NULL,
+		(SELECT COUNT(*) FROM ledger WHERE generation = g.id AND kind = 'charge'),
+		(SELECT COUNT(*) FROM ledger WHERE generation = g.id AND kind = 'refund')
+		FROM generations g WHERE account = ? ORDER BY id`, account)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var g AuditedGeneration
+		if err := rows.Scan(&g.ID, &g.IdempotencyKey, &g.Status, &g.CostCents, &g.Deleted, &g.Charges, &g.Refunds); err != nil {
+			return err
+		}
+		a.Generations = append(a.Generations, g)
+		if g.IdempotencyKey != "" {
+			a.ChargesByIdempotencyKey[g.IdempotencyKey] += g.Charges
+		}
+	}
+	return rows.Err()
+}
+
+// Check returns every broken promise of the books, or nil: balance = top-ups − charges + refunds, never
+// negative at any entry; exactly one charge for each generation and Idempotency-Key; at most one refund,
+// only for a failed render, and exactly one for a refunded one.
+func (a Audit) Check() error {
+	var faults []error
+	expect := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("sandbox: audit: "+format, args...))
+		}
+	}
+	sum := int64(0)
+	for i, e := range a.Entries {
+		sum += e.Cents
+		expect(e.BalanceCents == sum, "entry %d says balance %d, the sum is %d", i, e.BalanceCents, sum)
+		expect(sum >= 0, "entry %d makes the balance negative: %d", i, sum)
+	}
+	expect(a.BalanceCents == a.TopUpCents-a.ChargeCents+a.RefundCents, "balance %d is not top-ups %d − charges %d + refunds %d",
+		a.BalanceCents, a.TopUpCents, a.ChargeCents, a.RefundCents)
+	expect(a.BalanceCents == sum, "balance %d is not the sum of entries %d", a.BalanceCents, sum)
+	for _, g := range a.Generations {
+		failed := g.Status == stateFailed || g.Status == stateRefunded
+		expect(g.Charges == 1, "generation %s has %d charges", g.ID, g.Charges)
+		expect(g.Refunds <= 1, "generation %s has %d refunds", g.ID, g.Refunds)
+		expect(g.Refunds == 0 || failed, "generation %s is %s and has a refund", g.ID, g.Status)
+		expect(g.Refunds == 1 || g.Status != stateRefunded, "generation %s is refunded without a refund", g.ID)
+	}
+	for key, n := range a.ChargesByIdempotencyKey {
+		expect(n == 1, "idempotency key %q has %d charges", key, n)
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,249 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Fault is a scripted misbehaviour. It has a part that says which requests it meets, and a part that
+// says what happens to them. At most one fault meets a request: the first one injected that matches.
+//
+// Effects happen in this order: Delay; the handler, if AfterCommit is set or nothing else answers;
+// then the first of Hang, Reset, Redirect, Oversize, Status that is set answers in the handler's place. If
+// none is, the handler's own answer goes out, bent by Set, ContentLengthDelta, Drip and Cut.
+type Fault struct {
+	// Name is for the reader of [Sandbox.Faults].
+	Name string `json:"name,omitempty"`
+
+	// Route is a template as in [Sandbox.Requests], such as "POST /generations". Empty meets every route.
+	Route string `json:"route,omitempty"`
+	// Key meets only requests with this API key. Empty meets every request.
+	Key string `json:"key,omitempty"`
+	// Skip lets the first so many matching requests pass.
+	Skip int `json:"skip,omitempty"`
+	// Count ends the fault after it fired so often. 0 means never.
+	Count int `json:"count,omitempty"`
+	// Probability is the share of matching requests that are met. 0 means all.
+	Probability float64 `json:"probability,omitempty"`
+
+	// Delay passes before anything else, after the body was read. A client that goes away does not end
+	// it: the request is then carried out late. Closing the sandbox ends it.
+	Delay time.Duration `json:"delay,omitempty"`
+	// AfterCommit runs the handler completely before its answer is replaced: what it changed stays
+	// changed. With Reset this is a create that is charged, but whose answer is lost.
+	AfterCommit bool `json:"afterCommit,omitempty"`
+
+	// Hang accepts the request and never answers. It ends when the client leaves or the sandbox closes.
+	Hang bool `json:"hang,omitempty"`
+	// Reset cuts the connection without an answer, with a TCP reset where there is TCP.
+	Reset bool `json:"reset,omitempty"`
+	// Redirect answers with this Location and Status, or 302 if Status is 0.
+	Redirect string `json:"redirect,omitempty"`
+	// Oversize answers with a JSON string of about so many bytes. It is streamed and costs no memory.
+	Oversize int64 `json:"oversize,omitempty"`
+	// Status answers with Status, Header and Body. 0 with a Body means 200.
+	Status int `json:"status,omitempty"`
+	// Header is added to any answer of the fault, and to the handler's own answer. Retry-After may be any text.
+	Header map[string]string `json:"header,omitempty"`
+	// Body is the answer's body as it is: HTML, garbage, anything. Its type is application/json unless
+	// Header says otherwise.
+	Body string `json:"body,omitempty"`
+
+	// Set changes members of the answer's top-level object, or of each object in a top-level array. A nil
+	// value removes the member.
+	Set map[string]any `json:"set,omitempty"`
+	// ContentLengthDelta is added to the true Content-Length. More promises bytes that never come, less
+	// cuts the body short without a sign.
+	ContentLengthDelta int64 `json:"contentLengthDelta,omitempty"`
+	// Drip sends the body at so many bytes a second, one by one. 0 means at full speed.
+	Drip float64 `json:"drip,omitempty"`
+	// Cut cuts the connection after CutAfter bytes of the body.
+	Cut      bool  `json:"cut,omitempty"`
+	CutAfter int64 `json:"cutAfter,omitempty"`
+}
+
+// faultFields is Fault without its JSON methods.
+type faultFields Fault
+
+// MarshalJSON writes Delay as a string such as "1.5s".
+func (f Fault) MarshalJSON() ([]byte, error) {
+	out := struct {
+		faultFields
+		Delay string `json:"delay,omitempty"`
+	}{faultFields: faultFields(f)}
+	if f.Delay != 0 {
+		out.Delay = f.Delay.String()
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Unknown members are an error.
+func (f *Fault) UnmarshalJSON(text []byte) error {
+	var in struct {
+		faultFields
+		Delay string `json:"delay"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		return err
+	}
+	*f = Fault(in.faultFields)
+	if in.Delay == "" {
+		return nil
+	}
+	var err error
+	if f.Delay, err = time.ParseDuration(in.Delay); err != nil {
+		return invalid("delay", "must be a time such as \"1.5s\"")
+	}
+	return nil
+}
+
+// FaultStatus is a fault and what became of it.
+type FaultStatus struct {
+	Fault Fault `json:"fault"`
+	// Seen counts the requests that matched, Fired those that the fault was done to.
+	Seen  int `json:"seen"`
+	Fired int `json:"fired"`
+}
+
+// Injected is the handle of a fault in place.
+type Injected struct {
+	book   *faultBook
+	fault  Fault
+	seen   int
+	fired  int
+	remove bool
+}
+
+// Fired is the number of requests that the fault was done to so far.
+func (i *Injected) Fired() int {
+	i.book.mu.Lock()
+	defer i.book.mu.Unlock()
+	return i.fired
+}
+
+// Remove ends the fault. Requests that it has already met still suffer it.
+func (i *Injected) Remove() {
+	i.book.mu.Lock()
+	defer i.book.mu.Unlock()
+	i.remove = true
+	i.book.faults = slices.DeleteFunc(i.book.faults, func(one *Injected) bool { return one.remove })
+}
+
+// Validate names the first field that makes no sense.
+func (f Fault) Validate() error {
+	known := f.Route == "" || f.Route == "unknown" ||
+		slices.ContainsFunc(routeTemplates(), func(t string) bool { return t == f.Route })
+	switch {
+	case !known:
+		return invalid("route", "must be one of %q", routeTemplates())
+	case f.Skip < 0:
+		return invalid("skip", "must not be negative")
+	case f.Count < 0:
+		return invalid("count", "must not be negative")
+	case f.Probability < 0 || f.Probability > 1:
+		return invalid("probability", "must be from 0 to 1")
+	case f.Delay < 0:
+		return invalid("delay", "must not be negative")
+	case f.Status != 0 && (f.Status < 200 || f.Status > 999):
+		return invalid("status", "must be from 200 to 999")
+	case f.Oversize < 0:
+		return invalid("oversize", "must not be negative")
+	case f.Drip < 0:
+		return invalid("drip", "must not be negative")
+	case f.CutAfter < 0:
+		return invalid("cutAfter", "must not be negative")
+	}
+	return nil
+}
+
+func routeTemplates() []string {
+	list := make([]string, 0, len(routes))
+	for _, r := range routes {
+		list = append(list, r.method+" "+r.path)
+	}
+	return list
+}
+
+// Inject puts a fault in place and returns its handle. It panics if [Fault.Validate] fails, since a
+// fault that cannot fire proves nothing.
+func (s *Sandbox) Inject(f Fault) *Injected {
+	if err := f.Validate(); err != nil {
+		panic("sandbox: " + err.Error())
+	}
+	return s.faults.add(f)
+}
+
+// ClearFaults ends every fault. Requests that one has already met still suffer it.
+func (s *Sandbox) ClearFaults() { s.faults.clear() }
+
+// Faults lists the faults in place, in the order of their injection.
+func (s *Sandbox) Faults() []FaultStatus { return s.faults.list() }
+
+// faultBook is the list of faults in place.
+type faultBook struct {
+	mu     sync.Mutex
+	faults []*Injected
+	dice   *dice
+}
+
+func newFaultBook(d *dice) *faultBook { return &faultBook{dice: d} }
+
+func (b *faultBook) add(f Fault) *Injected {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := &Injected{book: b, fault: f}
+	b.faults = append(b.faults, i)
+	return i
+}
+
+func (b *faultBook) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = nil
+}
+
+func (b *faultBook) list() []FaultStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]FaultStatus, 0, len(b.faults))
+	for _, i := range b.faults {
+		list = append(list, FaultStatus{Fault: i.fault, Seen: i.seen, Fired: i.fired})
+	}
+	return list
+}
+
+// match finds the fault that meets a request, and counts it.
+func (b *faultBook) match(template, key string) *Fault {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, i := range b.faults {
+		f := &i.fault
+		if f.Route != "" && f.Route != template || f.Key != "" && f.Key != key || f.Count > 0 && i.fired >= f.Count {
+			continue
+		}
+		i.seen++
+		if i.seen <= f.Skip || f.Probability > 0 && !b.dice.chance(f.Probability) {
+			continue
+		}
+		i.fired++
+		return f
+	}
+	return nil
+}
+
+// answers reports whether the fault replaces the handler's answer.
+func (f *Fault) answers() bool {
+	return f.Hang || f.Reset || f.Redirect != "" || f.Oversize > 0 || f.Status != 0 || f.Body != ""
+}
+
+func (f *Fault) addHeader(h http.Header) {
+	for name, value := range f.Header {
+		h.Set(name, value)
+	}
+}

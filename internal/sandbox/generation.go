@@ -1,0 +1,170 @@
+package sandbox
+
+import (
+	"database/sql"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	stateQueued    = "queued"
+	stateSucceeded = "succeeded"
+	stateFailed    = "failed"
+	stateRefunded  = "refunded"
+)
+
+// generation is one row. Times are Unix nanoseconds; 0 means not yet.
+type generation struct {
+	id, account              int64
+	publicID                 string
+	hash                     []byte
+	model, inputs            string
+	cost                     int64
+	state                    string
+	doom                     string
+	created, starts, due     int64
+	finished                 int64
+	failure                  string
+	contentType, contentEtag string
+	contentSize              int64
+	text                     string
+}
+
+const selectGeneration = `SELECT id, account, public_id, request_hash, model, inputs, cost, state, doom, created_at,
+	starts_at, COALESCE(due_at, 0), COALESCE(finished_at, 0), failure, content_type, content_etag, content_size,
+	text_output FROM generations `
+
+func scanGeneration(row interface{ Scan(...any) error }) (g generation, err error) {
+	err = row.Scan(&g.id, &g.account, &g.publicID, &g.hash, &g.model, &g.inputs, &g.cost, &g.state, &g.doom, &g.created,
+		&g.starts, &g.due, &g.finished, &g.failure, &g.contentType, &g.contentEtag, &g.contentSize, &g.text)
+	return g, err
+}
+
+var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
+
+// generationByID finds a generation of an account. One of another account is as unknown as none.
+func generationByID(from queryer, account int64, publicID string) (generation, error) {
+	g, err := scanGeneration(from.QueryRow(selectGeneration+
+		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
+	if errors.Is(err, sql.ErrNoRows) {
+		return g, errNoGeneration
+	}
+	return g, err
+}
+
+// create prices, charges and queues a render in one transaction. A key that was used before leads to
+// the generation of that time, whatever has become of it.
+func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
+	err = s.db.tx(func(tx *sql.Tx) error {
+		earlier, err := scanGeneration(tx.QueryRow(selectGeneration+
+			`WHERE account = ? AND idempotency_key = ?`, who.id, idempotencyKey))
+		if err == nil {
+			g, replayed = earlier, true
+			return sameRequest(earlier, o)
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		g = s.draw(who, o)
+		if err := insertGeneration(tx, &g, idempotencyKey); err != nil {
+			return err
+		}
+		return s.charge(tx, who, g)
+	})
+	if err != nil || replayed {
+		return g, replayed, err
+	}
+	s.queue.add(event{generation: g.id, at: time.Unix(0, g.due)})
+	return g, false, nil
+}
+
+func sameRequest(g generation, o order) error {
+	if string(g.hash) == string(o.hash) {
+		return nil
+	}
+	return &apiError{status: http.StatusUnprocessableEntity, code: "IDEMPOTENCY_KEY_REUSED", field: "Idempotency-Key",
+		message: "This Idempotency-Key was used with another body."}
+}
+
+// draw decides everything about a new render that is left to chance.
+func (s *Sandbox) draw(who account, o order) generation {
+	takes := s.scaled(s.dice.duration(o.model.pace))
+	now := time.Now()
+	g := generation{
+		account: who.id, publicID: "gen_" + s.dice.word(20), hash: o.hash, model: o.model.id, inputs: o.inputs,
+		cost: o.price, state: stateQueued, created: s.cfg.Now().UnixNano(),
+		starts: now.Add(takes / 5).UnixNano(), due: now.Add(takes).UnixNano(),
+	}
+	if s.cfg.Dialect.NumericIDs {
+		g.publicID = s.dice.number()
+	}
+	if s.dice.chance(s.cfg.FailureRate) {
+		g.doom = "The renderer ran out of memory."
+	}
+	if strings.Contains(o.values.text("prompt"), "[fail]") {
+		g.doom = "The prompt asked for a failure."
+	}
+	return g
+}
+
+// scaled is a time at the speed of this sandbox.
+func (s *Sandbox) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / s.cfg.Speed)
+}
+
+func insertGeneration(tx *sql.Tx, g *generation, idempotencyKey string) error {
+	res, err := tx.Exec(`INSERT INTO generations (account, public_id, idempotency_key, request_hash, model, inputs, cost,
+		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		g.account, g.publicID, sql.NullString{String: idempotencyKey, Valid: idempotencyKey != ""}, g.hash, g.model, g.inputs,
+		g.cost, g.state, g.doom, g.created, g.starts, g.due)
+	if err != nil {
+		return err
+	}
+	g.id, err = res.LastInsertId()
+	return err
+}
+
+// recent lists the newest generations of an account first.
+func (s *Sandbox) recent(account int64, limit int) ([]generation, error) {
+	rows, err := s.db.read.Query(selectGeneration+
+		`WHERE account = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`, account, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []generation
+	for rows.Next() {
+		g, err := scanGeneration(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, g)
+	}
+	return list, rows.Err()
+}
+
+// delete hides a generation and drops its file. An unfinished render is dropped without a refund; a
+// failed one whose refund is still to come gets it now.
+func (s *Sandbox) delete(account int64, publicID string) error {
+	return s.db.tx(func(tx *sql.Tx) error {
+		g, err := generationByID(tx, account, publicID)
+		if err != nil {
+			return err
+		}
+		state := g.state
+		if g.state == stateFailed && g.due != 0 {
+			state = stateRefunded
+			if err := s.refund(tx, g); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(`UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
+			s.cfg.Now().UnixNano(), state, g.id); err != nil {
+			return err
+		}
+		_, err = tx.Exec(`DELETE FROM content WHERE generation = ?`, g.id)
+		return err
+	})
+}

@@ -1,0 +1,158 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// KeyPrefix begins every key that the sandbox makes.
+const KeyPrefix = "sandbox_live_"
+
+// ErrKeyExists is returned when a key to be created is there already.
+var ErrKeyExists = errors.New("sandbox: the key exists already")
+
+// ErrUnknownKey is returned when a key to be administered does not exist.
+var ErrUnknownKey = errors.New("sandbox: unknown key")
+
+// KeyConfig describes a key to be created. One key is one account with one balance.
+type KeyConfig struct {
+	// Name is shown by GET /me. Empty means "sandbox".
+	Name string `json:"name"`
+	// BalanceCents is the first top-up. 0 means an empty account.
+	BalanceCents int64 `json:"balanceCents"`
+	// DailyCapCents limits the charges of one UTC day. 0 means the default of [Config], less than 0 no cap.
+	DailyCapCents int64 `json:"dailyCapCents"`
+	// Key is the key to use: 8 to 200 visible ASCII characters. Empty means a new one.
+	Key string `json:"key"`
+}
+
+// account is the owner of a key, as the database has it.
+type account struct {
+	id       int64
+	name     string
+	dailyCap int64
+	revoked  bool
+}
+
+// CreateKey makes an account and returns its key. The sandbox keeps only the hash of it.
+func (s *Sandbox) CreateKey(_ context.Context, c KeyConfig) (string, error) {
+	if c.BalanceCents < 0 {
+		return "", errors.New("sandbox: BalanceCents must not be negative")
+	}
+	key := c.Key
+	if key == "" {
+		key = KeyPrefix + s.dice.word(32)
+	}
+	if !visible(key, 8, 200) {
+		return "", errors.New("sandbox: a key has 8 to 200 visible ASCII characters")
+	}
+	if c.Name == "" {
+		c.Name = "sandbox"
+	}
+	dailyCap := c.DailyCapCents
+	if dailyCap == 0 {
+		dailyCap = s.cfg.DailyCapCents
+	}
+	return key, s.db.tx(func(tx *sql.Tx) error { return s.insertKey(tx, key, c, max(dailyCap, 0)) })
+}
+
+func (s *Sandbox) insertKey(tx *sql.Tx, key string, c KeyConfig, dailyCap int64) error {
+	_, err := findAccount(tx, key)
+	if err == nil {
+		return ErrKeyExists
+	}
+	if !errors.Is(err, ErrUnknownKey) {
+		return err
+	}
+	res, err := tx.Exec(`INSERT INTO accounts (key_hash, name, daily_cap, created_at) VALUES (?, ?, ?, ?)`,
+		hashKey(key), c.Name, dailyCap, s.cfg.Now().UnixNano())
+	if err != nil {
+		return err
+	}
+	id, err := res.LastInsertId()
+	if err != nil || c.BalanceCents == 0 {
+		return err
+	}
+	return s.book(tx, id, kindTopUp, c.BalanceCents, 0, "first balance")
+}
+
+// RevokeKey makes every later request with the key a 401. Its ledger stays; its renders go on.
+func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
+	return s.db.tx(func(tx *sql.Tx) error {
+		who, err := findAccount(tx, key)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`UPDATE accounts SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.id)
+		return err
+	})
+}
+
+// TopUp adds cents to the balance of a key.
+func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string) error {
+	if cents <= 0 {
+		return errors.New("sandbox: a top-up is at least one cent")
+	}
+	return s.db.tx(func(tx *sql.Tx) error {
+		who, err := findAccount(tx, key)
+		if err != nil {
+			return err
+		}
+		return s.book(tx, who.id, kindTopUp, cents, 0, note)
+	})
+}
+
+func findAccount(from queryer, key string) (account, error) {
+	var who account
+	err := from.QueryRow(`SELECT id, name, daily_cap, revoked_at IS NOT NULL FROM accounts WHERE key_hash = ?`,
+		hashKey(key)).Scan(&who.id, &who.name, &who.dailyCap, &who.revoked)
+	if errors.Is(err, sql.ErrNoRows) {
+		return account{}, ErrUnknownKey
+	}
+	return who, err
+}
+
+// authenticate finds the account behind a request. Missing, wrong and revoked keys look the same.
+func (s *Sandbox) authenticate(r *http.Request) (account, error) {
+	refused := &apiError{status: http.StatusUnauthorized, code: "UNAUTHORIZED",
+		message: "The API key is missing, wrong or revoked."}
+	key := bearer(r)
+	if key == "" {
+		return account{}, refused
+	}
+	who, err := findAccount(s.db.read, key)
+	if errors.Is(err, ErrUnknownKey) || err == nil && who.revoked {
+		return account{}, refused
+	}
+	if err != nil {
+		return account{}, fmt.Errorf("find key: %w", err)
+	}
+	return who, nil
+}
+
+// bearer is the credential of a request, or "".
+func bearer(r *http.Request) string {
+	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(key)
+}
+
+func hashKey(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:]
+}
+
+// visible reports whether s is made of shortest to longest printable ASCII characters without blanks.
+func visible(s string, shortest, longest int) bool {
+	if len(s) < shortest || len(s) > longest {
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}

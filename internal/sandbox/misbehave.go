@@ -1,0 +1,234 @@
+package sandbox
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// misbehave does a fault to a request.
+func (s *Sandbox) misbehave(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	if f.Delay > 0 {
+		keepBody(r)
+		s.sleep(f.Delay, nil)
+	}
+	if !f.answers() {
+		s.bend(f, w, r, serve)
+		return
+	}
+	if f.AfterCommit {
+		serve(&lostAnswer{head: http.Header{}}, r)
+	}
+	s.answer(f, w, r)
+}
+
+// answer is the fault's own answer.
+func (s *Sandbox) answer(f *Fault, w http.ResponseWriter, r *http.Request) {
+	f.addHeader(w.Header())
+	switch {
+	case f.Hang:
+		s.sleep(-1, r)
+		panic(http.ErrAbortHandler)
+	case f.Reset:
+		reset(w)
+	case f.Redirect != "":
+		w.Header().Set("Location", f.Redirect)
+		w.WriteHeader(cmp.Or(f.Status, http.StatusFound))
+	case f.Oversize > 0:
+		oversize(w, cmp.Or(f.Status, http.StatusOK), f.Oversize)
+	default:
+		if w.Header().Get("Content-Type") == "" {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
+		io.WriteString(w, f.Body)
+	}
+}
+
+// keepBody reads the request's body now, so that the handler finds it even if the client leaves.
+func keepBody(r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err == nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+}
+
+// sleep waits for a time, less than 0 meaning for ever. The end of the sandbox ends it, and so does the
+// end of the request, if one is given.
+func (s *Sandbox) sleep(d time.Duration, r *http.Request) {
+	var after <-chan time.Time
+	if d >= 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		after = timer.C
+	}
+	var gone <-chan struct{}
+	if r != nil {
+		gone = r.Context().Done()
+	}
+	select {
+	case <-after:
+	case <-gone:
+	case <-s.done:
+	}
+}
+
+// reset cuts the connection at once, unsent bytes included.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil { // HTTP/2
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// oversize streams one JSON string.
+func oversize(w http.ResponseWriter, status int, size int64) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	block := []byte(strings.Repeat("x", 32<<10))
+	_, err := io.WriteString(w, `"`)
+	for size > 0 && err == nil {
+		var n int
+		n, err = w.Write(block[:min(size, int64(len(block)))])
+		size -= int64(n)
+	}
+	io.WriteString(w, `"`)
+}
+
+// lostAnswer takes an answer that nobody will see.
+type lostAnswer struct{ head http.Header }
+
+func (l *lostAnswer) Header() http.Header         { return l.head }
+func (l *lostAnswer) WriteHeader(int)             {}
+func (l *lostAnswer) Write(p []byte) (int, error) { return len(p), nil }
+
+// bend sends the handler's own answer, but not as it should be.
+func (s *Sandbox) bend(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	b := &bentWriter{s: s, f: f, w: w, r: r, left: f.CutAfter}
+	if f.Set == nil {
+		serve(b, r)
+		b.finish()
+		return
+	}
+	kept := &keptAnswer{head: w.Header(), status: http.StatusOK}
+	serve(kept, r)
+	body := changed(kept.body.Bytes(), f.Set)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	b.WriteHeader(kept.status)
+	b.Write(body)
+	b.finish()
+}
+
+// keptAnswer holds an answer back, so that it can be changed.
+type keptAnswer struct {
+	head   http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (k *keptAnswer) Header() http.Header         { return k.head }
+func (k *keptAnswer) WriteHeader(status int)      { k.status = status }
+func (k *keptAnswer) Write(p []byte) (int, error) { return k.body.Write(p) }
+
+// changed sets members of a JSON object, or of the objects in a JSON array. Other bodies stay as they are.
+func changed(body []byte, set map[string]any) []byte {
+	var v any
+	if decode(body, &v) != nil {
+		return body
+	}
+	list, isList := v.([]any)
+	if !isList {
+		list = []any{v}
+	}
+	for _, item := range list {
+		one, isObject := item.(map[string]any)
+		if !isObject {
+			continue
+		}
+		for name, value := range set {
+			if one[name] = value; value == nil {
+				delete(one, name)
+			}
+		}
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+// bentWriter is a response writer that lies about the length, drips, or cuts.
+type bentWriter struct {
+	s    *Sandbox
+	f    *Fault
+	w    http.ResponseWriter
+	r    *http.Request
+	left int64 // until the cut
+	sent bool
+}
+
+func (b *bentWriter) Header() http.Header { return b.w.Header() }
+
+func (b *bentWriter) WriteHeader(status int) {
+	if b.sent {
+		return
+	}
+	b.sent = true
+	b.f.addHeader(b.w.Header())
+	if size, err := strconv.ParseInt(b.w.Header().Get("Content-Length"), 10, 64); err == nil && b.f.ContentLengthDelta != 0 {
+		b.w.Header().Set("Content-Length", strconv.FormatInt(max(size+b.f.ContentLengthDelta, 0), 10))
+	}
+	b.w.WriteHeader(status)
+}
+
+func (b *bentWriter) Write(p []byte) (int, error) {
+	b.WriteHeader(http.StatusOK)
+	if b.f.Cut && int64(len(p)) >= b.left {
+		b.send(p[:b.left])
+		b.cut()
+	}
+	b.left -= int64(len(p))
+	return b.send(p)
+}
+
+// cut ends the connection. What was written before goes out first.
+func (b *bentWriter) cut() {
+	http.NewResponseController(b.w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// finish cuts an answer without a body, which never came to a Write.
+func (b *bentWriter) finish() {
+	if b.f.Cut && b.left == 0 {
+		b.cut()
+	}
+}
+
+func (b *bentWriter) send(p []byte) (int, error) {
+	if b.f.Drip == 0 {
+		return b.w.Write(p)
+	}
+	pause := time.Duration(float64(time.Second) / b.f.Drip)
+	for i := range p {
+		if _, err := b.w.Write(p[i : i+1]); err != nil {
+			return i, err
+		}
+		http.NewResponseController(b.w).Flush()
+		b.s.sleep(pause, b.r)
+		if b.r.Context().Err() != nil {
+			return i, b.r.Context().Err()
+		}
+	}
+	return len(p), nil
+}

@@ -1,0 +1,264 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// maxBody is the size of the largest request body, in bytes.
+const maxBody = 1 << 20
+
+// call is one request on its way through a handler.
+type call struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	body []byte
+	id   string // the generation in the path
+	who  account
+}
+
+type handler func(*Sandbox, *call) error
+
+// route is what a path leads to. A path without a handler is unknown.
+type route struct {
+	template string // such as "GET /generations/{id}"; "unknown" without a handler
+	handle   handler
+	id       string
+	allowed  []string // methods of the path
+}
+
+// routes is section 4 of the specification.
+var routes = []struct {
+	method, path string
+	handle       handler
+}{
+	{"GET", "/me", (*Sandbox).me},
+	{"GET", "/models", (*Sandbox).models},
+	{"GET", "/models/detail", (*Sandbox).modelDetail},
+	{"POST", "/quote", (*Sandbox).quote},
+	{"POST", "/generations", (*Sandbox).createGeneration},
+	{"GET", "/generations", (*Sandbox).listGenerations},
+	{"GET", "/generations/{id}", (*Sandbox).getGeneration},
+	{"GET", "/generations/{id}/content", (*Sandbox).content},
+	{"DELETE", "/generations/{id}", (*Sandbox).deleteGeneration},
+}
+
+func findRoute(r *http.Request) route {
+	to := route{template: "unknown"}
+	path, inside := strings.CutPrefix(r.URL.Path, BasePath)
+	if !inside {
+		return to
+	}
+	for _, known := range routes {
+		id, ok := matchPath(known.path, path)
+		if !ok {
+			continue
+		}
+		to.allowed = append(to.allowed, known.method)
+		if known.method == r.Method {
+			to.template, to.handle, to.id = known.method+" "+known.path, known.handle, id
+		}
+	}
+	return to
+}
+
+// matchPath compares a path with a template in which {id} stands for one segment.
+func matchPath(template, path string) (id string, ok bool) {
+	before, after, hasID := strings.Cut(template, "{id}")
+	if !hasID {
+		return "", template == path
+	}
+	rest, ok := strings.CutPrefix(path, before)
+	if !ok {
+		return "", false
+	}
+	id, ok = strings.CutSuffix(rest, after)
+	return id, ok && id != "" && !strings.Contains(id, "/")
+}
+
+// apiError is an error of the catalog as a client sees it.
+type apiError struct {
+	status        int
+	code, message string
+	field         string
+	retryAfter    int // seconds; 0 = no such header
+}
+
+func (e *apiError) Error() string { return e.code + ": " + e.message }
+
+// serve checks who calls and how often, reads the body, and runs the handler.
+func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request, to route) {
+	c := &call{w: w, r: r, id: to.id}
+	if err := s.admit(c, to); err != nil {
+		s.writeError(w, err)
+		return
+	}
+	if err := to.handle(s, c); err != nil {
+		s.writeError(w, err)
+	}
+}
+
+func (s *Sandbox) admit(c *call, to route) (err error) {
+	select {
+	case <-s.done:
+		return &apiError{status: http.StatusServiceUnavailable, code: "CLOSING", message: "The catalog is closing."}
+	default:
+	}
+	if to.handle == nil && len(to.allowed) == 0 {
+		return &apiError{status: http.StatusNotFound, code: "NOT_FOUND", message: "There is no such path."}
+	}
+	if c.who, err = s.authenticate(c.r); err != nil {
+		return err
+	}
+	if to.handle == nil {
+		c.w.Header().Set("Allow", strings.Join(to.allowed, ", "))
+		return &apiError{status: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED", message: "The path does not take this method."}
+	}
+	if wait := s.limits.take(c.who.id); wait > 0 {
+		return &apiError{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests.",
+			retryAfter: int(math.Ceil(wait.Seconds()))}
+	}
+	return c.readBody()
+}
+
+func (c *call) readBody() error {
+	if c.r.Method != http.MethodPost {
+		return nil
+	}
+	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if kind != "application/json" {
+		return &apiError{status: http.StatusUnsupportedMediaType, code: "NOT_JSON", message: "The Content-Type must be application/json."}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return &apiError{status: http.StatusRequestEntityTooLarge, code: "BODY_TOO_LARGE", message: "The body is larger than 1 MiB."}
+	}
+	if err != nil {
+		return &apiError{status: http.StatusBadRequest, code: "BODY_INCOMPLETE", message: "The body ended early."}
+	}
+	c.body = body
+	return nil
+}
+
+func (s *Sandbox) me(c *call) error {
+	p, err := readPurse(s.db.read, c.who.id)
+	if err != nil {
+		return err
+	}
+	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.account(c.who, p.balance, s.spentToday(p)))
+}
+
+func (s *Sandbox) models(c *call) error {
+	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.models(catalog))
+}
+
+func (s *Sandbox) modelDetail(c *call) error {
+	m, found := findModel(c.r.URL.Query().Get("id"))
+	if !found {
+		return &apiError{status: http.StatusNotFound, code: "MODEL_NOT_FOUND", message: "There is no such model.", field: "id"}
+	}
+	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.modelDetail(m))
+}
+
+func (s *Sandbox) quote(c *call) error {
+	o, err := readOrder(c.body)
+	if err != nil {
+		return err
+	}
+	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.price(o.price))
+}
+
+func (s *Sandbox) createGeneration(c *call) error {
+	o, err := readOrder(c.body)
+	if err != nil {
+		return err
+	}
+	key := c.r.Header.Get("Idempotency-Key")
+	if key != "" && !visible(key, 1, 255) {
+		return invalid("Idempotency-Key", "1 to 255 visible ASCII characters")
+	}
+	g, replayed, err := s.create(c.who, o, key)
+	if err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	if replayed {
+		status = http.StatusOK
+		c.w.Header().Set("Idempotency-Replayed", "true")
+	}
+	return s.writeJSON(c.w, status, s.cfg.Dialect.generation(g, baseURL(c.r)))
+}
+
+func (s *Sandbox) listGenerations(c *call) error {
+	list, err := s.recent(c.who.id, s.cfg.Dialect.listLimit())
+	if err != nil {
+		return err
+	}
+	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.generations(list, baseURL(c.r)))
+}
+
+func (s *Sandbox) getGeneration(c *call) error {
+	g, err := generationByID(s.db.read, c.who.id, c.id)
+	if err != nil {
+		return err
+	}
+	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.generation(g, baseURL(c.r)))
+}
+
+func (s *Sandbox) deleteGeneration(c *call) error {
+	if err := s.delete(c.who.id, c.id); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// baseURL is the address by which the client reached the catalog.
+func baseURL(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host + BasePath
+}
+
+func (s *Sandbox) writeJSON(w http.ResponseWriter, status int, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	send(w, status, "application/json", text)
+	return nil
+}
+
+func (s *Sandbox) writeError(w http.ResponseWriter, err error) {
+	var e *apiError
+	if !errors.As(err, &e) {
+		s.cfg.Logger.Error("request failed", "error", err)
+		e = &apiError{status: http.StatusInternalServerError, code: "INTERNAL", message: "The catalog failed."}
+	}
+	if e.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.retryAfter))
+	}
+	if e.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	contentType, body := s.cfg.Dialect.failure(e)
+	send(w, e.status, contentType, body)
+}
+
+func send(w http.ResponseWriter, status int, contentType string, body []byte) {
+	head := w.Header()
+	head.Set("Content-Type", contentType)
+	head.Set("Content-Length", strconv.Itoa(len(body)))
+	head.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	w.Write(body) // a client that is gone is no error of ours
+}

@@ -1,0 +1,163 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// BasePath is the path part of the catalog's base address. [Sandbox.ServeHTTP] answers below it and
+// nowhere else.
+const BasePath = "/api/v1/api/catalog"
+
+// Config says how a sandbox behaves. The zero value is a fast, private, random, friendly catalog.
+type Config struct {
+	// Path is the SQLite file. Empty means a private database in memory that ends with the sandbox.
+	// One process at a time may use a file.
+	Path string
+	// Seed feeds the generator of ids, keys, render times and chance failures. 0 means a random seed.
+	Seed uint64
+	// Speed divides every render time and the refund delay. 0 means 1.
+	Speed float64
+	// FailureRate is the share of renders that fail by chance, from 0 to 1.
+	FailureRate float64
+	// DailyCapCents is the daily cap of keys that are created without one. 0 means no cap.
+	DailyCapCents int64
+	// RateLimit is the number of requests a second that one key may make. 0 means no limit.
+	RateLimit float64
+	// RateBurst is the size of the bucket behind RateLimit. 0 means RateLimit, rounded up.
+	RateBurst int
+	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. 0 means 2 s.
+	RefundDelay time.Duration
+	// Workers is the number of renders drawn at the same time. 0 means 2.
+	Workers int
+	// Dialect picks the shapes that the specification leaves open. The zero value is the default dialect.
+	Dialect Dialect
+	// Now is the calendar: the day of a daily cap and the times in records. Nil means [time.Now].
+	// Timers and render times do not use it.
+	Now func() time.Time
+	// Logger receives what goes wrong inside. Nil means nothing is logged.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Speed == 0 {
+		c.Speed = 1
+	}
+	if c.RefundDelay == 0 {
+		c.RefundDelay = 2 * time.Second
+	}
+	if c.Workers == 0 {
+		c.Workers = 2
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var faults []error
+	check := func(ok bool, text string) {
+		if !ok {
+			faults = append(faults, errors.New("sandbox: "+text))
+		}
+	}
+	check(c.Speed >= 0, "Speed must not be negative")
+	check(c.FailureRate >= 0 && c.FailureRate <= 1, "FailureRate must be from 0 to 1")
+	check(c.DailyCapCents >= 0, "DailyCapCents must not be negative")
+	check(c.RateLimit >= 0 && c.RateBurst >= 0, "RateLimit and RateBurst must not be negative")
+	check(c.RefundDelay >= 0, "RefundDelay must not be negative")
+	check(c.Workers >= 0, "Workers must not be negative")
+	return errors.Join(faults...)
+}
+
+// Sandbox is one running catalog. All methods may be called at the same time.
+type Sandbox struct {
+	cfg    Config
+	db     *store
+	dice   *dice
+	limits *limiter
+	faults *faultBook
+	queue  *queue
+
+	done     chan struct{} // closed when the sandbox ends
+	closing  sync.Once
+	closeErr error
+	workers  sync.WaitGroup
+
+	mu       sync.Mutex
+	requests map[string]int
+}
+
+// Open starts a sandbox. It takes up the renders that an earlier process left in the file: those that
+// are over-due end at once, the others when their time comes.
+func Open(cfg Config) (*Sandbox, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	db, err := openStore(cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: open database: %w", err)
+	}
+	s := &Sandbox{
+		cfg:      cfg,
+		db:       db,
+		limits:   newLimiter(cfg.RateLimit, cfg.RateBurst),
+		queue:    newQueue(),
+		done:     make(chan struct{}),
+		requests: map[string]int{},
+	}
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox: recover renders: %w", err), db.close())
+	}
+	s.start()
+	return s, nil
+}
+
+// Close ends the background work, the waits of faults, and the database. Renders that are not finished
+// stay queued in the file. No goroutine of the sandbox is left when it returns; requests that still run
+// get an error. Closing twice is harmless.
+func (s *Sandbox) Close() error {
+	s.closing.Do(func() {
+		close(s.done)
+		s.workers.Wait()
+		s.closeErr = s.db.close()
+	})
+	return s.closeErr
+}
+
+// ServeHTTP is the catalog: every route of the specification below [BasePath].
+func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	to := findRoute(r)
+	s.count(to.template)
+	serve := func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, to) }
+	if fault := s.faults.match(to.template, bearer(r)); fault != nil {
+		s.misbehave(fault, w, r, serve)
+		return
+	}
+	serve(w, r)
+}
+
+// Requests counts the requests received so far by method and route template, such as "POST /generations"
+// or "GET /generations/{id}"; those that a fault broke or that were refused count too. Requests to no
+// known route count as "unknown".
+func (s *Sandbox) Requests() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.requests)
+}
+
+func (s *Sandbox) count(template string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests[template]++
+}
