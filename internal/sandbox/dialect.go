@@ -31,6 +31,8 @@ type Dialect struct {
 	SnakeCase bool
 	// ShowRunning shows "running" once a fifth of the render time has passed.
 	ShowRunning bool
+	// ShortFields names an invalid input "prompt" instead of "inputs.prompt" in error details.
+	ShortFields bool
 	// NoRange answers every download with the whole file.
 	NoRange bool
 	// SparseList leaves inputs, cost and results out of list items.
@@ -115,7 +117,7 @@ const (
 func Dialects() []Dialect {
 	return []Dialect{
 		{Name: "default"},
-		{Name: "named", List: ShapeNamed, Record: ShapeNamed, Errors: ErrorNested, Price: PriceCost},
+		{Name: "named", List: ShapeNamed, Record: ShapeNamed, Errors: ErrorNested, Price: PriceCost, ShortFields: true},
 		{Name: "data", List: ShapeData, Record: ShapeData, Errors: ErrorProblem, Price: PricePlain, ExtraMembers: true},
 		{Name: "page", List: ShapePage, Errors: ErrorNested, Price: PriceOnlyCents, Times: TimeUnix},
 		{Name: "numbers", NumericIDs: true, Price: PriceNumber, Times: TimeUnixMilli},

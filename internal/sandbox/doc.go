@@ -1,3 +1,58 @@
-// Package sandbox is a complete catalog that runs in memory or on one file: keys with money, models,
-// quotes, renders that take their time, results, limits, and faults on request.
+// Package sandbox is a complete catalog that plays with money of its own: the default upstream for
+// development, demos and tests.
+//
+// It implements the whole specification over HTTP, from keys and prices to renders that take their time,
+// real pictures and texts, refunds and limits. It is honest where it matters: money lies in an append-only
+// ledger on SQLite, a create is one transaction, a failed render is refunded exactly once, and all of that
+// survives being killed. [Sandbox.Audit] proves it after the fact.
+//
+// It can also be as difficult as a real upstream. A [Dialect] changes the shapes that the specification
+// leaves open, and a [Fault] breaks chosen requests in chosen ways.
+//
+// A sandbox in memory works inside a testing/synctest bubble: with Path empty it keeps no timer, goroutine
+// or channel outside of it, and render times pass in virtual time.
+//
+// # Choices where the specification shows nothing
+//
+// Those marked with a * have a switch in [Dialect].
+//
+//	keys              one key is one account with one balance; only the SHA-256 of a key is stored
+//	GET /me           name, balanceCents, currency, spentTodayCents, dailyCapCents where there is a cap
+//	models            id, name, description, type ("image" or "text"), inputFields in the detail only *
+//	input fields      name, label, description, type, required, default, enum, min and max (minLength,
+//	                  minItems …), items of an array, properties of an object *
+//	unknown model     400 with field modelId on quote and create, 404 MODEL_NOT_FOUND on detail
+//	quote             {"priceCents": 12}; the same function prices the charge *
+//	create            201; a resent Idempotency-Key 200 with the generation as it is by then, and the header
+//	                  Idempotency-Replayed: true; the check compares bodies as JSON, not as bytes
+//	reused key        422 IDEMPOTENCY_KEY_REUSED; keys are kept for ever, 1 to 255 visible ASCII
+//	                  characters; a refused create is not kept, so 402 can be resent after a top-up
+//	generation        id, modelId, inputs as sent, status, costCents, createdAt, finishedAt, contentUrl,
+//	                  textOutput, failureReason *
+//	contentUrl        absolute, by the host that the client used
+//	failed renders    "failed" for Config.RefundDelay, then "refunded" with the refund in that transaction *
+//	list              the newest 100, newest first, no query parameters *
+//	content           Content-Type, Content-Length, ETag, Range and conditions *; queued: 409
+//	                  CONTENT_NOT_READY; text, failed or refunded: 404 NO_CONTENT
+//	delete            204, then 404. An unfinished render is dropped and not refunded. A failed one whose
+//	                  refund is still to come gets it then. The ledger keeps all entries.
+//	deleted, resent   the Idempotency-Key of a deleted generation still answers with its last state
+//	other keys' ids   404, exactly as an unknown id
+//	daily cap         counts the charges of a calendar day in UTC; refunds do not lower it; the balance
+//	                  is checked first
+//	request rate      token bucket for each key; 429 RATE_LIMITED with Retry-After in whole seconds
+//	errors            {"code", "message", "details": {"field": "inputs.prompt"}} *
+//	other statuses    404 unknown path, 405 wrong method, 413 body above 1 MiB, 415 not JSON, 503 closing
+//	failure by wish   a prompt that contains [fail] fails; Config.FailureRate adds chance
+//
+// # Durability
+//
+// Commits survive the end of the process at any moment (WAL, synchronous=NORMAL). A power cut may take
+// the last ones, as a whole, never in part. A render that was interrupted is drawn again; one that is
+// over-due after a restart ends at once.
+//
+// # Pictures
+//
+// They are drawn, not stored: a few hundred lines of noise, palettes and perspective. The same inputs make
+// the same bytes on one kind of processor; others may round the last bit differently.
 package sandbox

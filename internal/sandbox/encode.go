@@ -242,7 +242,11 @@ func snake(name string) string {
 func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 	flat := record{"code": e.code, "message": e.message}
 	if e.field != "" {
-		flat["details"] = record{"field": e.field}
+		field := e.field
+		if d.ShortFields {
+			field = strings.TrimPrefix(field, "inputs.")
+		}
+		flat["details"] = record{"field": field}
 	}
 	switch d.Errors {
 	case ErrorNested:
