@@ -1,0 +1,81 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+)
+
+// readable refuses what no handler could read, and hands on the rest with its body
+// read whole: a body has a size and a time limit, which a stream of answers must
+// not have.
+func readable(limit int, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := checkText(r.URL); err != nil {
+			writeError(w, err)
+			return
+		}
+		if err := readBody(w, r, limit); err != nil {
+			writeError(w, err)
+			return
+		}
+		tidyPath(r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkText refuses paths and queries that are no text, which fields can't hold.
+func checkText(u *url.URL) error {
+	query, err := url.QueryUnescape(u.RawQuery)
+	if err != nil || !utf8.ValidString(query) || !utf8.ValidString(u.Path) {
+		return invalidRequest(violation{Description: "the path and the query must be valid UTF-8"})
+	}
+	return nil
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, limit int) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	if err := checkMediaType(r.Header.Get("Content-Type")); err != nil {
+		return err
+	}
+	connection := http.NewResponseController(w)
+	// In-memory connections of tests may have no deadline; nothing else lacks it.
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	_ = connection.SetReadDeadline(time.Time{})
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return refusal(codes.ResourceExhausted, reasonTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return refusal(codes.DeadlineExceeded, reasonSlowBody, fmt.Sprintf("the body did not arrive within %v", bodyTimeout))
+	case err != nil:
+		return invalidRequest(violation{Description: "the body can't be read"})
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// checkMediaType takes JSON, and a body that does not say what it is.
+func checkMediaType(contentType string) error {
+	if contentType == "" {
+		return nil
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json")) {
+		return nil
+	}
+	return refusal(codes.InvalidArgument, reasonMediaType, "send the body as JSON, with Content-Type: application/json")
+}

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Service is what the server serves. Package service has the one that counts.
+type Service interface {
+	// Register adds the services of the contract to a gRPC server. It is called
+	// once for the public server and once for the one behind the REST gateway.
+	Register(grpc.ServiceRegistrar)
+	// Authenticate decides whether a call may be made. It reads the metadata
+	// "authorization"; certName is the name in the caller's verified client
+	// certificate, or "". The context it returns says who calls.
+	Authenticate(ctx context.Context, certName string) (context.Context, error)
+	// Drain tells every open watch, wait and download that the server goes down.
+	Drain()
+}
+
+// Config says what to serve, where and how.
+type Config struct {
+	// GRPCAddr, HTTPAddr and AdminAddr are "host:port" of the three listeners. An
+	// empty host is every address, port 0 takes a free port. Each is required,
+	// unless Listeners has the listener.
+	GRPCAddr, HTTPAddr, AdminAddr string
+	// Listeners are used instead of addresses where they are set; the server
+	// closes them. The zero value binds the addresses.
+	Listeners Listeners
+	// TLS encrypts the gRPC and HTTP listeners. The zero value is plaintext.
+	TLS TLS
+	// Service is required.
+	Service Service
+	// Logger takes the server's logs. nil discards them.
+	Logger *slog.Logger
+	// Metrics is served at /metrics of the admin listener. nil serves none.
+	Metrics http.Handler
+	// OpenAPI is served at /openapi.json. Empty serves none.
+	OpenAPI []byte
+	// DrainTimeout is how long a stop waits for calls to end before it cuts them
+	// off. 0 means 10 s.
+	DrainTimeout time.Duration
+	// DisableReflection hides the schema from callers of gRPC. The zero value
+	// serves reflection, which needs no credential.
+	DisableReflection bool
+	// Limits bound what one caller can take. The zero value has good defaults.
+	Limits Limits
+}
+
+// Listeners are ready-made listeners; tests run the server over in-memory ones.
+type Listeners struct {
+	GRPC, HTTP, Admin net.Listener
+}
+
+// TLS names PEM files. They are read again when they change, and the old ones stay
+// in use while the new ones can't be read.
+type TLS struct {
+	// CertFile and KeyFile are the server's certificate chain and its key. Both or
+	// neither; neither is plaintext.
+	CertFile, KeyFile string
+	// ClientCAFile has the authorities of client certificates. A certificate that a
+	// client sends must be signed by one of them; whether a client must send one is
+	// the Service's decision. Empty asks for none.
+	ClientCAFile string
+}
+
+func (t TLS) enabled() bool { return t.CertFile != "" }
+
+// Limits bound what one caller can take from the others.
+type Limits struct {
+	// MessageBytes is the largest request: a gRPC message after decompression, or
+	// the body of a REST request. 0 means 4 MiB.
+	MessageBytes int
+	// HeaderBytes is the most that the headers of one request may take. 0 means 32 KiB.
+	HeaderBytes int
+	// StreamsPerConn is how many calls one gRPC connection may have open. The call
+	// after is held back by the client's own library, in silence, so a quota that
+	// answers must lie below. 0 means 4096.
+	StreamsPerConn uint32
+	// ConnAge is when a gRPC connection is asked to be replaced, so that load
+	// spreads over new replicas. Open calls go on for as long as they like. 0 means
+	// 30 minutes.
+	ConnAge time.Duration
+}
+
+// What is not worth a setting.
+const (
+	// keepaliveIdle and keepaliveTimeout free what a vanished client holds within
+	// 45 s.
+	keepaliveIdle    = 30 * time.Second
+	keepaliveTimeout = 15 * time.Second
+	// keepaliveMinimum is how often a client may ping. Common client settings ping
+	// every 10 s; half of that leaves room for jitter.
+	keepaliveMinimum = 5 * time.Second
+	// handshakeTimeout and headerTimeout end connections that never ask for anything.
+	handshakeTimeout = 10 * time.Second
+	headerTimeout    = 10 * time.Second
+	// idleTimeout is how long an HTTP connection is kept for the next request.
+	idleTimeout = 2 * time.Minute
+	// bodyTimeout is how long the body of a REST request may take.
+	bodyTimeout = 30 * time.Second
+	// writeTimeout is how long a client may take no byte while bytes wait for it.
+	// It holds for each piece written, as a stream has no total.
+	writeTimeout = 30 * time.Second
+	// httpStreamsPerConn is how many requests one HTTP/2 connection may have open.
+	httpStreamsPerConn = 250
+)
+
+func (c Config) drainTimeout() time.Duration { return or(c.DrainTimeout, 10*time.Second) }
+
+func (c Config) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Logger
+}
+
+func (l Limits) messageBytes() int      { return or(l.MessageBytes, 4<<20) }
+func (l Limits) headerBytes() int       { return or(l.HeaderBytes, 32<<10) }
+func (l Limits) streamsPerConn() uint32 { return or(l.StreamsPerConn, 4096) }
+func (l Limits) connAge() time.Duration { return or(l.ConnAge, 30*time.Minute) }
+
+func or[T comparable](value, zeroMeans T) T {
+	var zero T
+	if value == zero {
+		return zeroMeans
+	}
+	return value
+}
+
+// Validate reports every fault of the configuration together.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(broken bool, format string, args ...any) {
+		if broken {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	for _, l := range c.listeners() {
+		fault(l.ready == nil && l.addr == "", "the %s listener has no address", l.name)
+		if l.ready == nil && l.addr != "" {
+			_, _, err := net.SplitHostPort(l.addr)
+			fault(err != nil, "the address of the %s listener: %w", l.name, err)
+		}
+	}
+	fault(c.Service == nil, "there is no service to serve")
+	fault((c.TLS.CertFile == "") != (c.TLS.KeyFile == ""), "TLS needs both a certificate file and a key file")
+	fault(c.TLS.ClientCAFile != "" && !c.TLS.enabled(), "a client CA file needs a certificate file and a key file")
+	fault(c.DrainTimeout < 0, "the drain timeout is negative: %v", c.DrainTimeout)
+	fault(c.Limits.MessageBytes < 0, "the message limit is negative: %d", c.Limits.MessageBytes)
+	fault(c.Limits.HeaderBytes < 0, "the header limit is negative: %d", c.Limits.HeaderBytes)
+	fault(c.Limits.ConnAge < 0, "the connection age is negative: %v", c.Limits.ConnAge)
+	return errors.Join(faults...)
+}

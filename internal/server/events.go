@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// firstPatience is how long an event stream keeps its headers back for the first
+// message. An error that comes in time gets the HTTP code that it deserves; after
+// that the client hears that its watch stands.
+const firstPatience = 100 * time.Millisecond
+
+// watchGeneration serves the watch of one render as a stream of events.
+func (g *gateway) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
+	follow(g, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
+		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchGenerationResponse], error) {
+			if err := query(r, req, "generation_id"); err != nil {
+				return nil, err
+			}
+			if last := r.Header.Get("Last-Event-ID"); req.GetKnownEtag() == "" && utf8.ValidString(last) {
+				req.KnownEtag = last // a browser that connects again says what it has
+			}
+			return g.client.WatchGeneration(ctx, req)
+		})
+}
+
+// watchGenerations serves the watch of many renders as a stream of events.
+func (g *gateway) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+	req := &easelv1.WatchGenerationsRequest{}
+	follow(g, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,
+		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse], error) {
+			if err := query(r, req); err != nil {
+				return nil, err
+			}
+			return g.client.WatchGenerations(ctx, req)
+		})
+}
+
+// follow makes a streaming call and writes each message as an event, until the call
+// or the client ends. A client that goes away ends the call.
+func follow[M any](g *gateway, w http.ResponseWriter, r *http.Request, path, method string,
+	open func(context.Context) (grpc.ServerStreamingClient[M], error),
+) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	ctx, err := g.annotate(ctx, r, method, path)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	stream, err := open(ctx)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	events := newEventWriter(w, r)
+	message, err := firstMessage(stream, events)
+	if err != nil && !errors.Is(err, io.EOF) && !events.started() {
+		refuse(w, err)
+		return
+	}
+	for ; err == nil; message, err = stream.Recv() {
+		if events.message(any(message).(proto.Message)) != nil {
+			return // nobody reads any more
+		}
+	}
+	events.end(err)
+}
+
+// firstMessage waits for the first message, and opens the stream of events if that
+// takes long.
+func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWriter) (*M, error) {
+	type received struct {
+		message *M
+		err     error
+	}
+	first := make(chan received, 1)
+	go func() {
+		message, err := stream.Recv()
+		first <- received{message, err}
+	}()
+	patience := time.NewTimer(firstPatience)
+	defer patience.Stop()
+	select {
+	case got := <-first:
+		return got.message, got.err
+	case <-patience.C:
+		// A failed write shows again at the first message; the call ends then.
+		_ = events.start()
+		got := <-first
+		return got.message, got.err
+	}
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"math"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	_ "google.golang.org/grpc/encoding/gzip" // callers may compress; importing it is how it is switched on
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/stats"
+)
+
+// newPublicGRPC is the gRPC server that callers reach.
+func (s *Server) newPublicGRPC() *grpc.Server {
+	limits := s.config.Limits
+	options := append(s.grpcOptions(peerOrigin),
+		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
+		grpc.MaxHeaderListSize(uint32(limits.headerBytes())),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time:             keepaliveIdle,
+			Timeout:          keepaliveTimeout,
+			MaxConnectionAge: limits.connAge(),
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             keepaliveMinimum,
+			PermitWithoutStream: true,
+		}),
+	)
+	if s.certificates != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.certificates.config())))
+	}
+	server := grpc.NewServer(options...)
+	s.config.Service.Register(registrar{server})
+	grpc_health_v1.RegisterHealthServer(server, s.health)
+	if !s.config.DisableReflection {
+		reflection.Register(server)
+	}
+	return server
+}
+
+// newRESTGRPC is the gRPC server behind the REST gateway. It is reached in memory
+// alone, which is why it may believe what the gateway says of a caller.
+func (s *Server) newRESTGRPC() *grpc.Server {
+	server := grpc.NewServer(append(s.grpcOptions(restOrigin),
+		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
+	)...)
+	s.config.Service.Register(registrar{server})
+	return server
+}
+
+// grpcOptions are what both servers have in common.
+func (s *Server) grpcOptions(from func(context.Context) origin) []grpc.ServerOption {
+	intercept := &interceptor{service: s.config.Service, rules: s.rules, logger: s.logger, origin: from}
+	known := fullMethods()
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(s.config.Limits.messageBytes()),
+		grpc.UnaryInterceptor(intercept.unary),
+		grpc.StreamInterceptor(intercept.stream),
+		grpc.StatsHandler(otelgrpc.NewServerHandler(
+			// Names that callers make up would be spans and time series without end.
+			otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return known[info.FullMethodName] }),
+		)),
+	}
+}

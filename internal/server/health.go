@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// healthServer is the standard health service, except that its watches end once
+// they have told that the server goes down: a graceful stop would wait for them.
+type healthServer struct {
+	*health.Server
+	draining context.Context // ends before the status turns to NOT_SERVING for good
+	drain    context.CancelFunc
+}
+
+func newHealthServer() *healthServer {
+	draining, drain := context.WithCancel(context.Background())
+	h := &healthServer{Server: health.NewServer(), draining: draining, drain: drain}
+	h.set(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	return h
+}
+
+func (h *healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatus) {
+	h.SetServingStatus("", status)
+	for _, service := range services() {
+		h.SetServingStatus(string(service.FullName()), status)
+	}
+}
+
+// start says that calls are served, shutdown that they are not and won't be again.
+func (h *healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
+
+func (h *healthServer) shutdown() {
+	h.drain()
+	h.Shutdown()
+}
+
+func (h *healthServer) serving(ctx context.Context) bool {
+	answer, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	return err == nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING
+}
+
+// Watch implements the health service.
+func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	return h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: h.draining})
+}
+
+type healthStream struct {
+	grpc_health_v1.Health_WatchServer
+	ctx      context.Context
+	cancel   context.CancelFunc
+	draining context.Context
+}
+
+func (s *healthStream) Context() context.Context { return s.ctx }
+
+func (s *healthStream) Send(answer *grpc_health_v1.HealthCheckResponse) error {
+	err := s.Health_WatchServer.Send(answer)
+	if s.draining.Err() != nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		s.cancel()
+	}
+	return err
+}
+
+// alive answers as long as the process does.
+func alive(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
+
+// ready answers whether calls should be sent here.
+func (h *healthServer) ready(w http.ResponseWriter, r *http.Request) {
+	if h.serving(r.Context()) {
+		writeText(w, http.StatusOK, "ready\n")
+		return
+	}
+	writeText(w, http.StatusServiceUnavailable, "not ready\n")
+}
+
+func writeText(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text)) // a prober that went away has its answer
+}

@@ -1,0 +1,82 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/grpc/codes"
+)
+
+// newHTTPServer is an HTTP server with every limit that does not end a stream: there
+// is no total for an answer, steadyWriter limits each write instead.
+func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    s.config.Limits.headerBytes(),
+		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: httpStreamsPerConn,
+			SendPingTimeout:      keepaliveIdle,
+			PingTimeout:          keepaliveTimeout,
+			WriteByteTimeout:     writeTimeout,
+		},
+	}
+}
+
+// publicHandler is all that the HTTP listener serves, from the outside in.
+func (s *Server) publicHandler(g *gateway) http.Handler {
+	handler := refuseCrossOrigin(readable(s.config.Limits.messageBytes(), g.mux))
+	handler = otelhttp.NewHandler(traceAnswers(reportRoute(handler)), "rest",
+		// The Host header would make a time series for each name that a client makes up.
+		otelhttp.WithServerName("easel"))
+	return steadyWrites(securityHeaders(handler))
+}
+
+// refuseCrossOrigin stops web pages of elsewhere from ordering renders through the
+// browser of somebody who may.
+func refuseCrossOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, refusal(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
+	}))
+	return protection.Handler(next)
+}
+
+// traceAnswers tells the caller the trace that its request became part of.
+func traceAnswers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(w.Header()))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// securityHeaders go on every answer. Answers hold what belongs to one caller, and
+// none of them is a page that may be framed or run anything.
+func securityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveHTTP serves until the server is shut down.
+func serveHTTP(server *http.Server, l net.Listener) error {
+	serve := server.Serve
+	if server.TLSConfig != nil {
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
+	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// interceptor does what every call has in common. It is the one place for it, for
+// unary and streaming calls, over gRPC and over REST.
+type interceptor struct {
+	service Service
+	rules   rules
+	logger  *slog.Logger
+	// origin says who calls: the peer of a connection, or who the gateway says it
+	// calls for.
+	origin func(context.Context) origin
+}
+
+func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	err = i.around(ctx, info.FullMethod, func(ctx context.Context) error {
+		if err := i.rules.check(ctx, req); err != nil {
+			return err
+		}
+		var err error
+		resp, err = handler(ctx, req)
+		return err
+	})
+	return resp, err
+}
+
+func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	return i.around(stream.Context(), info.FullMethod, func(ctx context.Context) error {
+		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules})
+	})
+}
+
+// around makes one call: it is authenticated, its error or panic becomes a status,
+// and one line says how it went.
+func (i *interceptor) around(ctx context.Context, method string, call func(context.Context) error) (err error) {
+	start, from := time.Now(), i.origin(ctx)
+	defer func() { i.log(ctx, method, from.peer, time.Since(start), status.Convert(err)) }()
+	defer func() {
+		if value := recover(); value != nil {
+			err = i.panicked(ctx, method, value)
+		}
+	}()
+	callCtx := withOrigin(withoutPrivateMetadata(ctx), from)
+	if !open(method) {
+		if callCtx, err = i.service.Authenticate(callCtx, from.certName); err != nil {
+			return statusOf(err).Err()
+		}
+	}
+	if err = call(callCtx); err != nil {
+		return statusOf(err).Err()
+	}
+	return nil
+}
+
+// open reports whether a method needs no credential. All that is not listed does.
+func open(method string) bool {
+	return strings.HasPrefix(method, "/grpc.health.v1.Health/") ||
+		strings.HasPrefix(method, "/grpc.reflection.")
+}
+
+// panicked logs a panic. The caller is told nothing of it: the value may hold
+// anything.
+func (i *interceptor) panicked(ctx context.Context, method string, value any) error {
+	i.logger.ErrorContext(ctx, "panic in a call", "method", method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+	return refusal(codes.Internal, reasonInternal, "internal error")
+}
+
+func (i *interceptor) log(ctx context.Context, method, peer string, took time.Duration, st *status.Status) {
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("method", method),
+		slog.String("code", st.Code().String()),
+		slog.String("reason", reasonOf(st)),
+		slog.Duration("duration", took),
+		slog.String("peer", peer),
+	}
+	switch {
+	case open(method): // probes come every few seconds and say nothing
+		level = slog.LevelDebug
+	case st.Code() == codes.Internal, st.Code() == codes.Unknown, st.Code() == codes.DataLoss:
+		level = slog.LevelError
+		attrs = append(attrs, slog.String("message", st.Message()))
+	}
+	i.logger.LogAttrs(ctx, level, "call", attrs...)
+}

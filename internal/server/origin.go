@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+)
+
+// What the gateway says of a REST call, beside the call's own metadata. Only the
+// server behind the gateway reads these keys, and no handler ever sees them. They
+// end in -bin so that any bytes get through.
+const (
+	metadataPeer           = "easel-rest-peer-bin"
+	metadataCertificate    = "easel-rest-certificate-bin"
+	metadataIdempotencyKey = "easel-rest-idempotency-key-bin"
+)
+
+// origin is who makes a call.
+type origin struct {
+	peer     string // network address, for logs
+	certName string // name in the verified client certificate, or ""
+	// idempotencyKeys are the values of the Idempotency-Key header of a REST call.
+	idempotencyKeys []string
+}
+
+// peerOrigin reads the origin from the connection. Nothing that the caller writes
+// into metadata changes it.
+func peerOrigin(ctx context.Context) (from origin) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return from
+	}
+	if p.Addr != nil {
+		from.peer = p.Addr.String()
+	}
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+		from.certName = certificateName(&info.State)
+	}
+	return from
+}
+
+// restOrigin reads the origin that the gateway wrote.
+func restOrigin(ctx context.Context) origin {
+	return origin{
+		peer:     first(metadata.ValueFromIncomingContext(ctx, metadataPeer)),
+		certName: first(metadata.ValueFromIncomingContext(ctx, metadataCertificate)),
+
+		idempotencyKeys: metadata.ValueFromIncomingContext(ctx, metadataIdempotencyKey),
+	}
+}
+
+// describeCall writes what restOrigin reads.
+func describeCall(_ context.Context, r *http.Request) metadata.MD {
+	md := metadata.Pairs(metadataPeer, r.RemoteAddr)
+	if name := certificateName(r.TLS); name != "" {
+		md.Set(metadataCertificate, name)
+	}
+	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 0 {
+		md.Set(metadataIdempotencyKey, keys...)
+	}
+	return md
+}
+
+type originKey struct{}
+
+func withOrigin(ctx context.Context, from origin) context.Context {
+	return context.WithValue(ctx, originKey{}, from)
+}
+
+func originOf(ctx context.Context) origin {
+	from, _ := ctx.Value(originKey{}).(origin)
+	return from
+}
+
+// withoutPrivateMetadata hides the gateway's keys from handlers, and with them what
+// a caller of the public server may have written there.
+func withoutPrivateMetadata(ctx context.Context) context.Context {
+	md, ok := metadata.FromIncomingContext(ctx)
+	if !ok {
+		return ctx
+	}
+	md.Delete(metadataPeer)
+	md.Delete(metadataCertificate)
+	md.Delete(metadataIdempotencyKey)
+	return metadata.NewIncomingContext(ctx, md)
+}
+
+// certificateName is the name of the verified client: the first URI of its
+// certificate (as in SPIFFE), else its first DNS name, else its common name. A
+// connection without a verified certificate has none.
+func certificateName(state *tls.ConnectionState) string {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return ""
+	}
+	leaf := state.PeerCertificates[0]
+	switch {
+	case len(leaf.URIs) > 0:
+		return leaf.URIs[0].String()
+	case len(leaf.DNSNames) > 0:
+		return leaf.DNSNames[0]
+	default:
+		return leaf.Subject.CommonName
+	}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// httpCodes are the HTTP codes that say more than those of the gRPC codes would.
+var httpCodes = map[string]int{
+	reasonBalance:      http.StatusPaymentRequired,
+	reasonRange:        http.StatusRequestedRangeNotSatisfiable,
+	reasonMethod:       http.StatusMethodNotAllowed,
+	reasonMediaType:    http.StatusUnsupportedMediaType,
+	reasonTooLarge:     http.StatusRequestEntityTooLarge,
+	reasonSlowBody:     http.StatusRequestTimeout,
+	reasonPrecondition: http.StatusPreconditionFailed,
+}
+
+func httpCode(st *status.Status) int {
+	if code, ok := httpCodes[reasonOf(st)]; ok {
+		return code
+	}
+	return runtime.HTTPStatusFromCode(st.Code())
+}
+
+// handleError is the gateway's error handler.
+func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+	refuse(w, err)
+}
+
+// refuse answers with an error of a call, or of what the gateway did before one.
+func refuse(w http.ResponseWriter, err error) {
+	var bad *runtime.HTTPStatusError // a path that can't be unescaped
+	if errors.As(err, &bad) {
+		err = invalidRequest(violation{Description: bad.Error()})
+	}
+	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && reasonOf(st) == "" {
+		err = invalidRequest(violation{Description: st.Message()}) // the gateway could not read the request
+	}
+	writeError(w, err)
+}
+
+// writeError answers with an error: its HTTP code, the status as JSON, and the
+// headers that say the same to those who know HTTP alone.
+func writeError(w http.ResponseWriter, err error) {
+	st := statusOf(err)
+	code := httpCode(st)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	if code == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	if seconds, ok := retryAfter(st); ok {
+		header.Set("Retry-After", seconds)
+	}
+	if size, ok := detail[*errdetails.ErrorInfo](st).GetMetadata()["size_bytes"]; ok && code == http.StatusRequestedRangeNotSatisfiable {
+		header.Set("Content-Range", "bytes */"+size)
+	}
+	body := statusJSON(st)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // a client that went away needs no error
+}
+
+// retryAfter is the status's RetryInfo in whole seconds, rounded up.
+func retryAfter(st *status.Status) (string, bool) {
+	info := detail[*errdetails.RetryInfo](st)
+	if info.GetRetryDelay() == nil {
+		return "", false
+	}
+	delay := info.GetRetryDelay().AsDuration()
+	return strconv.FormatInt(int64((delay+time.Second-1)/time.Second), 10), true
+}
+
+// statusJSON is google.rpc.Status as JSON. A detail of a type that this program does
+// not have can't be written; then the status goes without details.
+func statusJSON(st *status.Status) []byte {
+	body, err := jsonOut.Marshal(st.Proto())
+	if err != nil {
+		body, err = protojson.Marshal(status.New(st.Code(), st.Message()).Proto())
+	}
+	if err != nil { // a message that is not UTF-8
+		body = fmt.Appendf(nil, `{"code":%d,"message":"the error can't be written"}`, st.Code())
+	}
+	return body
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+)
+
+// The routes of the calls that have handlers of our own.
+const (
+	watchPath    = "/v1/generations/{generation_id}:watch"
+	watchAllPath = "/v1/generations:watch"
+	contentPath  = "/v1/generations/{generation_id}/content"
+)
+
+func pathFilter(fields []string) *utilities.DoubleArray {
+	paths := make([][]string, 0, len(fields))
+	for _, field := range fields {
+		paths = append(paths, []string{field})
+	}
+	return utilities.NewDoubleArray(paths)
+}
+
+// matched is where nameRoute leaves the route of a request, for what lies outside
+// of the gateway.
+type matched struct {
+	pattern string // "GET /v1/generations/{generation_id}"
+	probe   bool   // only asks which route it would be
+}
+
+type matchedKey struct{}
+
+func matchedOf(ctx context.Context) *matched {
+	m, _ := ctx.Value(matchedKey{}).(*matched)
+	return m
+}
+
+// nameRoute names the span of a request by the template of its route, never by its
+// path: ids would make as many names as there are renders.
+func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		template := routeTemplate(r)
+		m := matchedOf(r.Context())
+		if m != nil {
+			m.pattern = r.Method + " " + template
+		}
+		if m != nil && m.probe {
+			return
+		}
+		span := trace.SpanFromContext(r.Context())
+		span.SetName(r.Method + " " + template)
+		span.SetAttributes(attribute.String("http.route", template))
+		next(w, r, params)
+	}
+}
+
+func routeTemplate(r *http.Request) string {
+	pattern, _ := runtime.HTTPPattern(r.Context())
+	return strings.ReplaceAll(pattern.String(), "=*}", "}")
+}
+
+// reportRoute hands the route on to the instrumentation, which reads it where the
+// standard library's own router would have written it.
+func reportRoute(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := &matched{}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), matchedKey{}, m)))
+		r.Pattern = m.pattern
+	})
+}
+
+// tidyPath makes the gateway read each path segment exactly once unescaped. It would
+// unescape again what the standard library has unescaped already, and another id
+// would come out. In a model's id an escaped slash is a slash: the id is the whole
+// rest of the path.
+func tidyPath(r *http.Request) {
+	r.URL.RawPath = r.URL.EscapedPath()
+	if strings.HasPrefix(r.URL.RawPath, "/v1/models/") {
+		r.URL.RawPath = strings.NewReplacer("%2F", "/", "%2f", "/").Replace(r.URL.RawPath)
+	}
+}
+
+// handleRoutingError answers requests that no route takes.
+func (g *gateway) handleRoutingError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	if m := matchedOf(ctx); m != nil && m.probe {
+		return
+	}
+	if code != http.StatusMethodNotAllowed {
+		writeError(w, refusal(codes.NotFound, reasonNoRoute, "there is nothing at this path; /openapi.json lists what there is"))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(g.allowed(r), ", "))
+	writeError(w, refusal(codes.Unimplemented, reasonMethod, "this path does not take "+r.Method))
+}
+
+// allowed asks the gateway itself which methods a path takes.
+func (g *gateway) allowed(r *http.Request) (methods []string) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+		m := &matched{probe: true}
+		probe := r.Clone(context.WithValue(r.Context(), matchedKey{}, m))
+		probe.Method = method
+		g.mux.ServeHTTP(nil, probe)
+		if m.pattern != "" {
+			methods = append(methods, method)
+		}
+	}
+	return methods
+}

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// errorDomain is the domain of every reason, as in package service.
+const errorDomain = "easel"
+
+// Reasons of refusals that are the server's own. The rest are package service's.
+const (
+	reasonInternal       = "INTERNAL"
+	reasonNoRoute        = "ROUTE_NOT_FOUND"
+	reasonMethod         = "METHOD_NOT_ALLOWED"
+	reasonMediaType      = "UNSUPPORTED_MEDIA_TYPE"
+	reasonTooLarge       = "REQUEST_TOO_LARGE"
+	reasonSlowBody       = "REQUEST_BODY_TIMEOUT"
+	reasonCrossOrigin    = "CROSS_ORIGIN_REQUEST"
+	reasonPrecondition   = "PRECONDITION_FAILED"
+	reasonBrokenDownload = "CONTENT_INTERRUPTED"
+	reasonRange          = "READ_OFFSET_OUT_OF_RANGE"
+	reasonBalance        = "INSUFFICIENT_BALANCE"
+)
+
+// refusal is an error of the server's own, with a reason like every other.
+func refusal(code codes.Code, reason, message string) error {
+	return withReason(status.New(code, message), reason).Err()
+}
+
+func withReason(st *status.Status, reason string) *status.Status {
+	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Domain: errorDomain, Reason: reason})
+	if err != nil { // only for code OK
+		return st
+	}
+	return detailed
+}
+
+// detail is the detail of type M of a status, or nil.
+func detail[M proto.Message](st *status.Status) (found M) {
+	for _, any := range st.Details() {
+		if m, ok := any.(M); ok {
+			return m
+		}
+	}
+	return found
+}
+
+// reasonOf is the reason that a status gives, or "".
+func reasonOf(st *status.Status) string {
+	return detail[*errdetails.ErrorInfo](st).GetReason()
+}

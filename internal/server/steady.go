@@ -1,0 +1,57 @@
+package server
+
+import (
+	"net/http"
+	"time"
+)
+
+// steadyPiece is written under one limit, so that a slow client is told from a stuck one.
+const steadyPiece = 32 << 10
+
+// steadyWriter limits how long a client may take no byte. The limit is set for each
+// piece and lifted after: in HTTP/2 it would else end a stream that has nothing to
+// send for a while.
+type steadyWriter struct {
+	http.ResponseWriter
+	connection *http.ResponseController
+}
+
+// steadyWrites puts the limit on every answer.
+func steadyWrites(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		steady := &steadyWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
+		defer steady.limit() // what is left in buffers is written after the handler
+		next.ServeHTTP(steady, r)
+	})
+}
+
+// Write implements io.Writer.
+func (w *steadyWriter) Write(p []byte) (written int, err error) {
+	for {
+		piece := p[written:min(len(p), written+steadyPiece)]
+		w.limit()
+		n, err := w.ResponseWriter.Write(piece)
+		w.unlimit()
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// Flush implements http.Flusher.
+func (w *steadyWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is what http.ResponseController calls to flush.
+func (w *steadyWriter) FlushError() error {
+	w.limit()
+	defer w.unlimit()
+	return w.connection.Flush()
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *steadyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A connection that knows no deadline goes without: only tests have such.
+func (w *steadyWriter) limit()   { _ = w.connection.SetWriteDeadline(time.Now().Add(writeTimeout)) }
+func (w *steadyWriter) unlimit() { _ = w.connection.SetWriteDeadline(time.Time{}) }
