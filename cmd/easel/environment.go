@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// environment gives flags their values from environment variables. The parser could do
+// it by itself, but only from the process, and it would stop at the first bad value.
+type environment struct {
+	lookup func(string) (string, bool)
+	names  map[*kong.Value]string
+	faults []string // every variable that does not hold what its flag takes
+}
+
+// takeOver notes which variable belongs to which flag, and takes them from the parser.
+func (e *environment) takeOver(k *kong.Kong) error {
+	e.names = map[*kong.Value]string{}
+	return kong.Visit(k.Model.Node, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok && len(flag.Tag.Envs) > 0 {
+			e.names[flag.Value] = flag.Tag.Envs[0]
+			flag.Tag.Envs = nil
+		}
+		return next(nil)
+	})
+}
+
+// Validate has nothing to check before the flags are known.
+func (e *environment) Validate(*kong.Application) error { return nil }
+
+// Resolve gives the value of a flag that is not on the command line. A set but empty
+// variable counts as unset, as in most compose files.
+func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	name := e.names[flag.Value]
+	if name == "" {
+		return nil, nil
+	}
+	text, _ := e.lookup(name)
+	if text == "" {
+		return nil, nil
+	}
+	if fault := unfit(flag.Value, text); fault != "" {
+		e.faults = append(e.faults, fmt.Sprintf("%s: %q %s", name, text, fault))
+		return nil, nil
+	}
+	return text, nil
+}
+
+// unfit says why text is no value for a flag, or nothing where it is one.
+func unfit(v *kong.Value, text string) string {
+	if v.Enum != "" && !slices.Contains(v.EnumSlice(), text) {
+		return "is none of " + strings.Join(v.EnumSlice(), ", ")
+	}
+	scan := kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text})
+	scratch := reflect.New(v.Target.Type()).Elem()
+	if v.Mapper.Decode(&kong.DecodeContext{Value: v, Scan: scan}, scratch) == nil {
+		return ""
+	}
+	return "is not " + kindOf(v.Target.Type())
+}
+
+// kindOf names what a flag takes, as a person would.
+func kindOf(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Duration]() {
+		return "a duration such as 500ms, 10s or 2m"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "a whole number"
+	}
+	return "a value that it takes"
+}
+
+// describe is the help of a flag, with its variable and its default.
+func (e *environment) describe(v *kong.Value) string {
+	var facts []string
+	if name := e.names[v]; name != "" {
+		facts = append(facts, "$"+name)
+	}
+	if v.HasDefault && v.Default != "" {
+		facts = append(facts, "default "+v.Default)
+	}
+	if len(facts) == 0 {
+		return v.Help
+	}
+	return v.Help + " (" + strings.Join(facts, ", ") + ")"
+}

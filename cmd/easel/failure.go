@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// failure is an error taken apart for its reader.
+type failure struct {
+	exit       int
+	code       string // of gRPC, "" where the error is our own
+	reason     string // of ErrorInfo
+	message    string
+	fields     []badField
+	retryDelay time.Duration
+	metadata   map[string]string
+	cure       string
+}
+
+// badField is one input that was refused, and why.
+type badField struct {
+	Field       string `json:"field"`
+	Description string `json:"description"`
+}
+
+// explain takes err apart. The context is that of the whole program.
+func explain(ctx context.Context, err error) failure {
+	if own := (*problem)(nil); errors.As(err, &own) {
+		f := failure{exit: own.exit, message: own.text, cure: own.cure}
+		if s, ok := status.FromError(own.err); ok && own.err != nil {
+			f.code = codeName(s.Code())
+			f.addDetails(s)
+		}
+		return f
+	}
+	if interrupted(ctx) {
+		return failure{exit: exitInterrupted, message: "interrupted"}
+	}
+	s, ok := status.FromError(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s, ok = status.New(codes.DeadlineExceeded, "the time ran out"), true
+	}
+	if !ok {
+		return failure{exit: exitFailure, message: err.Error()}
+	}
+	f := failure{code: codeName(s.Code()), message: plainMessage(s.Message())}
+	f.addDetails(s)
+	f.exit = exitOf(s.Code(), f.reason)
+	f.cure = cureOf(s.Code(), f.reason)
+	return f
+}
+
+// addDetails reads what the server says beside code and message.
+func (f *failure) addDetails(s *status.Status) {
+	for _, detail := range s.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			f.reason, f.metadata = d.Reason, d.Metadata
+		case *errdetails.RetryInfo:
+			f.retryDelay = d.RetryDelay.AsDuration()
+		case *errdetails.BadRequest:
+			for _, v := range d.FieldViolations {
+				f.fields = append(f.fields, badField{v.Field, v.Description})
+			}
+		}
+	}
+}
+
+// reasonOf gives the reason of a failed call, "" where it has none.
+func reasonOf(err error) string {
+	f := failure{}
+	f.addDetails(status.Convert(err))
+	return f.reason
+}
+
+// codeName spells a code as the contract does: NOT_FOUND, not NotFound.
+func codeName(c codes.Code) string { return rpccode.Code(c).String() }
+
+// plainMessage takes the wrapping off what the transport says of a failed connection.
+func plainMessage(text string) string {
+	const wrapping = `desc = "transport: `
+	if _, inner, found := strings.Cut(text, wrapping); found {
+		return strings.TrimSuffix(inner, `"`)
+	}
+	return text
+}
+
+// messageOf is what an error says, in one line.
+func messageOf(err error) string { return oneLine(plainMessage(status.Convert(err).Message())) }
+
+// write prints the failure for a person: one line that says what, one that says what to do.
+func (f failure) write(w io.Writer) {
+	line := "easel: " + f.message
+	for _, field := range f.fields {
+		// Where the catalog names one bad field, message and description are often the same.
+		if !strings.Contains(f.message, field.Description) {
+			line += "; " + field.Field + ": " + field.Description
+		} else if !strings.Contains(f.message, field.Field) {
+			line += "; see " + field.Field
+		}
+	}
+	if f.code != "" {
+		line += " (" + strings.TrimSuffix(f.code+" "+f.reason, " ") + ")"
+	}
+	if f.retryDelay > 0 {
+		line += "; try again in " + briefly(f.retryDelay)
+	}
+	fmt.Fprintln(w, oneLine(line))
+	if f.cure != "" {
+		fmt.Fprintln(w, "       "+oneLine(f.cure))
+	}
+}
+
+// writeJSON prints the failure for a program.
+func (f failure) writeJSON(w io.Writer) {
+	type body struct {
+		Code              string            `json:"code,omitempty"`
+		Reason            string            `json:"reason,omitempty"`
+		Message           string            `json:"message"`
+		Fields            []badField        `json:"fields,omitempty"`
+		RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
+		Metadata          map[string]string `json:"metadata,omitempty"`
+		Cure              string            `json:"cure,omitempty"`
+		ExitCode          int               `json:"exitCode"`
+	}
+	writeJSONLine(w, map[string]body{"error": {f.code, f.reason, f.message, f.fields,
+		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit}})
+}
+
+// cureOf says what helps, where that is known.
+func cureOf(code codes.Code, reason string) string {
+	cures := map[string]string{
+		"INSUFFICIENT_BALANCE":       "Top up the account, then send the same order again with its --idempotency-key.",
+		"PRICE_ABOVE_LIMIT":          "Nothing was ordered. Raise --max-cost, or choose cheaper inputs: easel quote shows the price.",
+		"API_KEY_DAILY_CAP":          "The key has spent what it may today. Use another key, or wait for the next day.",
+		"SUBMISSION_OUTCOME_UNKNOWN": "Send the same order again with the same --idempotency-key: it is never charged twice.",
+		"SUBMISSION_IN_PROGRESS":     "Send the same order again with the same --idempotency-key.",
+		"IDEMPOTENCY_KEY_REUSED":     "This key stands for another order. A new order needs a new --idempotency-key.",
+		"UPSTREAM_CREDENTIAL_REJECTED": "The catalog does not accept the key: check EASEL_API_KEY or --api-key-file; " +
+			"where the server holds the key, tell its operator.",
+		"MODEL_NOT_FOUND":      "easel models lists what there is.",
+		"GENERATION_ACTIVE":    "The render is not finished. --force deletes it all the same; its price may not come back.",
+		"CONTENT_NOT_READY":    "easel download --wait 10m waits for the result.",
+		"GENERATION_NOT_FOUND": "easel list shows the renders of this key.",
+	}
+	if cure := cures[reason]; cure != "" {
+		return cure
+	}
+	switch code {
+	case codes.Unauthenticated:
+		return "Set EASEL_API_KEY, or --api-key-file."
+	case codes.Unavailable:
+		if reason == "" {
+			return "Is the server running there? See --addr, and --tls where it speaks TLS."
+		}
+	case codes.Unimplemented:
+		return "The server at this address does not speak easel.v1. See --addr."
+	case codes.DeadlineExceeded:
+		return "--timeout sets how long to wait."
+	}
+	return ""
+}
+
+func writeJSONLine(w io.Writer, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		text = []byte(`{"error":{"message":"this error can't be written as JSON"}}`)
+	}
+	fmt.Fprintf(w, "%s\n", text)
+}

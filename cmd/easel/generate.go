@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+type generateCmd struct {
+	callFlags
+	inputFlags
+	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. The same name is never charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
+	MaxCost        amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
+	Watch          bool   `help:"Stay until the render is finished."`
+	Out            string `placeholder:"FILE|DIR" help:"Download the result to here when it is finished. Implies --watch."`
+	Force          bool   `help:"Let --out overwrite a file."`
+}
+
+// Run orders a render, and stays with it where that is asked for.
+func (c *generateCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
+		g, err := c.order(ctx, s)
+		if err != nil {
+			return err
+		}
+		if !c.Watch && c.Out == "" {
+			s.printRender(g, g.GenerationId)
+			return nil
+		}
+		return c.stay(ctx, s, g)
+	})
+}
+
+// order places the order: its name is told before anything is sent, and every try
+// carries the same name and the same bytes.
+func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generation, error) {
+	program := ctx
+	if c.Timeout == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, orderLimit)
+		defer cancel()
+	}
+	inputs, err := c.text(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	key := c.IdempotencyKey
+	if key == "" {
+		key = rand.Text()
+		s.remark("idempotency_key", key, "This order is named "+key+"; to go on after a crash: --idempotency-key "+key)
+	}
+	g, err := s.place(ctx, &easelv1.CreateGenerationRequest{
+		ModelId: c.Model, InputsJson: inputs, IdempotencyKey: key, MaxCostCents: c.MaxCost.cents,
+	})
+	if err != nil {
+		return nil, unclear(program, ctx, err, key)
+	}
+	return g, nil
+}
+
+// place sends an order until there is an answer that another try would not change.
+func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+	for failures := 0; ; failures++ {
+		answer, err := s.generations.CreateGeneration(ctx, order)
+		if err == nil {
+			return answer.Generation, nil
+		}
+		if code := status.Code(err); code != codes.Unavailable && code != codes.Aborted {
+			return nil, err
+		}
+		again := delayAfter(err, failures)
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < again {
+			return nil, err
+		}
+		s.remark("retry", order.IdempotencyKey, "no clear answer ("+messageOf(err)+
+			"), sending the same order again in "+briefly(again))
+		if rest(ctx, again) != nil {
+			return nil, err
+		}
+	}
+}
+
+// unclear explains an order that ended without an answer: it may have been taken.
+func unclear(program, ctx context.Context, err error, key string) error {
+	again := "The order may have been taken. Send it again with --idempotency-key " + key + ": it is never charged twice."
+	switch code := status.Code(err); {
+	case program.Err() != nil && errors.Is(program.Err(), context.Canceled):
+		return &problem{exit: exitInterrupted, text: "interrupted while ordering", cure: again, err: err}
+	case ctx.Err() != nil || code == codes.DeadlineExceeded:
+		return &problem{exit: exitRetry, text: "the time ran out while ordering", cure: again, err: err}
+	case code == codes.Unavailable || code == codes.Aborted:
+		text := messageOf(err)
+		return &problem{exit: exitRetry, text: text, cure: again, err: err}
+	}
+	return err
+}
+
+// remark tells something on the way that a person or a program may need later.
+func (s *session) remark(name, value, text string) {
+	if s.json {
+		s.tell(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value)))
+		return
+	}
+	s.tell(s.errStyle.paint(dim, text))
+}
+
+// stay watches the render to its end and fetches its result. What happens on the way is
+// told beside the result, so that the output is the result alone.
+func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generation) error {
+	f := s.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	tell := s.tell
+	if s.json || s.quiet {
+		tell = func(string) {}
+	}
+	if err := s.watching(ctx, f, s.errStyle, tell); err != nil {
+		return stillGoing(ctx, err, g.GenerationId)
+	}
+	last := f.last(g.GenerationId)
+	if err := verdict(last); err != nil {
+		return err
+	}
+	return c.deliver(ctx, s, last)
+}
+
+// deliver prints the result, and puts it where --out says.
+func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Generation) error {
+	brief := g.GenerationId
+	if g.GetText() != nil {
+		brief = printable(g.GetText().Text)
+	}
+	if c.Out == "" {
+		s.printRender(g, brief)
+		return nil
+	}
+	var path string
+	var err error
+	if g.GetText() != nil {
+		path, err = writeText(c.Out, c.Force, g)
+	} else {
+		path, err = s.fetch(ctx, &fetching{id: g.GenerationId, out: c.Out, force: c.Force})
+	}
+	if err != nil {
+		return err
+	}
+	s.printRender(g, path)
+	if !s.quiet {
+		s.tell("written to " + path)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// inputFlags are the inputs of a quote or an order.
+type inputFlags struct {
+	Model      string   `arg:"" help:"The model to order from, as easel models lists it."`
+	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, typed by what the model says of each."`
+	InputsJSON string   `name:"inputs-json" placeholder:"FILE|-|TEXT" help:"All inputs as one JSON object instead: a file, - for standard input, or the text itself. Passed on digit for digit."`
+}
+
+// text gives the inputs as the text of one JSON object. Nothing has been ordered yet
+// when it fails.
+func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
+	if f.InputsJSON != "" {
+		if len(f.Inputs) > 0 {
+			return "", badUsage("key=value and --inputs-json can't be used together", "")
+		}
+		return readObject(f.InputsJSON, s.stdin)
+	}
+	if len(f.Inputs) == 0 {
+		return "{}", nil
+	}
+	answer, err := s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
+	if err != nil {
+		return "", err
+	}
+	return typedInputs(answer.Model, f.Inputs)
+}
+
+// readObject reads --inputs-json.
+func readObject(from string, stdin io.Reader) (string, error) {
+	text, name := []byte(from), "the text"
+	var err error
+	switch {
+	case from == "-":
+		name = "standard input"
+		text, err = io.ReadAll(stdin)
+	case !strings.HasPrefix(strings.TrimSpace(from), "{"):
+		name = from
+		text, err = os.ReadFile(from)
+	}
+	if err != nil {
+		return "", badUsage("--inputs-json: "+err.Error(), "")
+	}
+	text = bytes.TrimSpace(text)
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text, &object); err != nil || object == nil || !utf8.Valid(text) {
+		return "", badUsage("--inputs-json: "+name+" is not one JSON object", "")
+	}
+	return string(text), nil
+}
+
+// typedInputs turns key=value arguments into one JSON object, in their order. Every
+// value keeps its digits: none passes through a number of this program.
+func typedInputs(model *easelv1.Model, arguments []string) (string, error) {
+	var object strings.Builder
+	seen := map[string]bool{}
+	for i, argument := range arguments {
+		name, value, found := strings.Cut(argument, "=")
+		if !found || name == "" {
+			return "", badUsage(fmt.Sprintf("%q is not of the form key=value", argument), "")
+		}
+		if seen[name] {
+			return "", badInput(name, "is given twice")
+		}
+		seen[name] = true
+		text, err := typedInput(model, name, value)
+		if err != nil {
+			return "", err
+		}
+		if i > 0 {
+			object.WriteByte(',')
+		}
+		object.WriteString(jsonString(name) + ":" + text)
+	}
+	return "{" + object.String() + "}", nil
+}
+
+func badInput(name, why string) error {
+	return badUsage("inputs."+name+" "+why, "Nothing was ordered.")
+}
+
+// typedInput is one value as JSON.
+func typedInput(model *easelv1.Model, name, value string) (string, error) {
+	if !utf8.ValidString(value) || !utf8.ValidString(name) {
+		return "", badInput(name, "is not valid UTF-8")
+	}
+	kind := easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED
+	if len(model.InputFields) > 0 {
+		field, err := fieldOf(model, name)
+		if err != nil {
+			return "", err
+		}
+		kind = field.Type
+	}
+	text, fits := literal(kind, value)
+	if !fits {
+		return "", badInput(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
+	}
+	return text, nil
+}
+
+func fieldOf(model *easelv1.Model, name string) (*easelv1.InputField, error) {
+	var names []string
+	for _, field := range model.InputFields {
+		if field.Name == name {
+			return field, nil
+		}
+		names = append(names, oneLine(field.Name))
+	}
+	return nil, badInput(name, "is no input of "+oneLine(model.ModelId)+", which takes "+strings.Join(names, ", "))
+}
+
+// literal is value as JSON of a kind, and whether it can be one.
+func literal(kind easelv1.InputFieldType, value string) (text string, fits bool) {
+	trimmed := strings.TrimSpace(value)
+	switch kind {
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING:
+		return jsonString(value), true
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER:
+		return trimmed, isNumber(trimmed) && !strings.ContainsAny(trimmed, ".eE")
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER:
+		return trimmed, isNumber(trimmed)
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN:
+		return trimmed, slices.Contains([]string{"true", "false"}, trimmed)
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT:
+		return trimmed, strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed))
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY:
+		return trimmed, strings.HasPrefix(trimmed, "[") && json.Valid([]byte(trimmed))
+	}
+	// The model does not say: JSON where it reads as such, else a text.
+	if json.Valid([]byte(trimmed)) {
+		return trimmed, true
+	}
+	return jsonString(value), true
+}
+
+// isNumber reports whether text is a number as JSON writes them: no +, no leading 0.
+func isNumber(text string) bool {
+	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && json.Valid([]byte(text))
+}
+
+func kindPhrase(kind easelv1.InputFieldType) string {
+	switch kind {
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER:
+		return "a whole number"
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER:
+		return "a number"
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN:
+		return "true or false"
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT:
+		return "a JSON object"
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY:
+		return "a JSON array"
+	}
+	return "a " + strings.ToLower(strings.TrimPrefix(kind.String(), "INPUT_FIELD_TYPE_"))
+}
+
+// jsonString quotes text. Unlike the default it leaves <, > and & as they are.
+func jsonString(text string) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(text) != nil {
+		return strconv.Quote(text)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}

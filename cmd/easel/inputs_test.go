@@ -1,0 +1,118 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// described is a model with one input of every type.
+func described() *easelv1.Model {
+	m := &easelv1.Model{ModelId: "studio/any"}
+	for name, kind := range map[string]easelv1.InputFieldType{
+		"prompt": easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING,
+		"seed":   easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER,
+		"weight": easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER,
+		"draft":  easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN,
+		"frame":  easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT,
+		"tags":   easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY,
+		"other":  easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED,
+	} {
+		m.InputFields = append(m.InputFields, &easelv1.InputField{Name: name, Type: kind})
+	}
+	return m
+}
+
+func TestAnInputIsTypedByWhatTheModelSaysOfIt(t *testing.T) {
+	for _, test := range []struct{ argument, want string }{
+		{"prompt=a lighthouse, at dusk", `{"prompt":"a lighthouse, at dusk"}`},
+		{"prompt=17", `{"prompt":"17"}`},
+		{"prompt=true", `{"prompt":"true"}`},
+		{"prompt=", `{"prompt":""}`},
+		{"prompt=a=b", `{"prompt":"a=b"}`},
+		{"prompt=<\"&\n>", `{"prompt":"<\"&\n>"}`},
+		{"seed=7", `{"seed":7}`},
+		{"seed=-7", `{"seed":-7}`},
+		{"seed=9007199254740993", `{"seed":9007199254740993}`},
+		{"seed=123456789012345678901234567890", `{"seed":123456789012345678901234567890}`},
+		{"weight=0.10", `{"weight":0.10}`},
+		{"weight=1e-7", `{"weight":1e-7}`},
+		{"weight=3", `{"weight":3}`},
+		{"draft=true", `{"draft":true}`},
+		{`frame={"percent": 6.0}`, `{"frame":{"percent": 6.0}}`},
+		{`tags=["a", 1]`, `{"tags":["a", 1]}`},
+		{"other=7", `{"other":7}`},
+		{"other=seven", `{"other":"seven"}`},
+	} {
+		got, err := typedInputs(described(), []string{test.argument})
+		if err != nil || got != strings.ReplaceAll(test.want, "\n", `\n`) {
+			t.Errorf("%s: got %s, %v; want %s", test.argument, got, err, test.want)
+		}
+	}
+}
+
+func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
+	for _, test := range []struct{ argument, name, why string }{
+		{"seed=7.5", "inputs.seed", "a whole number"},
+		{"seed=seven", "inputs.seed", "a whole number"},
+		{"seed=", "inputs.seed", "a whole number"},
+		{"seed=+7", "inputs.seed", "a whole number"},
+		{"seed=007", "inputs.seed", "a whole number"},
+		{"seed=1e3", "inputs.seed", "a whole number"},
+		{"weight=NaN", "inputs.weight", "a number"},
+		{"weight=Infinity", "inputs.weight", "a number"},
+		{"weight=0x10", "inputs.weight", "a number"},
+		{"weight=true", "inputs.weight", "a number"},
+		{"draft=yes", "inputs.draft", "true or false"},
+		{"draft=1", "inputs.draft", "true or false"},
+		{"frame=[1]", "inputs.frame", "a JSON object"},
+		{"frame={", "inputs.frame", "a JSON object"},
+		{"tags={}", "inputs.tags", "a JSON array"},
+		{"tags=a,b", "inputs.tags", "a JSON array"},
+		{"promt=x", "inputs.promt", "is no input of studio/any"},
+		{"prompt=\xff", "inputs.prompt", "UTF-8"},
+		{"prompt", `"prompt"`, "key=value"},
+		{"=x", `"=x"`, "key=value"},
+	} {
+		_, err := typedInputs(described(), []string{test.argument})
+		if err == nil || !strings.Contains(err.Error(), test.name) || !strings.Contains(err.Error(), test.why) {
+			t.Errorf("%s: %v does not name %s and say %q", test.argument, err, test.name, test.why)
+		}
+	}
+}
+
+func TestInputsKeepTheirOrderAndComeOnce(t *testing.T) {
+	got, err := typedInputs(described(), []string{"seed=1", "prompt=x", "draft=false"})
+	if want := `{"seed":1,"prompt":"x","draft":false}`; err != nil || got != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+	if _, err := typedInputs(described(), []string{"seed=1", "seed=2"}); err == nil || !strings.Contains(err.Error(), "inputs.seed is given twice") {
+		t.Errorf("a repeated input is not refused: %v", err)
+	}
+}
+
+func TestAModelThatDescribesNothingTakesJSONElseText(t *testing.T) {
+	got, err := typedInputs(&easelv1.Model{ModelId: "m"}, []string{"a=1.50", "b=one", `c={"d":[]}`, "e=null", "f=01"})
+	if want := `{"a":1.50,"b":"one","c":{"d":[]},"e":null,"f":"01"}`; err != nil || got != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+}
+
+func TestInputsJSONIsPassedOnDigitForDigit(t *testing.T) {
+	const text = `{"seed": 9007199254740993, "weight": 0.10}`
+	if got, err := readObject("-", strings.NewReader(text+"\n")); err != nil || got != text {
+		t.Errorf("from standard input: %s, %v", got, err)
+	}
+	if got, err := readObject(" "+text, nil); err != nil || got != text {
+		t.Errorf("as text: %s, %v", got, err)
+	}
+	for _, bad := range []string{"[1]", "null", "{} {}", "{", "\xff", `{"a":"` + "\xff" + `"}`} {
+		if _, err := readObject("-", strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "one JSON object") {
+			t.Errorf("%q is not refused: %v", bad, err)
+		}
+	}
+	if _, err := readObject("/nowhere/inputs.json", nil); err == nil || !strings.Contains(err.Error(), "/nowhere/inputs.json") {
+		t.Errorf("a missing file is not named: %v", err)
+	}
+}

@@ -1,0 +1,32 @@
+// Command easel is the whole product in one binary: the facade (serve), the catalog
+// to try it against (sandbox, dev, demo), and a client for every call of the contract.
+//
+// This package is the only one that knows all the others. Each command is a struct
+// whose fields are its flags and whose Run does the work; what runs is a value with
+// its own streams and environment, so that a test starts the real thing on port 0.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	os.Exit(untilSignalled())
+}
+
+// untilSignalled runs the command with a context that the first signal ends. The second
+// one finds no handler and ends the process, should the orderly way take too long.
+func untilSignalled() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, os.Args[1:], &program{
+		stdin:  os.Stdin,
+		stdout: os.Stdout,
+		stderr: os.Stderr,
+		lookup: os.LookupEnv,
+	})
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+type modelsCmd struct{ callFlags }
+
+// Run lists the models, all pages of them.
+func (c *modelsCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		all, err := s.allModels(ctx)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, m := range all.Models {
+			ids = append(ids, m.ModelId)
+		}
+		s.answer(all, strings.Join(ids, "\n"), func() { s.printModels(all.Models) })
+		return nil
+	})
+}
+
+func (s *session) allModels(ctx context.Context) (*easelv1.ListModelsResponse, error) {
+	all, page := &easelv1.ListModelsResponse{}, ""
+	for {
+		answer, err := s.models.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: page})
+		if err != nil {
+			return nil, err
+		}
+		all.Models = append(all.Models, answer.Models...)
+		if page = answer.NextPageToken; page == "" {
+			return all, nil
+		}
+	}
+}
+
+func (s *session) printModels(models []*easelv1.Model) {
+	var rows [][]cell
+	for _, m := range models {
+		rows = append(rows, []cell{
+			{oneLine(m.ModelId), bold}, {outputWord(m.OutputKind), ""}, {oneLine(m.DisplayName), ""}, {oneLine(m.Description), ""},
+		})
+	}
+	s.printTable([]string{"MODEL", "MAKES", "NAME", "DESCRIPTION"}, rows)
+}
+
+func outputWord(kind easelv1.OutputKind) string {
+	switch kind {
+	case easelv1.OutputKind_OUTPUT_KIND_FILE:
+		return "file"
+	case easelv1.OutputKind_OUTPUT_KIND_TEXT:
+		return "text"
+	}
+	return ""
+}
+
+type modelCmd struct {
+	callFlags
+	Model string `arg:"" help:"The model, as easel models lists it."`
+}
+
+// Run shows one model and its inputs.
+func (c *modelCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		answer, err := s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
+		if err != nil {
+			return err
+		}
+		m := answer.Model
+		s.answer(m, m.ModelId, func() {
+			s.printFields([][2]string{
+				{"model", oneLine(m.ModelId)},
+				{"name", oneLine(m.DisplayName)},
+				{"makes", outputWord(m.OutputKind)},
+				{"about", oneLine(m.Description)},
+			})
+			s.printInputs(m.InputFields)
+		})
+		return nil
+	})
+}
+
+func (s *session) printInputs(fields []*easelv1.InputField) {
+	if len(fields) == 0 {
+		s.print("\nThe catalog does not describe its inputs.")
+		return
+	}
+	s.print("")
+	var rows [][]cell
+	for _, f := range fields {
+		rows = append(rows, []cell{
+			{oneLine(f.Name), bold},
+			{inputWord(f), ""},
+			{valueText(f.DefaultValue), ""},
+			{allowedText(f), ""},
+			{oneLine(f.Description), ""},
+		})
+	}
+	s.printTable([]string{"INPUT", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"}, rows)
+}
+
+func inputWord(f *easelv1.InputField) string {
+	word := ""
+	if f.Type != easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED {
+		word = strings.ToLower(strings.TrimPrefix(f.Type.String(), "INPUT_FIELD_TYPE_"))
+	}
+	if f.GetRequired() {
+		word = strings.TrimPrefix(word+", required", ", ")
+	}
+	return word
+}
+
+// valueText writes a value as it would stand on the command line.
+func valueText(v *structpb.Value) string {
+	if v == nil {
+		return ""
+	}
+	if text, ok := v.Kind.(*structpb.Value_StringValue); ok {
+		return oneLine(text.StringValue)
+	}
+	text, err := json.Marshal(v.AsInterface())
+	if err != nil {
+		return ""
+	}
+	return oneLine(string(text))
+}
+
+func allowedText(f *easelv1.InputField) string {
+	if len(f.AllowedValues) > 0 {
+		var values []string
+		for _, v := range f.AllowedValues {
+			values = append(values, valueText(v))
+		}
+		return strings.Join(values, " ")
+	}
+	switch {
+	case f.Minimum != nil && f.Maximum != nil:
+		return fmt.Sprintf("%s to %s", number(f.GetMinimum()), number(f.GetMaximum()))
+	case f.Minimum != nil:
+		return "from " + number(f.GetMinimum())
+	case f.Maximum != nil:
+		return "up to " + number(f.GetMaximum())
+	}
+	return ""
+}
+
+// number writes a limit; those as large as an integer can be say nothing to a person.
+func number(v float64) string {
+	if v >= 1<<53 {
+		return "any"
+	}
+	return fmt.Sprintf("%v", v)
+}

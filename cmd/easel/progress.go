@@ -1,0 +1,27 @@
+package main
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// progress counts bytes as they arrive. It is written by the download and read by the
+// live line.
+type progress struct {
+	arrived atomic.Int64 // in this run
+	begun   atomic.Int64 // left by an earlier run
+	total   atomic.Int64 // of the whole, 0 where nobody knows
+}
+
+// line is the live line of a download.
+func (p *progress) line(look style, elapsed time.Duration) string {
+	here, total := p.begun.Load()+p.arrived.Load(), p.total.Load()
+	rate := ""
+	if elapsed > 100*time.Millisecond {
+		rate = "  " + size(int64(float64(p.arrived.Load())/elapsed.Seconds())) + "/s"
+	}
+	if total == 0 {
+		return "downloading " + size(here) + look.paint(dim, rate)
+	}
+	return look.bar(float64(here)/float64(total), 24) + " " + size(here) + " of " + size(total) + look.paint(dim, rate)
+}

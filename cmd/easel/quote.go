@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+type quoteCmd struct {
+	callFlags
+	inputFlags
+}
+
+// Run prices inputs.
+func (c *quoteCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		inputs, err := c.text(ctx, s)
+		if err != nil {
+			return err
+		}
+		answer, err := s.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
+		if err != nil {
+			return err
+		}
+		q := answer.Quote
+		s.answer(q, strconv.FormatInt(q.PriceCents, 10), func() {
+			fields := [][2]string{{"price", money(q.PriceCents, q.CurrencyCode)}}
+			if q.BalanceCents != nil {
+				fields = append(fields, [2]string{"balance", money(q.GetBalanceCents(), q.CurrencyCode)})
+			}
+			if q.Affordable != nil && !q.GetAffordable() {
+				fields = append(fields, [2]string{"missing", money(q.PriceCents-q.GetBalanceCents(), q.CurrencyCode)})
+			}
+			s.printFields(fields)
+		})
+		return nil
+	})
+}

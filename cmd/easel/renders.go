@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+type getCmd struct {
+	callFlags
+	Fresh bool   `help:"Read the catalog, even where the server knows a recent state."`
+	ID    string `arg:"" name:"id" help:"The render."`
+}
+
+// Run shows one render.
+func (c *getCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		request := &easelv1.GetGenerationRequest{GenerationId: c.ID}
+		if c.Fresh {
+			request.MaxStaleness = span(0)
+		}
+		answer, err := s.generations.GetGeneration(ctx, request)
+		if err != nil {
+			return err
+		}
+		s.printRender(answer.Generation, stateWord(answer.Generation))
+		return nil
+	})
+}
+
+// printRender shows all of a render that a person asks for.
+func (s *session) printRender(g *easelv1.Generation, brief string) {
+	s.answer(g, brief, func() {
+		s.printFields(renderFields(g, s.outStyle))
+		if g.GetText() != nil {
+			s.print("\n" + printable(g.GetText().Text))
+		}
+	})
+}
+
+func renderFields(g *easelv1.Generation, look style) [][2]string {
+	cost, inputs := "", ""
+	if g.CostCents != nil {
+		cost = money(g.GetCostCents(), "")
+		if g.State == easelv1.State_STATE_REFUNDED {
+			cost += ", given back"
+		}
+	}
+	if g.Inputs != nil {
+		text, _ := protojson.Marshal(g.Inputs) // a Struct that came over the wire can be written
+		inputs = oneLine(string(text))
+	}
+	state := look.paint(stateColour(g.State), stateWord(g))
+	if g.State == easelv1.State_STATE_UNRECOGNIZED {
+		state += " (" + oneLine(g.UpstreamStatus) + ")"
+	}
+	return [][2]string{
+		{"render", oneLine(g.GenerationId)},
+		{"model", oneLine(g.ModelId)},
+		{"state", state},
+		{"reason", oneLine(g.FailureMessage)},
+		{"cost", cost},
+		{"inputs", inputs},
+		{"ordered", moment(g.CreateTime)},
+		{"finished", finishedText(g)},
+		{"result", resultText(g)},
+	}
+}
+
+func finishedText(g *easelv1.Generation) string {
+	if g.TerminalTime == nil || g.CreateTime == nil {
+		return moment(g.TerminalTime)
+	}
+	return moment(g.TerminalTime) + ", after " + briefly(took(g, time.Time{}))
+}
+
+func resultText(g *easelv1.Generation) string {
+	if g.State == easelv1.State_STATE_SUCCEEDED {
+		return outcome(g)
+	}
+	return ""
+}
+
+type listCmd struct {
+	callFlags
+	Limit int `default:"20" placeholder:"N" help:"Most renders to show; 0 shows all."`
+}
+
+// Run lists the recent renders.
+func (c *listCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		all, err := s.recent(ctx, c.Limit)
+		if err != nil {
+			return err
+		}
+		switch {
+		case s.json:
+			s.printJSON(all)
+		case s.quiet:
+			for _, g := range all.Generations {
+				s.print(g.GenerationId)
+			}
+		case len(all.Generations) == 0:
+			s.tell("There are no renders yet.")
+		default:
+			s.printRenders(all.Generations)
+		}
+		return nil
+	})
+}
+
+// recent reads pages until there are enough renders or no more.
+func (s *session) recent(ctx context.Context, limit int) (*easelv1.ListGenerationsResponse, error) {
+	all, page := &easelv1.ListGenerationsResponse{}, ""
+	for {
+		answer, err := s.generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{PageToken: page})
+		if err != nil {
+			return nil, err
+		}
+		all.Generations = append(all.Generations, answer.Generations...)
+		if limit > 0 && len(all.Generations) >= limit {
+			all.Generations = all.Generations[:limit]
+			return all, nil
+		}
+		if page = answer.NextPageToken; page == "" {
+			return all, nil
+		}
+	}
+}
+
+func (s *session) printRenders(renders []*easelv1.Generation) {
+	var rows [][]cell
+	for _, g := range renders {
+		cost := ""
+		if g.CostCents != nil {
+			cost = money(g.GetCostCents(), "")
+		}
+		rows = append(rows, []cell{
+			{oneLine(g.GenerationId), bold},
+			{stateWord(g), stateColour(g.State)},
+			{oneLine(g.ModelId), ""},
+			{cost, ""},
+			{moment(g.CreateTime), ""},
+			{outcome(g), dim},
+		})
+	}
+	s.printTable([]string{"RENDER", "STATE", "MODEL", "COST", "ORDERED", "RESULT"}, rows)
+}
+
+type deleteCmd struct {
+	callFlags
+	ID           string `arg:"" name:"id" help:"The render."`
+	Force        bool   `help:"Delete it even where it is not finished. Its price may not come back."`
+	AllowMissing bool   `help:"Do not fail where it is not there."`
+}
+
+// Run deletes one render.
+func (c *deleteCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		answer, err := s.generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{
+			GenerationId: c.ID, AllowMissing: c.AllowMissing, Force: c.Force,
+		})
+		if err != nil {
+			return err
+		}
+		s.answer(answer, c.ID, func() { s.print("deleted " + oneLine(c.ID)) })
+		return nil
+	})
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// program is one run of the command: what it reads, where it writes.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	lookup         func(name string) (string, bool) // the environment
+
+	// dial replaces the network of client commands. Nil means the real one.
+	dial dialer
+
+	jsonErrors bool // errors leave as JSON, because the output does
+}
+
+// env reads a variable; unset and empty are the same.
+func (p *program) env(name string) string {
+	text, _ := p.lookup(name)
+	return text
+}
+
+// run does what args say and returns the exit code. It is the one place that prints an error.
+func run(ctx context.Context, args []string, p *program) int {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	err := p.do(ctx, helpFirst(args))
+	if err == nil {
+		return exitOK
+	}
+	f := explain(ctx, err)
+	if p.jsonErrors {
+		f.writeJSON(p.stderr)
+	} else {
+		f.write(p.stderr)
+	}
+	return f.exit
+}
+
+// helpFirst turns "easel help generate" into "easel generate --help".
+func helpFirst(args []string) []string {
+	if args[0] != "help" {
+		return args
+	}
+	if len(args) > 1 && args[1] == "exit-codes" {
+		return []string{"exit-codes"}
+	}
+	return append(args[1:len(args):len(args)], "--help")
+}
+
+// do parses args and runs the command that they name.
+func (p *program) do(ctx context.Context, args []string) error {
+	helped := false
+	env := &environment{lookup: p.lookup}
+	parser, err := kong.New(&commands{},
+		kong.Name("easel"),
+		kong.Description(description),
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(func(int) { helped = true }), // called by --help alone
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(env.describe),
+		kong.Help(printHelp),
+		kong.ExplicitGroups(groups()),
+		kong.Resolvers(env),
+		kong.PostBuild(env.takeOver),
+		kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath},
+		kong.Bind(p),
+	)
+	if err != nil {
+		return err
+	}
+	line, err := parser.Parse(args)
+	if helped {
+		return nil
+	}
+	if err != nil {
+		return usage(line, err)
+	}
+	faults := append(env.faults, settingFaults(line)...)
+	if len(faults) > 0 {
+		return &problem{exit: exitUsage, text: strings.Join(faults, "; ")}
+	}
+	line.BindTo(ctx, (*context.Context)(nil))
+	return line.Run()
+}
+
+// settingFaults asks the command that was named what is wrong with its settings.
+func settingFaults(line *kong.Context) []string {
+	if node := line.Selected(); node != nil && node.Target.CanAddr() {
+		if c, ok := node.Target.Addr().Interface().(interface{ faults() []string }); ok {
+			return c.faults()
+		}
+	}
+	return nil
+}
+
+// usage is the error of a command line that can't be understood.
+func usage(line *kong.Context, err error) error {
+	path := "easel"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) {
+		line = parse.Context
+	}
+	if line != nil && line.Selected() != nil {
+		path = "easel " + line.Selected().Name
+	}
+	return &problem{exit: exitUsage, text: err.Error(), cure: "See " + path + " --help."}
+}

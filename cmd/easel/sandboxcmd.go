@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// sandboxFlags say how a sandbox behaves.
+type sandboxFlags struct {
+	DB          string  `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"Keep everything in this file. Without it all is gone at the end."`
+	Seed        uint64  `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Same ids, times and failures in every run. 0 is random."`
+	Speed       float64 `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"How many times faster than real renders."`
+	FailureRate float64 `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
+	RateLimit   float64 `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Requests a second that one key may make. 0 is no limit."`
+	DailyCap    amount  `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one key may spend a day: 5.00 (euros) or 500c (cents)."`
+	Balance     amount  `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed key."`
+	Dialect     string  `env:"EASEL_SANDBOX_DIALECT" default:"default" placeholder:"NAME" help:"How to fill in what the specification leaves open: ${dialects}."`
+	Key         string  `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this key instead of a new one. It is worth nothing elsewhere."`
+}
+
+func dialectNames() []string {
+	var names []string
+	for _, d := range sandbox.Dialects() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// faults are the settings that make no sense.
+func (f *sandboxFlags) faults() []string {
+	var faults []string
+	check := func(ok bool, text string) {
+		if !ok {
+			faults = append(faults, text)
+		}
+	}
+	_, known := f.dialect()
+	check(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
+	check(f.FailureRate >= 0 && f.FailureRate <= 1, "EASEL_SANDBOX_FAILURE_RATE (--failure-rate) must be from 0 to 1")
+	check(f.RateLimit >= 0, "EASEL_SANDBOX_RATE_LIMIT (--rate-limit) must not be negative")
+	check(known, "EASEL_SANDBOX_DIALECT (--dialect) is none of "+strings.Join(dialectNames(), ", "))
+	return faults
+}
+
+func (f *sandboxFlags) dialect() (sandbox.Dialect, bool) {
+	for _, d := range sandbox.Dialects() {
+		if d.Name == f.Dialect {
+			return d, true
+		}
+	}
+	return sandbox.Dialect{}, false
+}
+
+func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
+	dialect, _ := f.dialect() // checked by faults
+	cfg := sandbox.Config{
+		Path: f.DB, Seed: f.Seed, Speed: f.Speed, FailureRate: f.FailureRate,
+		RateLimit: f.RateLimit, Dialect: dialect,
+		Logger: slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if f.DailyCap.cents != nil {
+		cfg.DailyCapCents = *f.DailyCap.cents
+	}
+	return cfg
+}
+
+// makeKey gives a key to call with. A key that was named may be there from an earlier run.
+func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (string, error) {
+	cfg := sandbox.KeyConfig{Name: "easel", Key: f.Key}
+	if f.Balance.cents != nil {
+		cfg.BalanceCents = *f.Balance.cents
+	}
+	key, err := box.CreateKey(ctx, cfg)
+	if errors.Is(err, sandbox.ErrKeyExists) {
+		return f.Key, nil
+	}
+	return key, err
+}
+
+type sandboxCmd struct {
+	Addr  string `env:"EASEL_SANDBOX_ADDR" default:"127.0.0.1:8099" placeholder:"HOST:PORT" help:"Where to listen. Port 0 takes a free one."`
+	Admin bool   `env:"EASEL_SANDBOX_ADMIN" help:"Also serve the administration below ${adminpath}: keys, top-ups, faults, books. It asks for no key, so the address must be loopback."`
+	sandboxFlags
+}
+
+func (c *sandboxCmd) faults() []string {
+	faults := c.sandboxFlags.faults()
+	host, _, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		faults = append(faults, "EASEL_SANDBOX_ADDR (--addr): "+err.Error())
+	} else if c.Admin && !isLoopback(host) {
+		faults = append(faults, "EASEL_SANDBOX_ADMIN (--admin) needs a loopback EASEL_SANDBOX_ADDR, because it asks for no key")
+	}
+	return faults
+}
+
+// isLoopback reports whether a host is this machine and nothing else. No host is every
+// address.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}
+
+// Run serves the catalog until it is interrupted.
+func (c *sandboxCmd) Run(ctx context.Context, p *program) error {
+	catalog, err := startCatalog(c.Addr, c.config(p.stderr), c.Admin)
+	if err != nil {
+		return err
+	}
+	defer catalog.close()
+	key, err := c.makeKey(ctx, catalog.Sandbox)
+	if err != nil {
+		return err
+	}
+	base := catalog.baseURL()
+	fmt.Fprintf(p.stdout, `The catalog is at
+  %[1]s
+
+Its key (%[3]s):
+  %[2]s
+
+Try it:
+  curl -s %[1]s/me -H "Authorization: Bearer %[2]s"
+
+Put the facade in front of it:
+  EASEL_UPSTREAM_URL=%[1]s easel serve
+`, base, key, c.worth())
+	if c.Admin {
+		fmt.Fprintf(p.stdout, "\nBreak it:\n  curl -s http://%s%sfaults\n", catalog.addr, sandbox.AdminPath)
+	}
+	return catalog.wait(ctx)
+}
+
+func (f *sandboxFlags) worth() string {
+	if f.Balance.cents == nil {
+		return "empty"
+	}
+	return money(*f.Balance.cents, "")
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scripted is a server that does what a test says, for what the real one never does on
+// purpose: break off, fall silent, answer with errors in a row.
+type scripted struct {
+	easelv1.UnimplementedAccountServiceServer
+	easelv1.UnimplementedModelServiceServer
+	easelv1.UnimplementedGenerationServiceServer
+
+	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
+	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
+	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
+	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
+	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
+	download func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error
+}
+
+func (s *scripted) GetModel(_ context.Context, r *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+	m, err := s.model(r)
+	return &easelv1.GetModelResponse{Model: m}, err
+}
+
+func (s *scripted) CreateGeneration(_ context.Context, r *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+	g, err := s.create(r)
+	return &easelv1.CreateGenerationResponse{Generation: g}, err
+}
+
+func (s *scripted) GetGeneration(_ context.Context, r *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	g, err := s.get(r)
+	return &easelv1.GetGenerationResponse{Generation: g}, err
+}
+
+func (s *scripted) WatchGeneration(r *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+	return s.watch(r, stream)
+}
+
+func (s *scripted) WatchGenerations(r *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+	return s.watchAll(r, stream)
+}
+
+func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	return s.download(r, stream)
+}
+
+// serve starts the scripted server in memory and gives the way to it.
+func (s *scripted) serve(t *testing.T) dialer {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	server := grpc.NewServer()
+	easelv1.RegisterAccountServiceServer(server, s)
+	easelv1.RegisterModelServiceServer(server, s)
+	easelv1.RegisterGenerationServiceServer(server, s)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		server.Stop()
+		<-ended
+	})
+	return func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
+}
+
+// printed is what a run of the command left behind.
+type printed struct {
+	exit   int
+	stdout string
+	stderr string
+}
+
+// lines are the lines of what a stream got.
+func lines(text string) []string {
+	if text = strings.TrimSuffix(text, "\n"); text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// easel runs the command over dial, without an environment.
+func easel(ctx context.Context, dial dialer, args ...string) printed {
+	return easelEnv(ctx, dial, nil, args...)
+}
+
+func easelEnv(ctx context.Context, dial dialer, env map[string]string, args ...string) printed {
+	var stdout, stderr buffer
+	exit := run(ctx, args, &program{
+		stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, dial: dial,
+		lookup: func(name string) (string, bool) {
+			value, ok := env[name]
+			return value, ok
+		},
+	})
+	return printed{exit, stdout.String(), stderr.String()}
+}
+
+// buffer is a stream that may be read while it is written.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

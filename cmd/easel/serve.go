@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+type serveCmd struct {
+	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
+	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the key that this server holds for all callers. Without it the key of each caller is forwarded."`
+	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let keys travel over http to a host that is not loopback."`
+
+	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a held key: names and token hashes of those who may call, a line each: name sha256:HEX."`
+	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a held key: let everybody call who reaches the address."`
+
+	listenFlags
+	tuningFlags
+
+	TLSCertFile     string `group:"tls" name:"tls-cert-file" env:"EASEL_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain of the server."`
+	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
+	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a held key such a certificate says who calls."`
+
+	NATSURL string `name:"nats-url" group:"poll" env:"EASEL_NATS_URL" placeholder:"URL" help:"Share polling with other replicas. Not in this build yet."`
+}
+
+// listenFlags are the three addresses.
+type listenFlags struct {
+	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"gRPC."`
+	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
+	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"/metrics, /healthz, /readyz, pprof."`
+}
+
+// tuningFlags are what seldom needs a change.
+type tuningFlags struct {
+	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
+	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest."`
+	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Polls a second and key, at most."`
+	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"How long after a failure a refund may still come."`
+
+	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Ask watchers to come back after this, so that they spread over replicas."`
+	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long a stop waits for calls to end."`
+
+	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:"json,text" default:"json" placeholder:"FORMAT" help:"json or text."`
+}
+
+// Help is the end of the command's help.
+func (*serveCmd) Help() string {
+	return "Every setting is a flag and an environment variable of the same name; the flag wins. " +
+		"Traces, metrics and logs are exported as the OTEL_* variables of OpenTelemetry say."
+}
+
+// faults are all settings that can't work, one sentence each.
+func (c *serveCmd) faults() []string {
+	list := &faultList{}
+	c.upstreamFaults(list)
+	c.callerFaults(list)
+	c.addressFaults(list)
+	c.tuningFlags.faults(list)
+	if c.NATSURL != "" {
+		list.add("EASEL_NATS_URL: this build can't share polling yet")
+	}
+	return *list
+}
+
+func (c *serveCmd) upstreamFaults(list *faultList) {
+	u, err := url.Parse(c.UpstreamURL)
+	switch {
+	case c.UpstreamURL == "":
+		list.add("EASEL_UPSTREAM_URL is missing: the base address of the catalog")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		list.add("EASEL_UPSTREAM_URL is no absolute http or https address")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		list.add("EASEL_UPSTREAM_URL must not have a user, a query or a fragment")
+	case u.Scheme == "http" && !c.UpstreamInsecure && !isLoopback(u.Hostname()):
+		list.add("EASEL_UPSTREAM_URL must be https, else keys travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
+	}
+	if c.UpstreamKeyFile != "" {
+		_, err := readKeyFile(c.UpstreamKeyFile)
+		list.addError("EASEL_UPSTREAM_KEY_FILE", err)
+	}
+}
+
+func (c *serveCmd) callerFaults(list *faultList) {
+	if c.CallersFile != "" {
+		_, err := service.LoadCallers(c.CallersFile, slog.New(slog.DiscardHandler))
+		list.addError("EASEL_CALLERS_FILE", err)
+	}
+	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {
+		list.add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held key the caller's own key decides")
+	}
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		list.add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")
+	} else if c.TLSCertFile != "" {
+		_, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
+		list.addError("EASEL_TLS_CERT_FILE, EASEL_TLS_KEY_FILE", err)
+	} else if c.TLSClientCAFile != "" {
+		list.add("EASEL_TLS_CLIENT_CA_FILE needs EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
+	}
+}
+
+func (c *serveCmd) addressFaults(list *faultList) {
+	for _, a := range c.addresses() {
+		host, _, err := net.SplitHostPort(*a.addr)
+		if err != nil {
+			list.addError(a.name, err)
+		} else if a.public && c.unguarded() && host != "" && !isLoopback(host) {
+			list.add(a.name + ": with EASEL_UPSTREAM_KEY_FILE and nothing that says who may call, only loopback is allowed; " +
+				"set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
+		}
+	}
+}
+
+// address is one of the three, and whether calls come in there.
+type address struct {
+	name   string
+	addr   *string
+	public bool
+}
+
+func (f *listenFlags) addresses() []address {
+	return []address{
+		{"EASEL_GRPC_ADDR", &f.GRPCAddr, true},
+		{"EASEL_HTTP_ADDR", &f.HTTPAddr, true},
+		{"EASEL_ADMIN_ADDR", &f.AdminAddr, false},
+	}
+}
+
+// unguarded reports whether whoever reaches the server spends the held key's money.
+func (c *serveCmd) unguarded() bool {
+	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
+}
+
+// guard keeps an unguarded server on this machine: an address without a host would be
+// every address.
+func (c *serveCmd) guard() {
+	if !c.unguarded() {
+		return
+	}
+	for _, a := range c.addresses() {
+		if host, port, err := net.SplitHostPort(*a.addr); err == nil && host == "" && a.public {
+			*a.addr = net.JoinHostPort("127.0.0.1", port)
+		}
+	}
+}
+
+func (f *tuningFlags) faults(list *faultList) {
+	list.require(f.PollMinInterval > 0, "EASEL_POLL_MIN_INTERVAL must be above 0")
+	list.require(f.PollMaxInterval >= f.PollMinInterval, "EASEL_POLL_MAX_INTERVAL must not be below EASEL_POLL_MIN_INTERVAL")
+	list.require(f.PollRate > 0, "EASEL_POLL_RATE must be above 0")
+	list.require(f.RefundWindow > 0, "EASEL_REFUND_WINDOW must be above 0")
+	list.require(f.MaxStreamAge > 0, "EASEL_MAX_STREAM_AGE must be above 0")
+	list.require(f.DrainTimeout > 0, "EASEL_DRAIN_TIMEOUT must be above 0")
+}
+
+// faultList collects what is wrong, so that all of it is told at once.
+type faultList []string
+
+func (l *faultList) add(text string) { *l = append(*l, oneLine(text)) }
+
+func (l *faultList) addError(name string, err error) {
+	if err != nil {
+		l.add(fmt.Sprintf("%s: %v", name, err))
+	}
+}
+
+func (l *faultList) require(ok bool, text string) {
+	if !ok {
+		l.add(text)
+	}
+}
+
+// Run serves until it is told to stop.
+func (c *serveCmd) Run(ctx context.Context, p *program) error {
+	return runFacade(ctx, p, c, nil)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// callFlags are the flags of every client command.
+type callFlags struct {
+	connection
+	Timeout time.Duration `group:"connection" placeholder:"TIME" help:"Longest time for the command. Without it 30s for a question and 2m for placing an order; watching, waiting and downloading have no limit."`
+	Output  string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json. With json errors are JSON too."`
+	Quiet   bool          `group:"output" short:"q" help:"Only the result: the id, the text or the path."`
+}
+
+// AfterApply makes errors follow the format of the output from here on.
+func (c *callFlags) AfterApply(p *program) error {
+	p.jsonErrors = c.Output == "json"
+	return nil
+}
+
+// faults tells a limit that makes no sense.
+func (c *callFlags) faults() []string {
+	if c.Timeout < 0 {
+		return []string{"--timeout must not be negative"}
+	}
+	return nil
+}
+
+// session is one client command at work.
+type session struct {
+	*stubs
+	*console
+	json  bool
+	quiet bool
+	stdin io.Reader
+}
+
+const (
+	unlimited     = time.Duration(0)
+	questionLimit = 30 * time.Second
+	orderLimit    = 2 * time.Minute
+)
+
+var errTimeout = errors.New("--timeout ran out")
+
+// call connects and does the work of a command within its time.
+func (c *callFlags) call(ctx context.Context, p *program, limit time.Duration, do func(context.Context, *session) error) error {
+	stubs, err := c.open(p)
+	if err != nil {
+		return err
+	}
+	defer stubs.conn.Close()
+	if c.Timeout > 0 {
+		limit = c.Timeout
+	}
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	return do(ctx, &session{
+		stubs:   stubs,
+		console: newConsole(p),
+		json:    c.Output == "json",
+		quiet:   c.Quiet,
+		stdin:   p.stdin,
+	})
+}

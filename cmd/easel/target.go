@@ -1,0 +1,183 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// targetPath is the file to write: out itself, or a file of the suggested name in it
+// where out is a directory or nothing.
+func targetPath(out, suggested string) (string, error) {
+	if out != "" && !isDir(out) {
+		return out, nil
+	}
+	// The server promises a safe name; what it must not be able to do is checked all the same.
+	name := filepath.Base(filepath.Clean("/" + strings.ReplaceAll(suggested, `\`, "/")))
+	if name != suggested || strings.HasPrefix(name, ".") || printable(name) != name {
+		return "", &problem{exit: exitFailure, text: fmt.Sprintf("the server suggests the unsafe file name %q", suggested),
+			cure: "Name the file with --out."}
+	}
+	return filepath.Join(out, name), nil
+}
+
+// isDir reports whether a path is a directory, or is written as one.
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir()
+}
+
+// mayWrite refuses a target that is there already.
+func mayWrite(path string, force bool) error {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return badUsage(path+" is there already", "--force overwrites it.")
+	}
+	return nil
+}
+
+// partFile is a file in the making, beside its target. It gets the target's name only
+// when it is whole; until then nobody can take it for the result.
+type partFile struct {
+	file *os.File
+	kept string    // name under which a part waits for the next run; "" where it can't be resumed
+	sum  hash.Hash // of what is in the file
+	size int64
+}
+
+// openPart opens a new part, or takes over the one that an earlier run has kept. Taking
+// over is a rename: of two runs at once only one gets it. A run that was killed leaves
+// no kept part, so that what is resumed has been closed properly.
+func openPart(target, identity string) (*partFile, error) {
+	dir, base := filepath.Split(target)
+	p := &partFile{sum: sha256.New()}
+	work := filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".part")
+	if identity != "" {
+		digest := sha256.Sum256([]byte(identity))
+		p.kept = filepath.Join(dir, "."+base+"."+hex.EncodeToString(digest[:6])+".part")
+		if os.Rename(p.kept, work) == nil {
+			return p, p.takeOver(work)
+		}
+	}
+	var err error
+	p.file, err = os.OpenFile(work, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	return p, err
+}
+
+// takeOver reads what is there already, because the checksum covers the whole.
+func (p *partFile) takeOver(work string) (err error) {
+	if p.file, err = os.OpenFile(work, os.O_RDWR, 0); err != nil {
+		return err
+	}
+	p.size, err = io.Copy(p.sum, p.file)
+	if err != nil {
+		p.discard()
+	}
+	return err
+}
+
+// Write appends bytes.
+func (p *partFile) Write(data []byte) (int, error) {
+	n, err := p.file.Write(data)
+	p.sum.Write(data[:n])
+	p.size += int64(n)
+	return n, err
+}
+
+// restart throws away what is there.
+func (p *partFile) restart() error {
+	p.sum.Reset()
+	p.size = 0
+	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return p.file.Truncate(0)
+}
+
+func (p *partFile) sha256() string { return hex.EncodeToString(p.sum.Sum(nil)) }
+
+// keep leaves the part for the next run, and reports whether there is anything to keep.
+func (p *partFile) keep() bool {
+	if p.kept == "" || p.size == 0 || p.file.Sync() != nil {
+		p.discard()
+		return false
+	}
+	p.file.Close()
+	return os.Rename(p.file.Name(), p.kept) == nil
+}
+
+func (p *partFile) discard() {
+	p.file.Close()
+	os.Remove(p.file.Name())
+}
+
+// finish gives the whole file its name. Without force an existing file is never
+// replaced, even where it has appeared in the meantime.
+func (p *partFile) finish(target string, force bool) error {
+	if err := errors.Join(p.file.Sync(), p.file.Close()); err != nil {
+		return err
+	}
+	name := p.file.Name()
+	if force {
+		if err := os.Rename(name, target); err != nil {
+			return err
+		}
+		return syncDir(target)
+	}
+	err := os.Link(name, target) // fails where the target exists; rename would not
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return mayWrite(target, false)
+	case err != nil: // a file system without links
+		if err = mayWrite(target, false); err == nil {
+			err = os.Rename(name, target)
+		}
+	default:
+		err = os.Remove(name)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(target)
+}
+
+// syncDir makes the new name survive a power cut. Not every system can do it to a
+// directory, and the bytes are safe without.
+func syncDir(target string) error {
+	if dir, err := os.Open(filepath.Dir(target)); err == nil {
+		_ = dir.Sync()
+		dir.Close()
+	}
+	return nil
+}
+
+// writeText writes the text of a text model as a file, as whole as a download.
+func writeText(out string, force bool, g *easelv1.Generation) (path string, err error) {
+	path, err = targetPath(out, oneLine(g.GenerationId)+".txt")
+	if err == nil {
+		err = mayWrite(path, force)
+	}
+	if err != nil {
+		return "", err
+	}
+	part, err := openPart(path, "")
+	if err != nil {
+		return "", err
+	}
+	if _, err = io.WriteString(part, g.GetText().Text); err == nil {
+		err = part.finish(path, force)
+	}
+	if err != nil {
+		part.discard()
+	}
+	return path, err
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// goalFlags say when a watch or wait is over.
+type goalFlags struct {
+	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"terminal: finished. settled: finished, and no refund can follow."`
+}
+
+func (g goalFlags) until() easelv1.WatchUntil {
+	if g.Until == "settled" {
+		return easelv1.WatchUntil_WATCH_UNTIL_SETTLED
+	}
+	return easelv1.WatchUntil_WATCH_UNTIL_TERMINAL
+}
+
+type waitCmd struct {
+	callFlags
+	goalFlags
+	ID string `arg:"" name:"id" help:"The render."`
+}
+
+// Run waits for one render. It is a watch that shows nothing but the end, so that a
+// long wait outlives lost connections.
+func (c *waitCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
+		f := s.follow([]string{c.ID}, c.until())
+		err := f.run(ctx)
+		if last := f.last(c.ID); last != nil {
+			s.printRender(last, stateWord(last))
+		}
+		if err != nil {
+			return stillGoing(ctx, err, c.ID)
+		}
+		return verdict(f.last(c.ID))
+	})
+}
+
+// stillGoing explains that the end of a command is not the end of the render.
+func stillGoing(ctx context.Context, err error, ids ...string) error {
+	again := strings.TrimSpace("The renders go on. Pick them up with: easel watch " + strings.Join(ids, " "))
+	if len(ids) == 1 {
+		again = "The render goes on. Pick it up with: easel watch " + ids[0]
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &problem{exit: exitRetry, text: "not finished when --timeout ran out", cure: again}
+	case ctx.Err() != nil:
+		return &problem{exit: exitInterrupted, text: "interrupted", cure: again}
+	}
+	return err
+}
+
+// verdict turns the end of a render into the end of a command.
+func verdict(g *easelv1.Generation) error {
+	switch g.GetState() {
+	case easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED:
+		text := "the render " + oneLine(g.GenerationId) + " " + stateWord(g)
+		if g.State == easelv1.State_STATE_REFUNDED {
+			text = "the render " + oneLine(g.GenerationId) + " failed and was refunded"
+		}
+		if g.FailureMessage != "" {
+			text += ": " + oneLine(g.FailureMessage)
+		}
+		return &problem{exit: exitRenderFailed, text: text}
+	case easelv1.State_STATE_DELETED:
+		return &problem{exit: exitNotFound, text: "the render " + oneLine(g.GenerationId) + " is not in the catalog"}
+	}
+	return nil
+}
+
+// span is a duration as the contract has it.
+func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }

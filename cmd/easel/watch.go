@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+type watchCmd struct {
+	callFlags
+	goalFlags
+	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Without any: every render of the key, new ones as they appear, until interrupted."`
+}
+
+// faults tells a render that is named twice: the contract refuses it.
+func (c *watchCmd) faults() []string {
+	faults := c.callFlags.faults()
+	seen := map[string]bool{}
+	for _, id := range c.IDs {
+		if seen[id] {
+			faults = append(faults, oneLine(id)+" is named twice")
+		}
+		seen[id] = true
+	}
+	return faults
+}
+
+// Run tells each change until every named render has reached the goal.
+func (c *watchCmd) Run(ctx context.Context, p *program) error {
+	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
+		f := s.follow(c.IDs, c.until())
+		err := s.watching(ctx, f, s.outStyle, s.print)
+		if err != nil {
+			return stillGoing(ctx, err, c.IDs...)
+		}
+		return f.worst()
+	})
+}
+
+// watching follows and shows what it sees: states by tell, everything else beside them.
+func (s *session) watching(ctx context.Context, f *follower, look style, tell func(string)) error {
+	v := &watchView{
+		session: s, tell: tell, look: look,
+		started: time.Now(), renders: map[string]*easelv1.Generation{},
+	}
+	f.seen, f.lost = v.seen, v.lost
+	defer s.ticking(v.redraw)()
+	return f.run(ctx)
+}
+
+// ticking redraws the live line until its result is called. Without a terminal nothing
+// is drawn and nothing runs.
+func (s *session) ticking(redraw func()) (stop func()) {
+	if !s.errStyle.terminal || s.quiet {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(120 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				redraw()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+		s.show("")
+	}
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// watchView shows a watch: a line for each change, and on a terminal a live line that
+// says how long it has been and how long it may take.
+type watchView struct {
+	*session
+	tell    func(string) // writes a state
+	look    style        // of the stream that tell writes to
+	started time.Time
+
+	mu        sync.Mutex
+	renders   map[string]*easelv1.Generation
+	condition easelv1.UpstreamCondition
+	end       time.Time // when it may be done, zero where nobody knows
+	beat      *easelv1.Heartbeat
+	away      string // why there is no stream right now, "" where there is one
+	frame     int
+}
+
+// seen shows one event.
+func (v *watchView) seen(e event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.away != "" {
+		v.away = ""
+		v.aside("connected again")
+	}
+	if e.heartbeat != nil {
+		v.heard(e.heartbeat)
+	}
+	if e.update != nil {
+		v.renders[e.update.Generation.GenerationId] = e.update.Generation
+	}
+	switch {
+	case v.json:
+		v.tell(compactJSON(e.raw))
+	case e.update != nil:
+		v.changed(e.update.Generation)
+	}
+}
+
+// changed writes the line of a new state.
+func (v *watchView) changed(g *easelv1.Generation) {
+	if v.quiet {
+		if g.Terminal {
+			v.tell(oneLine(g.GenerationId) + " " + stateWord(g))
+		}
+		return
+	}
+	v.tell(v.stateLine(g))
+}
+
+func (v *watchView) stateLine(g *easelv1.Generation) string {
+	state := v.look.paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
+	var facts []string
+	add := func(text string) {
+		if text != "" {
+			facts = append(facts, text)
+		}
+	}
+	if g.Terminal {
+		add(outcome(g))
+		if g.TerminalTime != nil && g.CreateTime != nil {
+			add("after " + briefly(took(g, time.Time{})))
+		}
+	} else {
+		add(oneLine(g.ModelId))
+		if g.CostCents != nil {
+			add(money(g.GetCostCents(), ""))
+		}
+	}
+	line := v.clock() + "  " + oneLine(g.GenerationId) + "  " + state + "  " + strings.Join(facts, ", ")
+	return strings.TrimRight(line, " ")
+}
+
+// clock is short for a person and complete for a log.
+func (v *watchView) clock() string {
+	if v.look.terminal {
+		return v.look.paint(dim, time.Now().Format(time.TimeOnly))
+	}
+	return time.Now().Format(time.RFC3339)
+}
+
+// heard takes a heartbeat in. A change of the catalog's condition is worth a line.
+func (v *watchView) heard(h *easelv1.Heartbeat) {
+	v.beat, v.end = h, time.Time{}
+	if h.TypicalRemaining != nil {
+		v.end = time.Now().Add(h.TypicalRemaining.AsDuration())
+	}
+	healthy := easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY
+	was, is := max(v.condition, healthy), max(h.UpstreamCondition, healthy)
+	v.condition = is
+	if was != is {
+		v.aside(conditionText(h))
+	}
+}
+
+// conditionText says how the catalog behaves.
+func conditionText(h *easelv1.Heartbeat) string {
+	text := "the catalog answers"
+	switch h.UpstreamCondition {
+	case easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED:
+		text = "the catalog asked to slow down; the watch goes on"
+	case easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE:
+		text = "the catalog does not answer; the watch goes on"
+	case easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED:
+		text = "the catalog rejects the server's key, its operator must act; the watch goes on"
+	}
+	if h.LastError != "" {
+		text += " (" + oneLine(h.LastError) + ")"
+	}
+	return text
+}
+
+// lost tells that the stream is gone and when the next one is tried.
+func (v *watchView) lost(err error, again time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.away = cmp.Or(messageOf(err), "the stream ended")
+	v.aside("lost the server (" + v.away + "), trying again in " + briefly(again))
+}
+
+// aside writes a remark about the watch, never between the results.
+func (v *watchView) aside(text string) {
+	switch {
+	case v.quiet:
+	case v.json:
+		v.noteJSON(text)
+	default:
+		v.session.tell(v.errStyle.paint(dim, text))
+	}
+}
+
+// redraw draws the live line anew.
+func (v *watchView) redraw() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.frame++
+	v.show(v.liveLine(time.Now()))
+}
+
+func (v *watchView) liveLine(now time.Time) string {
+	look := v.errStyle
+	line := look.paint(blue, look.spinner(v.frame)) + " " + v.subject(now)
+	if v.away != "" {
+		return line + look.paint(yellow, "  connecting")
+	}
+	if v.condition > easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY {
+		return line + look.paint(yellow, "  "+conditionWord(v.condition))
+	}
+	return line
+}
+
+// subject tells what is being watched: one render, or how many are in which state.
+func (v *watchView) subject(now time.Time) string {
+	if len(v.renders) == 1 {
+		for _, g := range v.renders {
+			return v.one(g, now)
+		}
+	}
+	going := 0
+	for _, g := range v.renders {
+		if !g.Terminal {
+			going++
+		}
+	}
+	return fmt.Sprintf("%d going on, %d finished  %s", going, len(v.renders)-going, briefly(now.Sub(v.started)))
+}
+
+func (v *watchView) one(g *easelv1.Generation, now time.Time) string {
+	look, elapsed := v.errStyle, now.Sub(v.started)
+	if g.CreateTime != nil {
+		elapsed = took(g, now)
+	}
+	text := look.paint(stateColour(g.State), stateWord(g)) + " "
+	if v.end.IsZero() || g.Terminal {
+		return text + briefly(elapsed)
+	}
+	left := max(v.end.Sub(now), 0)
+	text += look.bar(float64(elapsed)/float64(elapsed+left+1), 24) + " " + briefly(elapsed)
+	if left == 0 {
+		return text + look.paint(dim, ", longer than usual")
+	}
+	return text + look.paint(dim, ", about "+briefly(left)+" left")
+}
+
+func conditionWord(c easelv1.UpstreamCondition) string {
+	return "catalog " + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(c.String(), "UPSTREAM_CONDITION_"), "_", " "))
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// money writes cents as an amount: 1234 is "12.34 EUR".
+func money(cents int64, currency string) string {
+	if currency == "" {
+		currency = "EUR"
+	}
+	sign, whole := "", uint64(cents)
+	if cents < 0 {
+		sign, whole = "-", -whole
+	}
+	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, currency)
+}
+
+// amount is a price on the command line. It names its unit, because a bare 50 could be
+// cents or euros, and a guess would be a hundred times off.
+type amount struct{ cents *int64 }
+
+// UnmarshalText reads 0.50 (euros, always with two decimals) or 50c (cents).
+func (a *amount) UnmarshalText(text []byte) error {
+	digits, isCents := strings.CutSuffix(string(text), "c")
+	if !isCents {
+		whole, fraction, found := strings.Cut(digits, ".")
+		if !found || len(fraction) != 2 || whole == "" {
+			return fmt.Errorf("%q is no amount: write 0.50 for euros with both decimals, or 50c for cents", text)
+		}
+		digits = whole + fraction
+	}
+	cents, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil {
+		return fmt.Errorf("%q is no amount: write 0.50 for euros with both decimals, or 50c for cents", text)
+	}
+	a.cents = new(int64(cents))
+	return nil
+}
+
+// size writes a number of bytes for people.
+func size(bytes int64) string {
+	if bytes < 1000 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	value, unit := float64(bytes), 0
+	for value >= 999.95 {
+		value /= 1000
+		unit++
+	}
+	return fmt.Sprintf("%.1f %cB", value, " kMGTPE"[unit])
+}
+
+// briefly writes a time span with as much detail as is of interest.
+func briefly(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// moment writes a time for people, in their own zone.
+func moment(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().Local().Format("2006-01-02 15:04:05")
+}
+
+// stateWord is a state as it is spoken: "queued".
+func stateWord(g *easelv1.Generation) string {
+	if g.State == easelv1.State_STATE_UNRECOGNIZED {
+		return "unrecognized"
+	}
+	return strings.ToLower(strings.TrimPrefix(g.State.String(), "STATE_"))
+}
+
+// stateColour is the colour of a state.
+func stateColour(s easelv1.State) string {
+	switch s {
+	case easelv1.State_STATE_SUCCEEDED:
+		return green
+	case easelv1.State_STATE_FAILED, easelv1.State_STATE_DELETED:
+		return red
+	case easelv1.State_STATE_REFUNDED:
+		return yellow
+	}
+	return blue
+}
+
+// took is how long a render took, or has been taking.
+func took(g *easelv1.Generation, now time.Time) time.Duration {
+	if g.CreateTime == nil {
+		return 0
+	}
+	if g.TerminalTime != nil {
+		now = g.TerminalTime.AsTime()
+	}
+	return max(now.Sub(g.CreateTime.AsTime()), 0)
+}
+
+// outcome tells the result of a render in a few words.
+func outcome(g *easelv1.Generation) string {
+	switch {
+	case g.GetFile() != nil && g.GetFile().SizeBytes != nil:
+		return strings.TrimPrefix(g.GetFile().ContentType+", ", ", ") + size(g.GetFile().GetSizeBytes())
+	case g.GetFile() != nil:
+		return strings.TrimSuffix("file "+g.GetFile().ContentType, " ")
+	case g.GetText() != nil:
+		return fmt.Sprintf("text, %d characters", len([]rune(g.GetText().Text)))
+	}
+	return oneLine(g.FailureMessage)
+}
+
+// oneLine makes foreign text harmless for a terminal and a log: no line breaks, no
+// control characters.
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(printable(text)), " ")
+}
+
+// printable takes the control characters out of foreign text, but leaves its lines.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
+			return r
+		}
+		return -1
+	}, text)
+}

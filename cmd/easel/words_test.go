@@ -1,0 +1,58 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMoneyIsWrittenToTheCent(t *testing.T) {
+	for cents, want := range map[int64]string{
+		0: "0.00 EUR", 5: "0.05 EUR", 1234: "12.34 EUR", -7: "-0.07 EUR", -1234: "-12.34 EUR",
+		math.MaxInt64: "92233720368547758.07 EUR", math.MinInt64: "-92233720368547758.08 EUR",
+	} {
+		if got := money(cents, ""); got != want {
+			t.Errorf("%d: got %s, want %s", cents, got, want)
+		}
+	}
+}
+
+func TestAnAmountNamesItsUnit(t *testing.T) {
+	for text, want := range map[string]int64{"0.50": 50, "50c": 50, "12.34": 1234, "0.00": 0, "0c": 0, "007.00": 700} {
+		var a amount
+		if err := a.UnmarshalText([]byte(text)); err != nil || *a.cents != want {
+			t.Errorf("%s: got %v, %v; want %d", text, a.cents, err, want)
+		}
+	}
+	for _, text := range []string{"50", "0.5", "0.500", ".50", "-0.50", "-5c", "c", "", "1,50", "0.5c", "1e2c", "+5c", "99999999999999999999.00"} {
+		var a amount
+		if err := a.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "0.50") {
+			t.Errorf("%q is taken for %v, %v", text, a.cents, err)
+		}
+	}
+}
+
+func TestSizesAndTimesAreShort(t *testing.T) {
+	for bytes, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB", 64 << 20: "67.1 MB"} {
+		if got := size(bytes); got != want {
+			t.Errorf("%d bytes: got %s, want %s", bytes, got, want)
+		}
+	}
+	for span, want := range map[time.Duration]string{
+		-1: "0s", 1500 * time.Millisecond: "1.5s", 12 * time.Second: "12s", 61 * time.Second: "1m01s", 3725 * time.Second: "1h02m",
+	} {
+		if got := briefly(span); got != want {
+			t.Errorf("%v: got %s, want %s", span, got, want)
+		}
+	}
+}
+
+func TestForeignTextCanNotSteerATerminal(t *testing.T) {
+	if got := oneLine("a\x1b[2Jb\r\nc\td\u009b1m"); got != "a[2Jb c d1m" {
+		t.Errorf("got %q", got)
+	}
+	if got := printable("one\ntwo\x07\x1b"); got != "one\ntwo" {
+		t.Errorf("got %q", got)
+	}
+}
