@@ -1,0 +1,276 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config says where the catalog is and how long to wait for it.
+type Config struct {
+	// BaseURL is the absolute address that every path is appended to. It must be
+	// https, unless the host is loopback or AllowInsecure is set, and must have no
+	// query, fragment or user. Required.
+	BaseURL string
+	// AllowInsecure permits keys to travel in the clear. False refuses http to other
+	// hosts.
+	AllowInsecure bool
+	// Transport sends the requests. Nil means [NewTransport]. It must not send a request
+	// twice. Every request carries its route in Pattern, such as "GET /generations/{id}",
+	// which a tracing transport can name its spans by.
+	Transport http.RoundTripper
+	// AttemptTimeout bounds one request including its JSON body; of a content request,
+	// the wait for the header. 0 means 15 s.
+	AttemptTimeout time.Duration
+	// BodyIdleTimeout is the longest silence between two bytes of content. 0 means 30 s.
+	BodyIdleTimeout time.Duration
+	// Now is the clock of ObserveTime and of dates in Retry-After. Nil means [time.Now].
+	Now func() time.Time
+}
+
+// Client speaks to one catalog for any number of credentials. Its methods may be
+// called at the same time.
+//
+// Every method returns an [*Error], except that the end of the caller's own context
+// is returned as the context's error. Reads are repeated inside when the catalog
+// can't be reached: at most three attempts, within the caller's deadline, and fewer
+// when many calls fail, so that an outage is not made worse.
+type Client struct {
+	base *url.URL
+	// A bare transport follows no redirects. Go's client would carry the key to another
+	// port of the same host, or from https to http.
+	transport http.RoundTripper
+	timeout   time.Duration
+	idle      time.Duration
+	now       func() time.Time
+	attempts  int
+	budget    *budget
+	orders    *orderBook
+}
+
+// New checks the configuration and makes a client. It sends nothing.
+func New(cfg Config) (*Client, error) {
+	base, err := parseBaseURL(cfg.BaseURL, cfg.AllowInsecure)
+	if err != nil {
+		return nil, fmt.Errorf("catalog: base URL: %w", err)
+	}
+	if cfg.AttemptTimeout < 0 || cfg.BodyIdleTimeout < 0 {
+		return nil, errors.New("catalog: timeouts must not be negative")
+	}
+	c := &Client{
+		base:      base,
+		transport: cfg.Transport,
+		timeout:   cfg.AttemptTimeout,
+		idle:      cfg.BodyIdleTimeout,
+		now:       cfg.Now,
+		attempts:  3,
+		budget:    newBudget(),
+		orders:    new(orderBook),
+	}
+	if c.transport == nil {
+		c.transport = NewTransport()
+	}
+	if c.timeout == 0 {
+		c.timeout = 15 * time.Second
+	}
+	if c.idle == 0 {
+		c.idle = 30 * time.Second
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	return c, nil
+}
+
+// NewTransport makes the transport for catalog requests.
+//
+// It speaks HTTP/1.1, one request at a time on a connection, so that a connection
+// that went dead costs one attempt and is closed with it. It never asks for
+// compression, which bounds what a small answer can grow to, and it ignores the proxy
+// variables of the environment: keys go to the configured host and nowhere else. Set
+// Proxy on the result where there is no other way out.
+func NewTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		Protocols:              protocols,
+		TLSHandshakeTimeout:    5 * time.Second,
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        90 * time.Second,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// Once is the same client without inner retries, for callers that have a back-off of
+// their own. Both share connections and the retry budget.
+func (c *Client) Once() *Client {
+	once := *c
+	once.attempts = 1
+	return &once
+}
+
+// Account reads what the catalog says about the key.
+func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) {
+	return fetch(ctx, c, cred, request{op: opAccount}, readAccount)
+}
+
+// Models lists every model. Their input fields are there only where the list has them.
+func (c *Client) Models(ctx context.Context, cred Credential) ([]Model, error) {
+	return fetch(ctx, c, cred, request{op: opModels}, readModels)
+}
+
+// Model reads one model with its input fields.
+func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, error) {
+	if err := checkID(opModel, "model_id", id); err != nil {
+		return Model{}, err
+	}
+	return fetch(ctx, c, cred, request{op: opModel, query: url.Values{"id": {id}}},
+		func(a answer) (Model, error) { return readModel(a, id) })
+}
+
+// Quote prices inputs, which must be one JSON object and are sent digit for digit.
+// It starts nothing, costs nothing and reserves nothing.
+func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
+	body, err := orderBody(opQuote, modelID, inputs)
+	if err != nil {
+		return Quote{}, err
+	}
+	return fetch(ctx, c, cred, request{op: opQuote, body: body}, readQuote)
+}
+
+// Generations lists the recent generations of the key, in the catalog's order. The
+// catalog does not say how far back it goes.
+func (c *Client) Generations(ctx context.Context, cred Credential) ([]Generation, error) {
+	return fetch(ctx, c, cred, request{op: opGenerations}, readGenerations)
+}
+
+// Generation reads one generation.
+func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Generation, error) {
+	if err := checkID(opGeneration, "generation_id", id); err != nil {
+		return Generation{}, err
+	}
+	return fetch(ctx, c, cred, request{op: opGeneration, id: id},
+		func(a answer) (Generation, error) { return readGeneration(a, id) })
+}
+
+// Delete deletes one generation. An unknown one is [KindNotFound], except where an
+// attempt of this very call may have deleted it.
+func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
+	if err := checkID(opDelete, "generation_id", id); err != nil {
+		return err
+	}
+	open := false // an earlier attempt of ours may have been carried out
+	return c.retry(ctx, func() error {
+		_, err := c.attempt(ctx, cred, request{op: opDelete, id: id})
+		if open && KindOf(err) == KindNotFound {
+			return nil
+		}
+		open = open || KindOf(err) == KindUnavailable
+		return err
+	})
+}
+
+// post makes one attempt to place an order. Nothing below repeats it: the body has
+// no GetBody, without which Go's transport does not send a request again.
+//
+// [KindOutcomeUnknown] means that the order may have been taken; Err or Status says
+// why that is not known. An error of any other kind means that it was refused. The
+// context's own error means that nothing was sent.
+func (c *Client) post(ctx context.Context, cred Credential, order Order) (Generation, error) {
+	body, err := orderBody(opCreate, order.ModelID, order.Inputs)
+	if err != nil {
+		return Generation{}, err
+	}
+	if err := checkIdempotencyKey(order.IdempotencyKey); err != nil {
+		return Generation{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Generation{}, err
+	}
+	a, err := c.attempt(ctx, cred, request{op: opCreate, body: body, idempotencyKey: order.IdempotencyKey})
+	c.budget.note(err)
+	if err != nil {
+		return Generation{}, outcome(err)
+	}
+	g, err := readCreated(a)
+	return g, outcome(err)
+}
+
+// outcome turns the errors of an order that leave open whether it was taken into
+// [KindOutcomeUnknown].
+func outcome(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
+	}
+	refused := e.Status == 0 || e.Status >= 300 && e.Status < 500
+	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !refused {
+		open := *e
+		open.Kind = KindOutcomeUnknown
+		return &open
+	}
+	return err
+}
+
+// orderBody is the body that a quote and an order share. Inputs go into it as they are.
+func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
+	if err := checkID(op, "model_id", modelID); err != nil {
+		return nil, err
+	}
+	if !isObject(inputs) {
+		return nil, invalid(op, "inputs", "must be one JSON object")
+	}
+	id, err := json.Marshal(modelID)
+	if err != nil {
+		return nil, invalid(op, "model_id", "can't be written as JSON")
+	}
+	body := make([]byte, 0, len(id)+len(inputs)+24)
+	body = append(append(body, `{"modelId":`...), id...)
+	body = append(append(body, `,"inputs":`...), inputs...)
+	return append(body, '}'), nil
+}
+
+// parseBaseURL checks the base URL. Its errors never repeat the URL, which may hold a
+// password.
+func parseBaseURL(text string, insecure bool) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return nil, errors.New("is empty")
+	case err != nil:
+		return nil, fmt.Errorf("can't be read: %w", errors.Unwrap(err))
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("must begin with https://")
+	case u.Hostname() == "":
+		return nil, errors.New("has no host")
+	case u.User != nil:
+		return nil, errors.New("must not hold a user or password")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(text, "#"):
+		return nil, errors.New("must not have a query or fragment")
+	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
+		return nil, fmt.Errorf("must be https for host %s, because keys would travel in the clear", u.Hostname())
+	}
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	return url.Parse(u.Scheme + "://" + u.Host + path)
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}

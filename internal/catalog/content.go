@@ -1,0 +1,334 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxResumes is how often a body is taken up again without a new byte.
+const maxResumes = 3
+
+// Content opens the result file of a generation at offset. A non-empty etag refuses
+// other bytes than those that it stands for ([KindContentChanged]).
+//
+// The body resumes by itself where the connection fails, and ends with [io.EOF] only
+// when every byte up to the end of the file was delivered. It can end otherwise with
+// [KindInterrupted], which says where to go on, with [KindContentChanged], or with the
+// error of ctx, which governs the body as long as it is read. It must be closed, and
+// not while a Read is under way.
+//
+// Bytes are told apart by a strong ETag. Without one, a body that is resumed is read
+// again from where it began and compared with what was delivered by checksum. An
+// answer whose end can't be told from a cut, by length or framing, is taken as cut.
+func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
+	if err := checkID(opContent, "generation_id", id); err != nil {
+		return nil, err
+	}
+	if offset < 0 {
+		return nil, invalid(opContent, "read_offset", "must not be negative")
+	}
+	if strongEtag(etag) != etag {
+		return nil, changed("no file has such an ETag")
+	}
+	b := &contentBody{c: c, ctx: ctx, cred: cred, id: id, start: offset, at: offset, size: -1, etag: etag}
+	if err := c.retry(ctx, b.connect); err != nil {
+		return nil, err
+	}
+	content := &Content{Body: b, ContentType: b.contentType, Offset: offset, Etag: b.etag}
+	if b.size >= 0 {
+		content.Size = Int64(b.size)
+	}
+	return content, nil
+}
+
+// contentBody is a body that survives its connections.
+type contentBody struct {
+	c    *Client
+	ctx  context.Context
+	cred Credential
+	id   string
+
+	open        bool // there was an answer
+	contentType string
+	etag        string // strong, and every answer must have it; or ""
+	size        int64  // of the whole file, -1 while it is not known
+	start       int64  // where the caller began
+	at          int64  // next byte for the caller
+	sum         uint32 // of what the caller got
+
+	stream  *contentStream // nil between connections
+	resumes int            // since the last new byte
+	cause   error          // why the last connection ended
+	err     error          // how the body ended
+}
+
+// contentStream is the body of one answer.
+type contentStream struct {
+	ctx    context.Context // of this answer alone
+	body   io.ReadCloser
+	cancel context.CancelCauseFunc
+	timer  *time.Timer // cancels when it fires
+	at     int64       // next byte of the stream, at most contentBody.at when it begins
+	end    int64       // first byte that the answer does not have, -1 where it does not say
+	framed bool        // a clean end of the stream is the end of the file
+	sum    uint32      // of what was read again, from contentBody.start on
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var errBodyClosed = errors.New("catalog: read after close")
+
+// Read implements [io.Reader]. It allocates nothing unless it has to connect.
+func (b *contentBody) Read(p []byte) (int, error) {
+	for {
+		if b.err != nil {
+			return 0, b.err
+		}
+		if len(p) == 0 {
+			return 0, nil
+		}
+		if b.stream == nil {
+			if err := b.resume(); err != nil {
+				b.err = err
+			}
+			continue
+		}
+		if n := b.read(p); n > 0 {
+			return n, nil
+		}
+	}
+}
+
+// Close ends the connection.
+func (b *contentBody) Close() error {
+	b.drop(nil)
+	if b.err == nil {
+		b.err = errBodyClosed
+	}
+	return nil
+}
+
+// read reads from the stream once: bytes for the caller, or such that the caller has
+// and that are only compared.
+func (b *contentBody) read(p []byte) int {
+	s := b.stream
+	again := s.at < b.at
+	if again {
+		p = p[:min(int64(len(p)), b.at-s.at)]
+	}
+	s.timer.Reset(b.c.idle)
+	n, err := s.body.Read(p)
+	s.timer.Stop()
+	switch {
+	case s.end >= 0 && s.at+int64(n) > s.end:
+		b.fail(&Error{Kind: KindContract, Op: opContent, Err: errors.New("the body is longer than its range")})
+		return 0
+	case again:
+		b.compare(p[:n])
+		n = 0
+	default:
+		s.at += int64(n)
+		b.advance(p[:n])
+	}
+	if err != nil {
+		b.ended(err)
+	}
+	return n
+}
+
+// advance notes new bytes.
+func (b *contentBody) advance(p []byte) {
+	if len(p) > 0 {
+		b.at += int64(len(p))
+		b.sum = crc32.Update(b.sum, castagnoli, p)
+		b.resumes = 0
+	}
+}
+
+// compare takes bytes that lie before the caller's position. Those that the caller got
+// must be the same again.
+func (b *contentBody) compare(p []byte) {
+	s := b.stream
+	if from := max(b.start-s.at, 0); from < int64(len(p)) {
+		s.sum = crc32.Update(s.sum, castagnoli, p[from:])
+	}
+	s.at += int64(len(p))
+	if s.at == b.at && s.sum != b.sum {
+		b.fail(changed("the bytes read again are not those that were delivered"))
+	}
+}
+
+// ended decides what the end of a stream means.
+func (b *contentBody) ended(err error) {
+	s := b.stream
+	if b.err != nil || s == nil {
+		return
+	}
+	complete := b.size >= 0 && b.at == b.size && s.at == b.at
+	if b.size < 0 && s.framed && errors.Is(err, io.EOF) {
+		switch {
+		case s.at == b.at:
+			complete = true
+		case b.at == b.start:
+			b.fail(&Error{Kind: KindOutOfRange, Op: opContent})
+			return
+		default:
+			b.fail(changed("the file has become shorter"))
+			return
+		}
+	}
+	if complete {
+		b.fail(io.EOF)
+		return
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		err = cause
+	}
+	b.drop(err)
+}
+
+// fail ends the body.
+func (b *contentBody) fail(err error) {
+	b.drop(err)
+	b.err = err
+}
+
+// drop ends the connection.
+func (b *contentBody) drop(cause error) {
+	if b.stream == nil {
+		return
+	}
+	b.stream.timer.Stop()
+	b.stream.cancel(context.Canceled)
+	b.stream.body.Close()
+	b.stream, b.cause = nil, cause
+}
+
+// resume connects again, where the caller stands.
+func (b *contentBody) resume() error {
+	for {
+		if err := endOf(b.ctx); err != nil {
+			return err
+		}
+		b.resumes++
+		wait, ok := b.patience()
+		if !ok {
+			return b.interrupted()
+		}
+		if err := sleep(b.ctx, wait); err != nil {
+			return err
+		}
+		err := b.connect()
+		allowed := b.c.budget.note(err)
+		if err == nil {
+			return nil
+		}
+		if kind := KindOf(err); kind != KindUnavailable && kind != KindRateLimited {
+			return err
+		}
+		b.cause = err
+		if !allowed {
+			return b.interrupted()
+		}
+	}
+}
+
+// patience says how long to wait before the next connection, and whether at all.
+func (b *contentBody) patience() (time.Duration, bool) {
+	if b.resumes > maxResumes {
+		return 0, false
+	}
+	wait := backoff(b.resumes)
+	var e *Error
+	if errors.As(b.cause, &e) {
+		wait = max(wait, e.RetryAfter)
+	}
+	if deadline, ok := b.ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return 0, false
+	}
+	return wait, wait <= b.c.timeout
+}
+
+func (b *contentBody) interrupted() error {
+	e := &Error{Kind: KindInterrupted, Op: opContent, NextOffset: b.at, Err: b.cause}
+	if last := (*Error)(nil); errors.As(b.cause, &last) {
+		e.Status, e.RetryAfter = last.Status, last.RetryAfter
+	}
+	return e
+}
+
+func changed(why string) error {
+	return &Error{Kind: KindContentChanged, Op: opContent, Err: errors.New(why)}
+}
+
+// connect asks for the file from where the caller stands, and checks that the answer
+// is about the same bytes.
+func (b *contentBody) connect() error {
+	from := b.at
+	if b.etag == "" {
+		from = b.start // what was delivered can only be told by reading it again
+	}
+	header := http.Header{"Accept": {"*/*"}}
+	if from > 0 {
+		header.Set("Range", "bytes="+strconv.FormatInt(from, 10)+"-")
+		if b.etag != "" {
+			header.Set("If-Range", b.etag)
+		}
+	}
+	timed, cancel := context.WithCancelCause(b.ctx)
+	timer := time.AfterFunc(b.c.timeout, func() { cancel(errSilent) })
+	resp, _, err := b.c.send(timed, b.ctx, b.cred, request{op: opContent, id: b.id, header: header})
+	timer.Stop()
+	if err != nil {
+		cancel(err)
+		return err
+	}
+	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, timer: timer}
+	if err := b.accept(s, resp, from); err != nil {
+		cancel(err)
+		resp.Body.Close()
+		return err
+	}
+	if b.stream = s; b.size >= 0 && b.at == b.size {
+		b.fail(io.EOF)
+	}
+	return nil
+}
+
+// accept checks an answer and notes what it says of the file.
+func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) error {
+	total, err := b.place(s, resp, from)
+	if err != nil {
+		return err
+	}
+	etag := strongEtag(resp.Header.Get("ETag"))
+	told := resp.StatusCode != http.StatusRequestedRangeNotSatisfiable || etag != ""
+	switch {
+	case b.etag != "" && told && etag != b.etag:
+		return changed("the ETag is " + strconv.Quote(etag))
+	case b.size >= 0 && total >= 0 && total != b.size:
+		return changed("the size is " + strconv.FormatInt(total, 10))
+	case total >= 0 && b.at > total && b.at > b.start:
+		return changed("the file has become shorter")
+	case total >= 0 && b.at > total:
+		return &Error{Kind: KindOutOfRange, Op: opContent, Status: resp.StatusCode}
+	}
+	if !b.open {
+		b.open, b.contentType = true, resp.Header.Get("Content-Type")
+		if etag != "" {
+			b.etag = etag
+		}
+	}
+	if total >= 0 {
+		b.size = total
+	}
+	return nil
+}

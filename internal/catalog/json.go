@@ -1,0 +1,359 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	maxExact = 1 << 53 // every integer up to here is exact as a double too
+	// maxDepth is how deep a member that is passed on may be nested. The stubs of some
+	// languages refuse messages that are nested much deeper.
+	maxDepth = 24
+)
+
+// decode reads a body of one JSON value. Numbers stay as they were written, and of two
+// members of one name the last one counts.
+func decode(body []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\uFEFF"))))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("the body is empty")
+		}
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the body has more than one JSON value")
+	}
+	return value, nil
+}
+
+// fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '_' || r == '-' || r == ' ':
+			return -1
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return r
+	}, name)
+}
+
+// names is a table of names, folded.
+func names(list ...string) []string {
+	for i, name := range list {
+		list[i] = fold(name)
+	}
+	return list
+}
+
+func set(list []string) map[string]bool {
+	members := make(map[string]bool, len(list))
+	for _, name := range list {
+		members[name] = true
+	}
+	return members
+}
+
+// record is an object whose members are looked up by folded names.
+type record struct {
+	members map[string]any
+	folded  map[string]string // to the name as it was sent
+}
+
+func newRecord(value any) (record, bool) {
+	members, ok := value.(map[string]any)
+	if !ok {
+		return record{}, false
+	}
+	r := record{members: members, folded: make(map[string]string, len(members))}
+	for name := range members {
+		key := fold(name)
+		if other, twice := r.folded[key]; !twice || name < other { // the same choice every time
+			r.folded[key] = name
+		}
+	}
+	return r, true
+}
+
+// get is the member of a folded name.
+func (r record) get(name string) (any, bool) {
+	full, ok := r.folded[name]
+	return r.members[full], ok
+}
+
+func (r record) drop(name string) {
+	delete(r.members, r.folded[name])
+	delete(r.folded, name)
+}
+
+// find reads the first member of names that can be read, and leaves it where it is.
+func find[T any](r record, names []string, read func(any) (T, bool)) (value T, name string, ok bool) {
+	for _, name := range names {
+		if member, there := r.get(name); there {
+			if value, ok := read(member); ok {
+				return value, name, true
+			}
+		}
+	}
+	return value, "", false
+}
+
+// take reads like find and takes the member out, so that it is not among the unknown
+// ones. What could not be read stays among them.
+func take[T any](r record, names []string, read func(any) (T, bool)) (T, bool) {
+	value, name, ok := find(r, names, read)
+	if ok {
+		r.drop(name)
+	}
+	return value, ok
+}
+
+// weight says how much an object looks like a record when it has one of some members.
+type weight struct {
+	names  []string
+	score  int
+	nested bool // the member may be an object
+}
+
+func (r record) score(weights []weight) (sum int) {
+	for _, w := range weights {
+		telling := func(v any) (bool, bool) {
+			_, isObject := v.(map[string]any)
+			return true, v != nil && (w.nested || !isObject)
+		}
+		if _, _, ok := find(r, w.names, telling); ok {
+			sum += w.score
+		}
+	}
+	return sum
+}
+
+// unwrap finds the record in a body: the object itself, or one below that looks more
+// like it. The id weighs most, as envelopes have a status of their own.
+func unwrap(value any, wrappers []string, weights []weight) (record, bool) {
+	if list, ok := value.([]any); ok && len(list) == 1 {
+		value = list[0]
+	}
+	best, ok := newRecord(value)
+	if !ok {
+		return best, false
+	}
+	top, score := best, best.score(weights)
+	for _, name := range wrappers {
+		inner, _ := top.get(name)
+		r, ok := newRecord(inner)
+		if !ok {
+			continue
+		}
+		if deeper, ok := deepest(r, wrappers, weights); ok {
+			r = deeper
+		}
+		if s := r.score(weights); s > score {
+			best, score = r, s
+		}
+	}
+	return best, true
+}
+
+// deepest looks one wrapper further down, as in {"data":{"generation":{…}}}.
+func deepest(r record, wrappers []string, weights []weight) (record, bool) {
+	for _, name := range wrappers {
+		inner, _ := r.get(name)
+		if d, ok := newRecord(inner); ok && d.score(weights) > r.score(weights) {
+			return d, true
+		}
+	}
+	return record{}, false
+}
+
+// list finds the list in a body: an array, a member of a known name, an object's one
+// array, or an object of records. A list that is null is empty.
+func list(value any, names []string, weights []weight) ([]any, bool) {
+	if items, ok := value.([]any); ok || value == nil {
+		return items, true
+	}
+	r, ok := newRecord(value)
+	if !ok {
+		return nil, false
+	}
+	for _, name := range names {
+		member, there := r.get(name)
+		if items, ok := member.([]any); there && (ok || member == nil) {
+			return items, true
+		}
+	}
+	for _, name := range names {
+		if inner, _ := r.get(name); inner != nil {
+			if items, ok := list(inner, names, weights); ok {
+				return items, true
+			}
+		}
+	}
+	if items, ok := onlyArray(r.members); ok {
+		return items, true
+	}
+	return keyed(r.members, weights)
+}
+
+// keyed reads an object of records that is keyed by their identifiers, in the order of
+// these. Every record must look like one.
+func keyed(members map[string]any, weights []weight) ([]any, bool) {
+	items := make([]any, 0, len(members))
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		r, ok := newRecord(members[id])
+		if !ok || r.score(weights) == 0 {
+			return nil, false
+		}
+		if _, ok := r.get("id"); !ok {
+			r.members["id"] = id
+		}
+		items = append(items, r.members)
+	}
+	return items, len(items) > 0
+}
+
+func onlyArray(members map[string]any) (only []any, found bool) {
+	for _, member := range members {
+		if items, ok := member.([]any); ok {
+			if found {
+				return nil, false
+			}
+			only, found = items, true
+		}
+	}
+	return only, found
+}
+
+func text(value any) (string, bool) {
+	s, ok := value.(string)
+	return s, ok
+}
+
+// word is a text that says something.
+func word(value any) (string, bool) {
+	s, ok := value.(string)
+	s = strings.TrimSpace(s)
+	return s, ok && s != ""
+}
+
+// identifier is a string as it is, or an integer digit for digit.
+func identifier(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, strings.TrimSpace(v) != "" && utf8.ValidString(v)
+	case json.Number:
+		return v.String(), !strings.ContainsAny(v.String(), ".eE")
+	}
+	return "", false
+}
+
+func boolean(value any) (bool, bool) {
+	b, ok := value.(bool)
+	return b, ok
+}
+
+// whole is a number of cents or bytes: digits, and not beyond 2^53. A string is no
+// number here: nothing says that its unit is the same.
+func whole(value any) (int64, bool) {
+	number, ok := value.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(number.String(), 10, 64)
+	return n, err == nil && n >= 0 && n <= maxExact && number[0] != '-'
+}
+
+func double(value any) (float64, bool) {
+	number, ok := value.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	f, err := number.Float64()
+	return f, err == nil && !math.IsInf(f, 0)
+}
+
+// moment reads a time by the rules of timeLayouts. Before 1970 and after 9999 there is
+// none.
+func moment(value any) (time.Time, bool) {
+	if number, ok := value.(json.Number); ok {
+		return unixTime(number.String())
+	}
+	s, ok := word(value)
+	if !ok {
+		return time.Time{}, false
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			t = t.UTC()
+			return t, t.Year() >= 1970 && t.Year() <= 9999
+		}
+	}
+	return unixTime(s)
+}
+
+func unixTime(digits string) (time.Time, bool) {
+	seconds, err := strconv.ParseFloat(digits, 64)
+	if seconds >= 1e11 { // the year 5138 in seconds, 1973 in milliseconds
+		seconds /= 1000
+	}
+	if err != nil || !(seconds > 0 && seconds < 1e11) {
+		return time.Time{}, false
+	}
+	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), true
+}
+
+// rest is what is left of a record: members without a field of their own, without
+// secrets, and not nested without end.
+func (r record) rest(hide scrubber) map[string]any {
+	hide.strip(r.members)
+	if len(r.members) == 0 {
+		return nil
+	}
+	return r.members
+}
+
+// strip takes out of an object what must not be passed on.
+func (s scrubber) strip(members map[string]any) {
+	for name, member := range members {
+		if secretNames[fold(name)] || s.suspicious(name) || !s.keep(member, 1) {
+			delete(members, name)
+		}
+	}
+}
+
+func (s scrubber) keep(value any, depth int) bool {
+	if depth > maxDepth {
+		return false
+	}
+	switch v := value.(type) {
+	case string:
+		return !s.suspicious(v)
+	case []any:
+		for _, item := range v {
+			if !s.keep(item, depth+1) {
+				return false
+			}
+		}
+	case map[string]any:
+		for name, member := range v {
+			if secretNames[fold(name)] || s.suspicious(name) || !s.keep(member, depth+1) {
+				delete(v, name)
+			}
+		}
+	}
+	return true
+}

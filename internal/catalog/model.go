@@ -1,0 +1,290 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+var modelWeights = []weight{{names: modelIDNames, score: 2}, {names: fieldListNames, score: 1, nested: true}}
+
+// readModels reads the list of models. An entry may be a mere identifier; one without
+// an identifier is passed over as long as others have one.
+func readModels(a answer) ([]Model, error) {
+	items, err := a.list(modelListNames, modelWeights)
+	if err != nil {
+		return nil, err
+	}
+	models := make([]Model, 0, len(items))
+	for _, item := range items {
+		if id, ok := identifier(item); ok {
+			models = append(models, Model{ID: id, ObserveTime: a.time})
+			continue
+		}
+		r, ok := unwrap(item, modelWrappers, modelWeights)
+		if !ok {
+			continue
+		}
+		if m, ok := a.model(r, ""); ok {
+			models = append(models, m)
+		}
+	}
+	if len(models) == 0 && len(items) > 0 {
+		return nil, a.malformed("no model of the list has a readable identifier")
+	}
+	return models, nil
+}
+
+// readModel reads one model. Its input fields may stand beside the record.
+func readModel(a answer, asked string) (Model, error) {
+	value, err := a.decode()
+	if err != nil {
+		return Model{}, err
+	}
+	r, ok := unwrap(value, modelWrappers, modelWeights)
+	if !ok || r.score(modelWeights) == 0 {
+		return Model{}, a.malformed("no record of a model")
+	}
+	m, _ := a.model(r, asked)
+	if top, ok := newRecord(value); ok && len(m.Fields) == 0 {
+		m.Fields, _ = take(top, fieldListNames, a.fields)
+	}
+	return m, nil
+}
+
+// model reads a record. The identifier of a record without one is the one asked for.
+func (a answer) model(r record, asked string) (Model, bool) {
+	id, ok := take(r, modelIDNames, identifier)
+	if !ok {
+		id = asked
+	}
+	if id == "" {
+		return Model{}, false
+	}
+	m := Model{ID: id, ObserveTime: a.time}
+	m.Name, _ = take(r, modelNameNames, word)
+	m.Description, _ = take(r, descriptionNames, word)
+	m.Output, _, _ = find(r, outputNames, outputKind) // stays in Extra: "video" says more than "file"
+	m.Fields, _ = take(r, fieldListNames, a.fields)
+	m.Extra = r.rest(a.hide)
+	return m, true
+}
+
+// outputKind reads what a model makes from a word, a list of one, or an object that
+// has the word.
+func outputKind(value any) (OutputKind, bool) {
+	switch v := value.(type) {
+	case string:
+		return outputWord(v)
+	case []any:
+		if len(v) == 1 {
+			return outputKind(v[0])
+		}
+	case map[string]any:
+		if r, ok := newRecord(v); ok {
+			kind, _, ok := find(r, outputNames, func(inner any) (OutputKind, bool) {
+				s, _ := inner.(string)
+				return outputWord(s)
+			})
+			return kind, ok
+		}
+	}
+	return OutputUnknown, false
+}
+
+// outputWord reads the last known word, since the first ones tell what goes in. A
+// media type is told by its first half.
+func outputWord(s string) (OutputKind, bool) {
+	s, _, _ = strings.Cut(asciiLower(s), "/")
+	words := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("_- 2>", r) })
+	for _, word := range slices.Backward(words) {
+		if kind, ok := outputKinds[word]; ok {
+			return kind, true
+		}
+	}
+	return OutputUnknown, false
+}
+
+// fields reads input fields: a list of descriptions or of mere names, an object keyed
+// by name, or a JSON schema. An object has no order; its required fields come first.
+func (a answer) fields(value any) ([]InputField, bool) {
+	switch v := value.(type) {
+	case []any:
+		return a.fieldList(v)
+	case map[string]any:
+		if r, ok := newRecord(v); ok {
+			if properties, _, ok := find(r, propertiesNames, object); ok {
+				required, _, _ := find(r, requiredNames, array)
+				return a.fieldObject(properties, required)
+			}
+		}
+		return a.fieldObject(v, nil)
+	}
+	return nil, false
+}
+
+func (a answer) fieldList(items []any) ([]InputField, bool) {
+	fields := make([]InputField, 0, len(items))
+	for _, item := range items {
+		if name, ok := word(item); ok {
+			fields = append(fields, InputField{Name: name})
+			continue
+		}
+		r, ok := newRecord(item)
+		if !ok {
+			return nil, false
+		}
+		name, ok := take(r, fieldNameNames, word)
+		if !ok {
+			return nil, false
+		}
+		fields = append(fields, a.field(r, name))
+	}
+	return fields, true
+}
+
+// fieldObject reads fields keyed by name. A member may be a mere type.
+func (a answer) fieldObject(members map[string]any, required []any) ([]InputField, bool) {
+	fields := make([]InputField, 0, len(members))
+	for name, member := range members {
+		if kind, ok := word(member); ok {
+			member = map[string]any{"type": kind}
+		}
+		r, ok := newRecord(member)
+		if !ok {
+			return nil, false
+		}
+		field := a.field(r, name)
+		if required != nil && field.Required == nil {
+			must := slices.Contains(required, any(name))
+			field.Required = &must
+		}
+		fields = append(fields, field)
+	}
+	slices.SortFunc(fields, func(x, y InputField) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.Name, y.Name))
+	})
+	return fields, true
+}
+
+func rank(f InputField) int {
+	if f.Required != nil && *f.Required {
+		return 0
+	}
+	return 1
+}
+
+func (a answer) field(r record, name string) InputField {
+	f := InputField{Name: name}
+	f.DisplayName, _ = take(r, fieldLabelNames, word)
+	f.Description, _ = take(r, descriptionNames, word)
+	f.Type = takeFieldType(r)
+	f.Required = takeRequired(r)
+	f.Default, _ = take(r, defaultNames, func(v any) (any, bool) { return v, v != nil && shallow(v, 1) })
+	f.Allowed = takeAllowed(r)
+	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // of others it bounds the length
+		f.Minimum = takeBound(r, minimumNames)
+		f.Maximum = takeBound(r, maximumNames)
+	}
+	f.Extra = r.rest(a.hide)
+	return f
+}
+
+var plainTypes = [...]string{
+	FieldString: "string", FieldInteger: "integer", FieldNumber: "number",
+	FieldBoolean: "boolean", FieldObject: "object", FieldArray: "array",
+}
+
+// takeFieldType reads the type. A word that says more than the type, such as
+// "textarea", stays among the unknown members.
+func takeFieldType(r record) FieldType {
+	kind, name, ok := find(r, fieldTypeNames, fieldType)
+	if !ok {
+		return FieldUnknown
+	}
+	if word, _ := r.get(name); word == plainTypes[kind] {
+		r.drop(name)
+	}
+	return kind
+}
+
+// fieldType reads a word, or the one in a list that is not null.
+func fieldType(value any) (FieldType, bool) {
+	if list, ok := value.([]any); ok {
+		list = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == "null" })
+		if len(list) != 1 {
+			return FieldUnknown, false
+		}
+		value = list[0]
+	}
+	word, _ := text(value)
+	kind, ok := fieldTypes[asciiLower(strings.TrimSpace(word))]
+	return kind, ok
+}
+
+func takeRequired(r record) *bool {
+	if required, ok := take(r, requiredNames, boolean); ok {
+		return &required
+	}
+	if optional, ok := take(r, optionalNames, boolean); ok {
+		required := !optional
+		return &required
+	}
+	return nil
+}
+
+// takeAllowed reads the allowed values. Where they have labels, the whole list stays
+// among the unknown members too.
+func takeAllowed(r record) []any {
+	if plain, ok := take(r, allowedNames, plainValues); ok {
+		return plain
+	}
+	labelled, _, _ := find(r, allowedNames, func(v any) ([]any, bool) {
+		items, _ := array(v)
+		values := make([]any, 0, len(items))
+		for _, item := range items {
+			inner, ok := newRecord(item)
+			if !ok {
+				return nil, false
+			}
+			value, _, ok := find(inner, allowedValueNames, func(v any) (any, bool) { return v, scalar(v) })
+			if !ok {
+				return nil, false
+			}
+			values = append(values, value)
+		}
+		return values, len(values) > 0
+	})
+	return labelled
+}
+
+func plainValues(value any) ([]any, bool) {
+	items, ok := array(value)
+	return items, ok && len(items) > 0 && !slices.ContainsFunc(items, func(v any) bool { return !scalar(v) })
+}
+
+func scalar(value any) bool {
+	switch value.(type) {
+	case string, json.Number, bool, nil:
+		return true
+	}
+	return false
+}
+
+func takeBound(r record, names []string) *float64 {
+	if bound, ok := take(r, names, double); ok {
+		return &bound
+	}
+	return nil
+}
+
+func array(value any) ([]any, bool) {
+	items, ok := value.([]any)
+	return items, ok
+}
+
+func object(value any) (map[string]any, bool) {
+	members, ok := value.(map[string]any)
+	return members, ok
+}

@@ -1,0 +1,120 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	backoffBase   = 100 * time.Millisecond
+	maxRetryAfter = 2 * time.Minute
+)
+
+// retry runs a call that may be repeated until it succeeds, fails for good, or is out
+// of attempts, time or budget.
+func (c *Client) retry(ctx context.Context, once func() error) error {
+	for n := 1; ; n++ {
+		err := once()
+		allowed := c.budget.note(err)
+		wait, again := c.pause(ctx, n, err)
+		if !again || !allowed || n >= c.attempts {
+			return err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// pause says whether an error may pass by itself and how long to wait for that, after
+// n attempts. A wait that the caller's deadline or our patience does not allow is
+// left to the caller.
+func (c *Client) pause(ctx context.Context, n int, err error) (time.Duration, bool) {
+	var e *Error
+	if !errors.As(err, &e) || !temporary(e) {
+		return 0, false
+	}
+	wait := max(backoff(n), e.RetryAfter)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return 0, false
+	}
+	return wait, wait <= c.timeout
+}
+
+// backoff draws the wait after n failures, anything from nothing up to a limit that
+// doubles, so that callers who failed together do not come back together.
+func backoff(n int) time.Duration { return rand.N(backoffBase << (n - 1)) }
+
+// temporary reports whether the catalog was not there or broken. What it refused, it
+// will refuse again.
+func temporary(e *Error) bool {
+	return e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// budget holds retries back while most calls fail, as gRPC does: a failure takes a
+// token, a success gives a tenth of one back, and only a bucket that is more than half
+// full allows a retry. An outage therefore costs a handful of retries in all, and a
+// catalog that fails now and then at most one for ten calls.
+type budget struct {
+	mu     sync.Mutex
+	tokens float64
+}
+
+const (
+	budgetTokens = 10
+	budgetRefill = 0.1
+)
+
+func newBudget() *budget { return &budget{tokens: budgetTokens} }
+
+// note counts the outcome of an attempt and reports whether a retry may follow.
+func (b *budget) note(err error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var e *Error
+	switch {
+	case err == nil:
+		b.tokens = min(budgetTokens, b.tokens+budgetRefill)
+	case errors.As(err, &e) && temporary(e):
+		b.tokens = max(0, b.tokens-1)
+	}
+	return b.tokens > budgetTokens/2
+}
+
+// ParseRetryAfter reads the value of a Retry-After header: whole seconds or an HTTP
+// date, counted from now. It gives 0 for what asks for nothing: junk, zero, less than
+// zero, a date that is past. More than two minutes are two minutes.
+func ParseRetryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case err == nil && seconds <= 0:
+		return 0
+	case err == nil:
+		return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second
+	case errors.Is(err, strconv.ErrRange) && value[0] != '-':
+		return maxRetryAfter
+	}
+	date, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(date.Sub(now), 0), maxRetryAfter)
+}

@@ -1,0 +1,140 @@
+package catalog
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxText is the longest text of the catalog's own in an error, in bytes.
+const maxText = 1 << 10
+
+// keyLike matches what looks like a key, whoever it belongs to.
+var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
+
+// scrubber keeps the key of a call out of everything that comes back from it.
+type scrubber struct {
+	forms []string // spellings of the key, in lower case
+}
+
+func newScrubber(key string) scrubber {
+	forms := []string{asciiLower(key), percentEncoded(key)}
+	// In base64 a text looks in one of three ways, by its position in what was encoded.
+	for _, before := range []string{"", "?", "??"} {
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			if form := base64Core(encoding, before, key); len(form) > 4 {
+				forms = append(forms, asciiLower(form))
+			}
+		}
+	}
+	return scrubber{forms: forms}
+}
+
+// base64Core is the part of an encoding that depends on the key alone.
+func base64Core(encoding *base64.Encoding, before, key string) string {
+	text := encoding.EncodeToString([]byte(before + key))
+	first := (len(before)*8 + 5) / 6
+	last := (len(before) + len(key)) * 8 / 6
+	return text[min(first, last):last]
+}
+
+func percentEncoded(key string) string {
+	var text strings.Builder
+	for i := range len(key) {
+		if c := key[i]; c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			text.WriteByte(c)
+		} else {
+			fmt.Fprintf(&text, "%%%02x", c)
+		}
+	}
+	return asciiLower(text.String())
+}
+
+// asciiLower keeps the length of text, so that positions in it stay valid.
+func asciiLower(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
+}
+
+// holdsKey reports whether text holds the key of the call.
+func (s scrubber) holdsKey(text string) bool {
+	text = asciiLower(text)
+	for _, form := range s.forms {
+		if strings.Contains(text, form) {
+			return true
+		}
+	}
+	return false
+}
+
+// suspicious reports whether text holds the key of the call or what looks like a key.
+func (s scrubber) suspicious(text string) bool {
+	return s.holdsKey(text) || keyLike.MatchString(text)
+}
+
+// clean is text fit for an error: no keys, no HTML, no control characters, at most
+// 1 KiB of valid UTF-8.
+func (s scrubber) clean(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if looksLikeHTML(text) {
+		return ""
+	}
+	for _, form := range s.forms {
+		text = replaceFold(text, form)
+	}
+	text = keyLike.ReplaceAllString(text, redacted)
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	return clamp(strings.TrimSpace(text), maxText)
+}
+
+// replaceFold redacts every occurrence of form, which is in lower case, in any case.
+func replaceFold(text, form string) string {
+	if form == "" {
+		return text
+	}
+	for from := 0; ; {
+		at := strings.Index(asciiLower(text[from:]), form)
+		if at < 0 {
+			return text
+		}
+		at += from
+		text = text[:at] + redacted + text[at+len(form):]
+		from = at + len(redacted)
+	}
+}
+
+func looksLikeHTML(text string) bool {
+	lower := asciiLower(text)
+	if strings.HasPrefix(strings.TrimSpace(lower), "<") {
+		return true
+	}
+	for _, tag := range []string{"<html", "<!doctype", "<head", "<body", "<script", "</"} {
+		if strings.Contains(lower, tag) {
+			return true
+		}
+	}
+	return false
+}
+
+// clamp cuts text to at most limit bytes, between characters.
+func clamp(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
