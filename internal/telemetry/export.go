@@ -1,0 +1,107 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/instrumentation/runtime"
+	promexporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+)
+
+// A signal is what can be exported: "TRACES" or "METRICS".
+type signal string
+
+const (
+	traceSignal  signal = "TRACES"
+	metricSignal signal = "METRICS"
+)
+
+// exported reports whether the environment asks to export a signal: by naming an
+// exporter, or by any setting of the OTLP exporter that holds for the signal.
+func (s signal) exported() bool {
+	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
+		return false
+	}
+	switch os.Getenv("OTEL_" + string(s) + "_EXPORTER") {
+	case "none":
+		return false
+	case "":
+		return s.hasOTLPSetting()
+	case "prometheus": // always there, on a listener of the program's own
+		return s != metricSignal
+	}
+	return true
+}
+
+func (s signal) hasOTLPSetting() bool {
+	for _, setting := range os.Environ() {
+		name, value, _ := strings.Cut(setting, "=")
+		rest, otlp := strings.CutPrefix(name, "OTEL_EXPORTER_OTLP_")
+		if otlp && value != "" && s.concerns(rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// concerns reports whether an OTLP setting is for this signal, or for all of them.
+func (s signal) concerns(setting string) bool {
+	for _, other := range []signal{traceSignal, metricSignal, "LOGS", "PROFILES"} {
+		if strings.HasPrefix(setting, string(other)+"_") {
+			return other == s
+		}
+	}
+	return true
+}
+
+// newTracerProvider makes spans, and sends them where the environment says so. Where
+// it does not, requests still get trace ids, for logs and for the catalog, but only
+// a caller can ask for a span to be recorded.
+func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
+	if !traceSignal.exported() {
+		return trace.NewTracerProvider(
+			trace.WithResource(about),
+			trace.WithSampler(trace.ParentBased(trace.NeverSample())),
+		), nil
+	}
+	exporter, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return trace.NewTracerProvider(trace.WithResource(about), trace.WithBatcher(exporter)), nil
+}
+
+// newMeterProvider measures for the handler, and for an exporter where the
+// environment says so.
+func newMeterProvider(ctx context.Context, about *resource.Resource) (*metric.MeterProvider, http.Handler, error) {
+	// A registry of our own: what libraries register globally is not ours to show.
+	registry := prometheus.NewRegistry()
+	// Descriptors and resident memory, which the Go runtime can't tell.
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reader, err := promexporter.New(promexporter.WithRegisterer(registry))
+	if err != nil {
+		return nil, nil, err
+	}
+	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader)}
+	if metricSignal.exported() {
+		exporter, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		options = append(options, metric.WithReader(exporter))
+	}
+	provider := metric.NewMeterProvider(options...)
+	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {
+		return nil, nil, err
+	}
+	return provider, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
+}

@@ -1,0 +1,83 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+func newLogger(config Config) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: config.LogLevel}
+	switch config.LogFormat {
+	case "", "json":
+		return slog.New(tracedHandler{slog.NewJSONHandler(config.logOutput(), options)}), nil
+	case "text":
+		return slog.New(tracedHandler{slog.NewTextHandler(config.logOutput(), options)}), nil
+	}
+	return nil, fmt.Errorf("the log format %q is neither json nor text", config.LogFormat)
+}
+
+// tracedHandler adds the ids of the trace that the context is part of, so that a line
+// and a span find each other.
+type tracedHandler struct {
+	slog.Handler
+}
+
+// Handle implements slog.Handler.
+func (h tracedHandler) Handle(ctx context.Context, record slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		record.AddAttrs(
+			slog.String("trace_id", span.TraceID().String()),
+			slog.String("span_id", span.SpanID().String()),
+		)
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+// WithAttrs implements slog.Handler.
+func (h tracedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return tracedHandler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler. The ids stand in the innermost group.
+func (h tracedHandler) WithGroup(name string) slog.Handler {
+	return tracedHandler{h.Handler.WithGroup(name)}
+}
+
+// errorInterval is the least time between two lines about OpenTelemetry's own errors.
+const errorInterval = 30 * time.Second
+
+// errorHandler logs OpenTelemetry's own errors. A collector that is down makes one for
+// each batch, which says nothing new.
+type errorHandler struct {
+	logger *slog.Logger
+
+	mu         sync.Mutex
+	logged     time.Time
+	suppressed int
+}
+
+func newErrorHandler(logger *slog.Logger) *errorHandler { return &errorHandler{logger: logger} }
+
+// Handle implements otel.ErrorHandler.
+func (h *errorHandler) Handle(err error) {
+	if suppressed, ok := h.due(); ok {
+		h.logger.Warn("OpenTelemetry reports an error", "error", err, "suppressed", suppressed)
+	}
+}
+
+// due reports whether a line may be written, and how many were not since the last.
+func (h *errorHandler) due() (suppressed int, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.logged.IsZero() && time.Since(h.logged) < errorInterval {
+		h.suppressed++
+		return 0, false
+	}
+	suppressed, h.suppressed, h.logged = h.suppressed, 0, time.Now()
+	return suppressed, true
+}

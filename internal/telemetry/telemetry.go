@@ -1,0 +1,125 @@
+// Package telemetry sets up logs, traces and metrics.
+//
+// It reads OpenTelemetry's own settings (OTEL_*) and adds one rule: nothing is sent
+// anywhere unless they say so. A machine without a collector makes no connection.
+// Metrics are always there to be read, at Telemetry.Metrics.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+)
+
+// shutdownLimit is how long the last spans and metrics may take to leave. A collector
+// that is dead must not hold up the end of the process.
+const shutdownLimit = 5 * time.Second
+
+// Config says who speaks and where logs go.
+type Config struct {
+	// ServiceName and Version name the program in traces and metrics, unless
+	// OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES name it otherwise. Empty means
+	// "easel" and no version.
+	ServiceName, Version string
+	// LogLevel is the least level that is logged. The zero value is info.
+	LogLevel slog.Level
+	// LogFormat is "json" or "text". Empty means "json".
+	LogFormat string
+	// LogOutput takes the logs, one line each. nil means standard error.
+	LogOutput io.Writer
+}
+
+func (c Config) serviceName() string {
+	if c.ServiceName == "" {
+		return "easel"
+	}
+	return c.ServiceName
+}
+
+func (c Config) logOutput() io.Writer {
+	if c.LogOutput == nil {
+		return os.Stderr
+	}
+	return c.LogOutput
+}
+
+// Telemetry is what the program logs to and is measured by. Spans and measurements
+// go to OpenTelemetry's global providers, which Start sets.
+type Telemetry struct {
+	// Logger adds the ids of the trace that the context is part of.
+	Logger *slog.Logger
+	// Metrics answers with all metrics in the Prometheus format.
+	Metrics http.Handler
+}
+
+// Start sets up logs, traces and metrics. The function that it returns sends what is
+// left, within 5 seconds, or less if its context ends.
+func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context) error, error) {
+	logger, err := newLogger(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	otel.SetErrorHandler(newErrorHandler(logger))
+	about, err := describe(ctx, config)
+	if err != nil {
+		logger.Warn("OpenTelemetry's resource settings can't be read in full", "error", err)
+	}
+	traces, err := newTracerProvider(ctx, about)
+	if err != nil {
+		return nil, nil, fmt.Errorf("traces: %w", err)
+	}
+	metrics, handler, err := newMeterProvider(ctx, about)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx))
+	}
+	otel.SetTracerProvider(traces)
+	otel.SetMeterProvider(metrics)
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	shutdown := func(ctx context.Context) error {
+		return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown)
+	}
+	return &Telemetry{Logger: logger, Metrics: handler}, shutdown, nil
+}
+
+// describe says who we are. The environment has the last word.
+func describe(ctx context.Context, config Config) (*resource.Resource, error) {
+	return resource.New(ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithAttributes(
+			semconv.ServiceName(config.serviceName()),
+			semconv.ServiceVersion(config.Version),
+		),
+		resource.WithFromEnv(),
+	)
+}
+
+// shutdownAll runs the steps at the same time, and does not wait for one that does
+// not heed its context.
+func shutdownAll(ctx context.Context, steps ...func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownLimit)
+	defer cancel()
+	done := make(chan error, len(steps))
+	for _, step := range steps {
+		go func() { done <- step(ctx) }()
+	}
+	var failed error
+	for range steps {
+		select {
+		case err := <-done:
+			failed = errors.Join(failed, err)
+		case <-ctx.Done():
+			return errors.Join(failed, fmt.Errorf("telemetry was not sent in full: %w", ctx.Err()))
+		}
+	}
+	return failed
+}

@@ -1,0 +1,210 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// start runs Start with no setting of the developer's own environment in the way.
+func start(t *testing.T, config Config) (*Telemetry, func(context.Context) error) {
+	t.Helper()
+	traces, metrics := otel.GetTracerProvider(), otel.GetMeterProvider()
+	telemetry, shutdown, err := Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = shutdown(context.Background())
+		otel.SetTracerProvider(traces)
+		otel.SetMeterProvider(metrics)
+	})
+	return telemetry, shutdown
+}
+
+func TestNothingIsExportedUnlessTheEnvironmentSaysSo(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		env             map[string]string
+		traces, metrics bool
+	}{
+		{name: "a fresh machine"},
+		{name: "an endpoint for both", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, traces: true, metrics: true},
+		{name: "an endpoint for traces", env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318"}, traces: true},
+		{name: "an endpoint for metrics", env: map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://collector:4318"}, metrics: true},
+		{name: "an endpoint for logs", env: map[string]string{"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://collector:4318"}},
+		{name: "an exporter by name", env: map[string]string{"OTEL_TRACES_EXPORTER": "console"}, traces: true},
+		{name: "none despite an endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, metrics: true},
+		{name: "the Prometheus exporter, which is always there", env: map[string]string{"OTEL_METRICS_EXPORTER": "prometheus"}},
+		{name: "an empty setting", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": ""}},
+		{name: "switched off", env: map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for name, value := range test.env {
+				t.Setenv(name, value)
+			}
+			if got := traceSignal.exported(); got != test.traces {
+				t.Errorf("traces exported: %v, want %v", got, test.traces)
+			}
+			if got := metricSignal.exported(); got != test.metrics {
+				t.Errorf("metrics exported: %v, want %v", got, test.metrics)
+			}
+		})
+	}
+}
+
+func TestSpansReachTheCollectorThatTheEnvironmentNames(t *testing.T) {
+	paths := make(chan string, 10)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		paths <- r.URL.Path
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", collector.URL+"/v1/traces")
+	_, shutdown := start(t, Config{LogOutput: io.Discard})
+	_, span := otel.Tracer("test").Start(t.Context(), "work")
+	span.End()
+	if err := shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-paths; got != "/v1/traces" {
+		t.Errorf("the collector was sent %s", got)
+	}
+}
+
+func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		began := time.Now()
+		err := shutdownAll(t.Context(), func(context.Context) error {
+			<-release // does not even heed its context
+			return nil
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("shutdown says %v", err)
+		}
+		if took := time.Since(began); took > shutdownLimit {
+			t.Errorf("shutdown took %v", took)
+		}
+	})
+}
+
+func TestEveryStepOfAShutdownIsReported(t *testing.T) {
+	one, two := errors.New("one"), errors.New("two")
+	fails := func(err error) func(context.Context) error {
+		return func(context.Context) error { return err }
+	}
+	err := shutdownAll(t.Context(), fails(one), fails(nil), fails(two))
+	if !errors.Is(err, one) || !errors.Is(err, two) {
+		t.Errorf("shutdown says %v", err)
+	}
+}
+
+func TestMetricsAreThereWithoutAnExporter(t *testing.T) {
+	telemetry, _ := start(t, Config{ServiceName: "shop", Version: "1.2", LogOutput: io.Discard})
+	counter, err := otel.Meter("test").Int64Counter("pictures")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter.Add(t.Context(), 3)
+	answer := httptest.NewRecorder()
+	telemetry.Metrics.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{"pictures_total{", "go_goroutine_count", "process_open_fds", `service_name="shop"`, `service_version="1.2"`} {
+		if !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+}
+
+func TestTheEnvironmentNamesTheService(t *testing.T) {
+	t.Setenv("OTEL_SERVICE_NAME", "other")
+	about, err := describe(t.Context(), Config{ServiceName: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(about.String(), "service.name=other") {
+		t.Errorf("the resource is %s", about)
+	}
+}
+
+func TestALogLineNamesItsTrace(t *testing.T) {
+	for _, format := range []string{"", "json", "text"} {
+		var lines bytes.Buffer
+		telemetry, _ := start(t, Config{LogOutput: &lines, LogFormat: format})
+		ctx, span := otel.Tracer("test").Start(t.Context(), "work")
+		telemetry.Logger.With("key", "value").InfoContext(ctx, "done")
+		for _, want := range []string{span.SpanContext().TraceID().String(), span.SpanContext().SpanID().String(), "value"} {
+			if !strings.Contains(lines.String(), want) {
+				t.Errorf("format %q: %s has no %s", format, &lines, want)
+			}
+		}
+		span.End()
+	}
+}
+
+func TestALogLineWithoutATraceNamesNone(t *testing.T) {
+	var lines bytes.Buffer
+	telemetry, _ := start(t, Config{LogOutput: &lines, LogLevel: slog.LevelWarn})
+	telemetry.Logger.Info("too quiet")
+	telemetry.Logger.WithGroup("group").Warn("loud", "a", 1)
+	if got := lines.String(); strings.Contains(got, "quiet") || strings.Contains(got, "trace_id") || !strings.Contains(got, `"group":{"a":1}`) {
+		t.Errorf("logged %s", got)
+	}
+}
+
+func TestAnUnknownLogFormatIsRefused(t *testing.T) {
+	if _, _, err := Start(t.Context(), Config{LogFormat: "xml"}); err == nil || !strings.Contains(err.Error(), "xml") {
+		t.Errorf("Start says %v", err)
+	}
+}
+
+func TestAnUnknownExporterIsRefused(t *testing.T) {
+	t.Setenv("OTEL_TRACES_EXPORTER", "pigeon")
+	if _, _, err := Start(t.Context(), Config{LogOutput: io.Discard}); err == nil || !strings.Contains(err.Error(), "traces") {
+		t.Errorf("Start says %v", err)
+	}
+}
+
+func TestErrorsOfOpenTelemetryAreLoggedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines bytes.Buffer
+		handler := newErrorHandler(slog.New(slog.NewTextHandler(&lines, nil)))
+		for range 100 {
+			handler.Handle(errors.New("no route to the collector"))
+		}
+		if got := strings.Count(lines.String(), "\n"); got != 1 {
+			t.Errorf("%d lines for a hundred errors at once", got)
+		}
+		time.Sleep(errorInterval)
+		handler.Handle(errors.New("still none"))
+		if got := lines.String(); !strings.Contains(got, "still none") || !strings.Contains(got, "suppressed=99") {
+			t.Errorf("logged %s", got)
+		}
+	})
+}
+
+func TestWithoutAnExporterTheCallersDecisionIsPassedOn(t *testing.T) {
+	start(t, Config{LogOutput: io.Discard})
+	_, span := otel.Tracer("test").Start(t.Context(), "root")
+	if span.SpanContext().IsSampled() || !span.SpanContext().TraceID().IsValid() {
+		t.Errorf("a root span without an exporter is %+v", span.SpanContext())
+	}
+	caller := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true,
+	})
+	_, span = otel.Tracer("test").Start(trace.ContextWithSpanContext(t.Context(), caller), "child")
+	if !span.SpanContext().IsSampled() || span.SpanContext().TraceID() != caller.TraceID() {
+		t.Errorf("the child of a sampled span is %+v", span.SpanContext())
+	}
+}

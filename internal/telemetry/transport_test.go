@@ -1,0 +1,119 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+)
+
+const canary = "sk_live_canary"
+
+// record collects the spans of a test.
+func record(t *testing.T) *tracetest.InMemoryExporter {
+	t.Helper()
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	traces, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
+	otel.SetTracerProvider(provider)
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	t.Cleanup(func() {
+		otel.SetTracerProvider(traces)
+		otel.SetTextMapPropagator(propagator)
+	})
+	return exporter
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// send makes one request as the catalog's client does, and reads the answer.
+func send(t *testing.T, transport http.RoundTripper, url string) error {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/generations/gen_1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Pattern = "GET /generations/{id}"
+	r.Header.Set("Authorization", "Bearer "+canary)
+	r.Header.Set("Idempotency-Key", canary)
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	return err
+}
+
+func TestARequestIsASpanThatHoldsNoKey(t *testing.T) {
+	exporter := record(t)
+	var traceparent string
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		traceparent = r.Header.Get("traceparent")
+	}))
+	defer upstream.Close()
+	if err := send(t, UpstreamTransport(nil), upstream.URL); err != nil {
+		t.Fatal(err)
+	}
+	spans := exporter.GetSpans()
+	if len(spans) != 1 || spans[0].Name != "GET /generations/{id}" {
+		t.Fatalf("spans: %+v", spans)
+	}
+	if id := spans[0].SpanContext.TraceID().String(); !strings.Contains(traceparent, id) {
+		t.Errorf("the upstream was told the trace %q, not %s", traceparent, id)
+	}
+	if all := fmt.Sprintf("%+v", spans); strings.Contains(all, canary) {
+		t.Errorf("the span holds the key: %s", all)
+	}
+	if got := spans[0].Status.Code; got != codes.Unset {
+		t.Errorf("a good answer makes the span %v", got)
+	}
+}
+
+func TestWhatGoesWrongMakesTheSpanAnError(t *testing.T) {
+	answer := func(code int, body io.Reader) roundTrip {
+		return func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: code, Body: io.NopCloser(body), Request: r, Proto: "HTTP/1.1"}, nil
+		}
+	}
+	for _, test := range []struct {
+		name string
+		base roundTrip
+	}{
+		{"an error of the network", func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }},
+		{"an error of the upstream", answer(http.StatusInternalServerError, strings.NewReader(""))},
+		{"an error of ours", answer(http.StatusNotFound, strings.NewReader(""))},
+		{"a body that breaks off", answer(http.StatusOK, io.MultiReader(strings.NewReader("half"), brokenReader{}))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			exporter := record(t)
+			_ = send(t, UpstreamTransport(test.base), "http://catalog.test") // the span tells
+			spans := exporter.GetSpans()
+			if len(spans) != 1 || spans[0].Status.Code != codes.Error {
+				t.Errorf("spans: %+v", spans)
+			}
+		})
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestARequestWithoutAPatternIsNamedByItsMethod(t *testing.T) {
+	r := httptest.NewRequest(http.MethodDelete, "/generations/gen_1", nil)
+	if got := upstreamSpanName("", r); got != "DELETE" {
+		t.Errorf("the span is named %q", got)
+	}
+}
