@@ -51,6 +51,7 @@ type Error struct {
 	Code       string // the catalog's own code, "" where it sent none
 	Message    string // the catalog's own text, "" where it sent none
 	Violations []Violation
+	Held       bool          // the call ran under a held key: a rejection is its operator's fault
 	RetryAfter time.Duration // how long the catalog asked to wait; 0 where it did not
 	NextOffset int64         // KindInterrupted: first byte that is missing
 	PriceCents int64         // KindPriceAboveLimit: what the order would have cost

@@ -43,10 +43,11 @@ var routeStatuses = map[string]map[int]Kind{
 
 // refused is the error of an answer that is not a 2xx. The body is read for what it
 // says; where it can't be read, the status alone decides.
-func (c *Client) refused(resp *http.Response, r request, hide scrubber) error {
+func (c *Client) refused(resp *http.Response, r request, hide scrubber) *Error {
 	body, _ := readAll(resp, maxFailure)
 	said := complaint{hide: hide, op: r.op}
 	said.read(resp.Header.Get("Content-Type"), body)
+	said.recognize(body)
 	e := &Error{
 		Kind:       kindOf(r.op, resp.StatusCode, said.code),
 		Op:         r.op,
@@ -120,7 +121,7 @@ var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63}): `)
 var shouted = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
 
 // read reads a body of JSON or of plain text. HTML is for people at a browser and is
-// not repeated; of it only a code that we know counts.
+// not repeated.
 func (c *complaint) read(contentType string, body []byte) {
 	if value, err := decode(body); err == nil {
 		c.readJSON(value)
@@ -133,9 +134,18 @@ func (c *complaint) read(contentType string, body []byte) {
 		}
 		c.message = c.hide.clean(line)
 	}
-	for _, word := range shouted.FindAllString(string(body), -1) {
-		if c.code == "" && knownCode(fold(word)) {
-			c.code = word
+}
+
+// recognize looks for a code that we know anywhere in a body that has none where codes
+// belong.
+func (c *complaint) recognize(body []byte) {
+	if knownCode(fold(c.code)) {
+		return
+	}
+	for _, word := range shouted.FindAll(body, -1) {
+		if knownCode(fold(string(word))) {
+			c.code = string(word)
+			return
 		}
 	}
 }
@@ -187,7 +197,7 @@ func codeWord(value any) (string, bool) {
 	isCode := func(r rune) bool {
 		return r == '_' || r == '-' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r)
 	}
-	ok = ok && s != "" && len(s) <= 64 && s != "about:blank"
+	ok = ok && s != "" && len(s) <= 64
 	return s, ok && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 

@@ -86,6 +86,10 @@ func (c *Client) attempt(ctx context.Context, cred Credential, r request) (answe
 		return answer{}, err
 	}
 	defer resp.Body.Close()
+	if r.op == opDelete { // a deletion that was confirmed needs no body
+		_, _ = io.CopyN(io.Discard, resp.Body, maxFailure)
+		return answer{}, nil
+	}
 	limit := int64(maxRecord)
 	if r.op == opModels || r.op == opGenerations {
 		limit = maxList
@@ -94,7 +98,7 @@ func (c *Client) attempt(ctx context.Context, cred Credential, r request) (answe
 	switch {
 	case errors.Is(err, errTooLarge):
 		return answer{}, &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: err}
-	case err != nil && r.op != opDelete: // a deletion that was confirmed needs no body
+	case err != nil:
 		return answer{}, c.unreached(timed, ctx, r.op, err, hide)
 	}
 	return answer{op: r.op, status: resp.StatusCode, body: body, time: c.now(), hide: hide}, nil
@@ -106,7 +110,7 @@ func (c *Client) attempt(ctx context.Context, cred Credential, r request) (answe
 func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*http.Response, scrubber, error) {
 	key := cred.Key().Reveal()
 	if !printable(key) {
-		return nil, scrubber{}, &Error{Kind: KindCredentialRejected, Op: r.op,
+		return nil, scrubber{}, &Error{Kind: KindCredentialRejected, Op: r.op, Held: cred.Held,
 			Err: errors.New("the key is empty or has characters that no header can carry")}
 	}
 	hide := newScrubber(key)
@@ -123,7 +127,9 @@ func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*
 		return resp, hide, nil
 	}
 	defer resp.Body.Close()
-	return nil, hide, c.refused(resp, r, hide)
+	refusal := c.refused(resp, r, hide)
+	refusal.Held = cred.Held
+	return nil, hide, refusal
 }
 
 func (c *Client) newRequest(ctx context.Context, key string, r request) (*http.Request, error) {

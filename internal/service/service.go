@@ -4,3 +4,91 @@
 // A handler reads as parse, call, convert. What is hard lies elsewhere: money and
 // bytes in package catalog, polling in package watch.
 package service
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// Config says what the services stand on.
+type Config struct {
+	Catalog *catalog.Client // required
+	Hub     *watch.Hub      // required
+
+	// Held is the credential of a server with a key of its own. Nil forwards the key of
+	// each caller.
+	Held *catalog.Credential
+	// Callers knows who may use a held key. Nil knows nobody.
+	Callers *Callers
+	// AllowAnonymous lets anybody use a held key who does not try to prove who they are.
+	AllowAnonymous bool
+
+	// MaxStreamAge ends a watch after about this time, so that callers spread over
+	// replicas again. 0 = never.
+	MaxStreamAge time.Duration
+	// SendPatience is how long a watch waits for a caller that takes no message. 0 = 30 s.
+	SendPatience time.Duration
+	// DownloadPatience is the same for a download, which may stall on purpose. 0 = 2 min.
+	DownloadPatience time.Duration
+}
+
+// Service is the three services of the contract.
+type Service struct {
+	cfg      Config
+	draining context.Context // done when the server goes down
+	drain    context.CancelFunc
+}
+
+// Causes for which a server ends a stream before its goal.
+var (
+	errDraining = errors.New("the server is going down")
+	errMaxAge   = errors.New("the stream has reached its maximum age")
+)
+
+// New makes the services.
+func New(cfg Config) (*Service, error) {
+	if cfg.Catalog == nil || cfg.Hub == nil {
+		return nil, errors.New("service: Catalog and Hub are required")
+	}
+	if cfg.SendPatience == 0 {
+		cfg.SendPatience = 30 * time.Second
+	}
+	if cfg.DownloadPatience == 0 {
+		cfg.DownloadPatience = 2 * time.Minute
+	}
+	s := &Service{cfg: cfg}
+	s.draining, s.drain = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Register adds the services to a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	easelv1.RegisterAccountServiceServer(r, &accounts{Service: s})
+	easelv1.RegisterModelServiceServer(r, &models{Service: s})
+	easelv1.RegisterGenerationServiceServer(r, &generations{Service: s})
+}
+
+// Drain tells every open watch and wait that the server is going down, and ends them.
+// Downloads go on: the server's own deadline ends those that are not done by then.
+func (s *Service) Drain() { s.drain() }
+
+// lasting gives the context of a call that may last: it ends with a cause when the
+// server drains, and when the call is older than maxAge (0 = never).
+func (s *Service) lasting(ctx context.Context, maxAge time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.draining, func() { cancel(errDraining) })
+	if maxAge == 0 {
+		return ctx, func() { stop(); cancel(nil) }
+	}
+	// Up to a tenth sooner, so that streams that began together do not end together.
+	timer := time.AfterFunc(maxAge-time.Duration(rand.Float64()*float64(maxAge)/10), func() { cancel(errMaxAge) })
+	return ctx, func() { timer.Stop(); stop(); cancel(nil) }
+}

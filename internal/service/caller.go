@@ -1,0 +1,105 @@
+package service
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// call is who calls, and under whose key.
+type call struct {
+	credential catalog.Credential
+	caller     string // name of a known caller; "" where the key speaks for itself
+}
+
+type callKey struct{}
+
+// credential gives the key of the call. Authenticate has put it there: without it there
+// is none, and the catalog refuses.
+func credential(ctx context.Context) catalog.Credential {
+	c, _ := ctx.Value(callKey{}).(call)
+	return c.credential
+}
+
+// Caller gives the name of the caller, for logs; "" where it has none.
+func Caller(ctx context.Context) string {
+	c, _ := ctx.Value(callKey{}).(call)
+	return c.caller
+}
+
+// Authenticate finds out under which credential a call runs, and denies by default.
+// certName is the name in the caller's verified client certificate, or "".
+//
+// Without a held key the caller's own key is forwarded. With one, the caller proves who
+// it is by its certificate or by a service token; its token never goes upstream.
+func (s *Service) Authenticate(ctx context.Context, certName string) (context.Context, error) {
+	token, err := bearer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.cfg.Held == nil {
+		if token == "" {
+			return nil, fail(codes.Unauthenticated, "CREDENTIAL_MISSING",
+				"send your catalog key as metadata: authorization: Bearer <key>")
+		}
+		return with(ctx, catalog.Forwarded(catalog.NewSecret(token)), ""), nil
+	}
+	name, err := s.identify(token, certName)
+	if err != nil {
+		return nil, err
+	}
+	return with(ctx, *s.cfg.Held, name), nil
+}
+
+func with(ctx context.Context, cred catalog.Credential, caller string) context.Context {
+	return context.WithValue(ctx, callKey{}, call{cred, caller})
+}
+
+// identify names the caller of a held key. A token that is wrong is never overlooked.
+func (s *Service) identify(token, certName string) (string, error) {
+	if token != "" && s.cfg.Callers != nil {
+		name, ok := s.cfg.Callers.Lookup(token)
+		if !ok {
+			return "", fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
+		}
+		return name, nil
+	}
+	if certName != "" {
+		return certName, nil
+	}
+	if s.cfg.AllowAnonymous {
+		return "anonymous", nil
+	}
+	return "", fail(codes.Unauthenticated, "CALLER_UNKNOWN",
+		"prove who you are: a client certificate, or metadata authorization: Bearer <service token>")
+}
+
+// bearer gives the token of the call's authorization metadata, or "" where there is none.
+func bearer(ctx context.Context) (string, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	values := md.Get("authorization")
+	if len(values) == 0 {
+		return "", nil
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.TrimSpace(token)
+	if len(values) > 1 || !strings.EqualFold(scheme, "bearer") || !visible(token) || len(token) > 4096 {
+		return "", fail(codes.Unauthenticated, "CREDENTIAL_MALFORMED",
+			"authorization must be sent once, as: Bearer <key>")
+	}
+	return token, nil
+}
+
+// visible reports whether text is not empty and all of it visible ASCII.
+func visible(text string) bool {
+	for _, r := range text {
+		if r < '!' || r > '~' {
+			return false
+		}
+	}
+	return text != ""
+}

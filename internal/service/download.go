@@ -1,0 +1,196 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"hash/crc32"
+	"io"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// chunkSize is how many bytes of a result one message carries: all that a download keeps in
+// memory.
+const chunkSize = 64 << 10
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// download is the part of a result to send.
+type download struct {
+	id     string
+	offset int64
+	limit  int64 // 0 = all
+	etag   string
+}
+
+// DownloadGeneration streams the bytes of a result.
+func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	ctx := stream.Context() // not ended by a drain: bytes on their way get the time that is left
+	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 {
+		if _, err := s.await(ctx, req.GetGenerationId(), watch.Terminal, wait); err != nil {
+			return err
+		}
+	}
+	out := patient[easelv1.DownloadGenerationResponse]{stream, s.cfg.DownloadPatience}
+	return s.content(ctx, download{
+		id: req.GetGenerationId(), offset: req.GetReadOffset(), limit: req.GetReadLimit(), etag: req.GetEtag(),
+	}, func(chunk *easelv1.ContentChunk) error {
+		return out.send(&easelv1.DownloadGenerationResponse{Chunk: chunk})
+	})
+}
+
+// content sends a result in chunks: the first with what it is, the last, where the whole
+// was read, with what was sent.
+func (s *generations) content(ctx context.Context, d download, send func(*easelv1.ContentChunk) error) error {
+	content, err := s.cfg.Catalog.Content(ctx, credential(ctx), d.id, d.offset, d.etag)
+	if err != nil {
+		return s.noContent(ctx, d.id, err)
+	}
+	defer content.Body.Close()
+	c := chunker{offset: d.offset, left: d.limit, bounded: d.limit > 0, info: contentInfo(d.id, content), send: send}
+	if d.offset == 0 {
+		c.whole = sha256.New()
+	}
+	return aboutGeneration(c.copy(content.Body), d.id)
+}
+
+// chunker cuts a body into messages.
+type chunker struct {
+	offset  int64
+	left    int64 // bytes still wanted, where bounded
+	bounded bool
+	info    *easelv1.ContentInfo // of the first chunk; nil once it was sent
+	whole   hash.Hash            // over all bytes; nil where the read did not begin at 0
+	send    func(*easelv1.ContentChunk) error
+}
+
+func (c *chunker) copy(body io.Reader) error {
+	for {
+		// A new buffer each time: the message before may still be on its way.
+		data := make([]byte, c.room())
+		n, err := io.ReadFull(body, data)
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !ended {
+			return err
+		}
+		chunk := c.next(data[:n])
+		full := c.bounded && c.left == 0
+		if full && !ended {
+			ended, err = c.atEnd(body)
+			if err != nil {
+				return err
+			}
+		}
+		if ended && c.whole != nil {
+			chunk.Summary = &easelv1.ContentSummary{SizeBytes: c.offset, Sha256: hex.EncodeToString(c.whole.Sum(nil))}
+		}
+		if n > 0 || chunk.Info != nil || chunk.Summary != nil {
+			if err := c.send(chunk); err != nil {
+				return err
+			}
+		}
+		if ended || full {
+			return nil
+		}
+	}
+}
+
+// room is how many bytes the next chunk may carry.
+func (c *chunker) room() int64 {
+	if c.bounded {
+		return min(chunkSize, c.left)
+	}
+	return chunkSize
+}
+
+// next makes the message of the next bytes.
+func (c *chunker) next(data []byte) *easelv1.ContentChunk {
+	chunk := &easelv1.ContentChunk{Offset: c.offset, Data: data, Crc32C: crc32.Checksum(data, castagnoli), Info: c.info}
+	c.info = nil
+	if c.whole != nil {
+		c.whole.Write(data)
+	}
+	c.offset += int64(len(data))
+	c.left -= int64(len(data))
+	return chunk
+}
+
+// atEnd reports whether a body of which enough was read has nothing left.
+func (c *chunker) atEnd(body io.Reader) (bool, error) {
+	if c.whole == nil {
+		return false, nil
+	}
+	var one [1]byte
+	_, err := io.ReadFull(body, one[:])
+	if errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	return false, err
+}
+
+// noContent says why there are no bytes: the catalog's answer to the content alone does not
+// tell a render that is not finished from one that has no file.
+func (s *generations) noContent(ctx context.Context, id string, err error) error {
+	switch catalog.KindOf(err) {
+	case catalog.KindNotFound, catalog.KindContentNotReady, catalog.KindNoContent:
+	default:
+		return aboutGeneration(err, id)
+	}
+	update, readErr := s.read(ctx, id)
+	if readErr != nil {
+		return readErr
+	}
+	g := update.Generation
+	if !g.State.Terminal() || g.State == catalog.StateSucceeded && g.Text == nil {
+		return &catalog.Error{Kind: catalog.KindContentNotReady, Op: "GET /generations/{id}/content", Err: err}
+	}
+	info := &errdetails.ErrorInfo{Reason: "NO_CONTENT", Domain: domain, Metadata: map[string]string{"state": states[g.State].String()}}
+	return build(codes.FailedPrecondition, "this render has no file, it is "+g.State.String(), info).Err()
+}
+
+func contentInfo(id string, c *catalog.Content) *easelv1.ContentInfo {
+	contentType := c.ContentType
+	if contentType == "" {
+		contentType = "application/octet-stream"
+	}
+	return &easelv1.ContentInfo{
+		ContentType: clean(contentType), SizeBytes: c.Size, FileName: fileName(id, contentType), Etag: clean(c.Etag),
+	}
+}
+
+// extensions are those of the media types that a catalog of renders is likely to serve. The
+// tables of the machine are not asked: a name must not depend on where the server runs.
+var extensions = map[string]string{
+	"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif",
+	"image/svg+xml": ".svg", "image/tiff": ".tiff", "image/avif": ".avif",
+	"video/mp4": ".mp4", "video/webm": ".webm", "audio/mpeg": ".mp3", "audio/wav": ".wav", "audio/ogg": ".ogg",
+	"application/pdf": ".pdf", "application/json": ".json", "application/zip": ".zip", "text/plain": ".txt",
+	"model/gltf-binary": ".glb",
+}
+
+// fileName makes a name that is safe to create in a directory.
+func fileName(id, contentType string) string {
+	safe := func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}
+	media, _, _ := strings.Cut(strings.ToLower(contentType), ";")
+	extension, ok := extensions[strings.TrimSpace(media)]
+	if !ok {
+		extension = ".bin"
+	}
+	return clip(strings.Map(safe, id), 100) + extension
+}

@@ -1,0 +1,146 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+type generations struct {
+	*Service
+	easelv1.UnimplementedGenerationServiceServer
+}
+
+// QuoteGeneration prices inputs, and looks whether the balance covers them.
+func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
+	inputs, err := inputsBytes(req.GetInputs(), req.GetInputsJson())
+	if err != nil {
+		return nil, err
+	}
+	balance := s.balance(ctx)
+	quote, err := s.cfg.Catalog.Quote(ctx, credential(ctx), req.GetModelId(), inputs)
+	if err != nil {
+		return nil, err
+	}
+	out := &easelv1.Quote{
+		PriceCents:   quote.PriceCents,
+		CurrencyCode: catalog.CurrencyCode,
+		QuoteTime:    timestamp(quote.ObserveTime),
+	}
+	if cents := <-balance; cents != nil {
+		affordable := *cents >= quote.PriceCents
+		out.BalanceCents, out.Affordable = cents, &affordable
+	}
+	return &easelv1.QuoteGenerationResponse{Quote: out}, nil
+}
+
+// balance reads the balance meanwhile; nil where it can't be read.
+func (s *generations) balance(ctx context.Context) <-chan *int64 {
+	out := make(chan *int64, 1)
+	go func() {
+		account, err := s.cfg.Catalog.Account(ctx, credential(ctx))
+		if err != nil {
+			account.BalanceCents = nil
+		}
+		out <- account.BalanceCents
+	}()
+	return out
+}
+
+// CreateGeneration places a paid order.
+func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+	inputs, err := inputsBytes(req.GetInputs(), req.GetInputsJson())
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
+		ModelID:        req.GetModelId(),
+		Inputs:         inputs,
+		IdempotencyKey: req.GetIdempotencyKey(),
+		MaxCostCents:   req.MaxCostCents,
+	})
+	if err != nil {
+		return nil, err
+	}
+	update := s.cfg.Hub.Created(credential(ctx), g, req.GetModelId())
+	return &easelv1.CreateGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
+}
+
+// GetGeneration gives what a running watch has, where that is fresh enough, else reads.
+func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	update, ok := s.cfg.Hub.Peek(credential(ctx), req.GetGenerationId())
+	if !ok || stale(update, req.GetMaxStaleness()) {
+		var err error
+		if update, err = s.read(ctx, req.GetGenerationId()); err != nil {
+			return nil, err
+		}
+	}
+	if update.Generation.State == catalog.StateDeleted {
+		return nil, noGeneration(req.GetGenerationId())
+	}
+	return &easelv1.GetGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
+}
+
+// stale reports whether a state is older than the caller takes. No limit takes any; 0 none.
+func stale(u watch.Update, limit *durationpb.Duration) bool {
+	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.Generation.ObserveTime) > limit.AsDuration())
+}
+
+// read asks the catalog, and lets the watchers share what it says.
+func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
+	g, err := s.cfg.Catalog.Generation(ctx, credential(ctx), id)
+	if err != nil {
+		return watch.Update{}, aboutGeneration(err, id)
+	}
+	return s.cfg.Hub.Observe(credential(ctx), g), nil
+}
+
+// ListGenerations lists what the catalog lists.
+func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+	all, err := s.cfg.Catalog.Generations(ctx, credential(ctx))
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := page(all, func(g catalog.Generation) string { return g.ID }, "generations", req.GetPageSize(), req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	out := &easelv1.ListGenerationsResponse{NextPageToken: next}
+	for _, g := range items {
+		out.Generations = append(out.Generations, generationMessage(g, g.Etag()))
+	}
+	return out, nil
+}
+
+// DeleteGeneration deletes a render. Whether it is terminal is read from the catalog and
+// not from a watch: what is asked for can't be undone.
+func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
+	id := req.GetGenerationId()
+	if !req.GetForce() {
+		update, err := s.read(ctx, id)
+		switch {
+		case missing(err) && req.GetAllowMissing():
+			return &easelv1.DeleteGenerationResponse{}, nil
+		case err != nil:
+			return nil, err
+		case !update.Generation.State.Terminal():
+			return nil, fail(codes.FailedPrecondition, "GENERATION_ACTIVE",
+				"the render is not finished, and the catalog does not say what becomes of its price: set force to delete it all the same")
+		}
+	}
+	err := s.cfg.Catalog.Delete(ctx, credential(ctx), id)
+	if err != nil && !(missing(err) && req.GetAllowMissing()) {
+		return nil, aboutGeneration(err, id)
+	}
+	s.cfg.Hub.Deleted(credential(ctx), id)
+	return &easelv1.DeleteGenerationResponse{}, nil
+}
+
+// missing reports whether err says that the catalog has no such record.
+func missing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }

@@ -1,0 +1,52 @@
+package service
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// page cuts one page out of a list that the catalog gives whole. The token names the last
+// record of the page before, so that records that appear meanwhile shift nothing. kind
+// keeps the tokens of one list from being used on another.
+func page[T any](all []T, id func(T) string, kind string, size int32, token string) (items []T, next string, err error) {
+	start := 0
+	if token != "" {
+		last, ok := readToken(kind, token)
+		at := slices.IndexFunc(all, func(item T) bool { return ok && id(item) == last })
+		if at < 0 {
+			return nil, "", InvalidRequest(Violation{"page_token", "is not a token of this list, or its page is gone: start again without one"})
+		}
+		start = at + 1
+	}
+	end := min(start+pageSize(size), len(all))
+	items = all[start:end]
+	if end < len(all) {
+		next = writeToken(kind, id(all[end-1]))
+	}
+	return items, next, nil
+}
+
+func pageSize(asked int32) int {
+	if asked == 0 {
+		return defaultPage
+	}
+	return int(min(asked, maxPage))
+}
+
+func writeToken(kind, id string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(kind + ":" + id))
+}
+
+func readToken(kind, token string) (id string, ok bool) {
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(string(text), kind+":")
+}

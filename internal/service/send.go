@@ -1,0 +1,32 @@
+package service
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+)
+
+// patient sends messages on a stream, and gives up on a caller that takes none for too
+// long. A Send that blocks can't be ended from within its goroutine, and keepalive does not
+// end it either: the peer is there, it only does not read. So each Send has a goroutine of
+// its own, and ending the call sets a blocked one free.
+type patient[M any] struct {
+	stream   grpc.ServerStreamingServer[M]
+	patience time.Duration
+}
+
+// send sends m. m is not touched again.
+func (p patient[M]) send(m *M) error {
+	sent := make(chan error, 1)
+	go func() { sent <- p.stream.Send(m) }()
+	timer := time.NewTimer(p.patience)
+	defer timer.Stop()
+	select {
+	case err := <-sent:
+		return err
+	case <-timer.C:
+		return fail(codes.ResourceExhausted, "READER_TOO_SLOW",
+			"the caller took no message for "+p.patience.String()+"; connect again and read faster")
+	}
+}

@@ -1,0 +1,250 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+const (
+	domain        = "easel" // of every ErrorInfo
+	retryDelay    = time.Second
+	detailsLimit  = 3 << 10 // bytes of all details, so that trailers stay below 4 KiB
+	violationText = 512     // bytes of one description
+)
+
+// rule is the status of one kind of catalog error. The text tells the caller what to do.
+type rule struct {
+	code   codes.Code
+	reason string
+	text   string
+	retry  bool // RetryInfo: trying again may help
+}
+
+// rules is the one map from what went wrong to what a caller is told.
+var rules = map[catalog.Kind]rule{
+	catalog.KindInvalidInput:       {codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", "the catalog refuses the input", false},
+	catalog.KindCredentialRejected: {codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects this key: it is wrong or was revoked", false},
+	catalog.KindInsufficientFunds:  {codes.FailedPrecondition, "INSUFFICIENT_BALANCE", "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
+	catalog.KindForbidden:          {codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "the catalog does not allow this with this key", false},
+	catalog.KindNotFound:           {codes.NotFound, "NOT_FOUND", "the catalog has no such record", false},
+	catalog.KindPriceAboveLimit:    {codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", "the price is above max_cost_cents; nothing was ordered", false},
+	catalog.KindDailyCap:           {codes.ResourceExhausted, "API_KEY_DAILY_CAP", "the key has reached its daily cap", false},
+	catalog.KindKeyReused:          {codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", "this idempotency_key stands for another order; use a new key for a new order", false},
+	catalog.KindInProgress:         {codes.Aborted, "SUBMISSION_IN_PROGRESS", "the catalog is still busy with this idempotency_key; send it again", true},
+	catalog.KindContentNotReady:    {codes.FailedPrecondition, "CONTENT_NOT_READY", "the result is not there yet", true},
+	catalog.KindNoContent:          {codes.FailedPrecondition, "NO_CONTENT", "this render has no file", false},
+	catalog.KindInputsTooLarge:     {codes.InvalidArgument, "INPUTS_TOO_LARGE", "the inputs are larger than the catalog takes", false},
+	catalog.KindOutOfRange:         {codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "read_offset lies past the end of the result", false},
+	catalog.KindRateLimited:        {codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "the catalog asks to slow down", true},
+	catalog.KindUnavailable:        {codes.Unavailable, "UPSTREAM_UNAVAILABLE", "the catalog does not answer", true},
+	catalog.KindOutcomeUnknown:     {codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "it is not known whether the order was taken: send the same idempotency_key again", true},
+	catalog.KindRedirect:           {codes.Internal, "UPSTREAM_REDIRECT_REFUSED", "the catalog answered with a redirect, which is never followed: check the base URL", false},
+	catalog.KindContract:           {codes.Internal, "UPSTREAM_CONTRACT_MISMATCH", "the catalog answered with something its specification has no room for: check the base URL", false},
+	catalog.KindMalformed:          {codes.Internal, "UPSTREAM_MALFORMED_RESPONSE", "the catalog's answer can't be read", false},
+	catalog.KindInterrupted:        {codes.Unavailable, "CONTENT_INTERRUPTED", "the result broke off; go on from next_offset", true},
+	catalog.KindContentChanged:     {codes.DataLoss, "CONTENT_CHANGED", "the bytes are not those that were begun with; start again from 0", false},
+}
+
+// heldRejected is the status of a 401 that is our operator's fault.
+var heldRejected = rule{codes.Internal, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects the key that this server holds: its operator must act", false}
+
+// Violation names one broken rule of a request.
+type Violation struct {
+	Field       string // path in the request, as "inputs.prompt"
+	Description string
+}
+
+// InvalidRequest is the error of a request that breaks rules of the contract.
+func InvalidRequest(violations ...Violation) error {
+	bad := &errdetails.BadRequest{}
+	for _, v := range violations {
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Field: v.Field, Description: clip(v.Description, violationText),
+		})
+	}
+	text := "the request is not valid"
+	if len(violations) > 0 {
+		text = clip(violations[0].Field+": "+violations[0].Description, 1<<10)
+	}
+	return fail(codes.InvalidArgument, "INVALID_REQUEST", text, bad)
+}
+
+// fail makes an error of our own: a status with ErrorInfo and details.
+func fail(code codes.Code, reason, text string, details ...protoadapt.MessageV1) error {
+	return build(code, text, &errdetails.ErrorInfo{Reason: reason, Domain: domain}, details...).Err()
+}
+
+// build puts a status together and keeps it small enough for trailers.
+func build(code codes.Code, text string, info *errdetails.ErrorInfo, details ...protoadapt.MessageV1) *status.Status {
+	for _, d := range details {
+		if bad, ok := d.(*errdetails.BadRequest); ok {
+			shorten(bad)
+		}
+	}
+	st := status.New(code, clip(text, 1<<10))
+	full, err := st.WithDetails(append([]protoadapt.MessageV1{info}, details...)...)
+	if err != nil {
+		return st // only for code OK, which no caller passes
+	}
+	return full
+}
+
+// shorten leaves out the violations that trailers have no room for, and says so.
+func shorten(bad *errdetails.BadRequest) {
+	all := len(bad.FieldViolations)
+	for proto.Size(bad) > detailsLimit {
+		bad.FieldViolations = bad.FieldViolations[:len(bad.FieldViolations)*3/4]
+	}
+	if left := all - len(bad.FieldViolations); left > 0 {
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Description: strconv.Itoa(left) + " more violations",
+		})
+	}
+}
+
+// clip shortens text to at most n bytes of valid UTF-8.
+func clip(text string, n int) string {
+	if len(text) > n {
+		text = text[:n]
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+// Status is the one place where an error becomes what a caller is told.
+func Status(err error) *status.Status {
+	var own interface{ GRPCStatus() *status.Status }
+	var upstream *catalog.Error
+	switch {
+	case err == nil:
+		return status.New(codes.OK, "")
+	case errors.As(err, &upstream):
+		return fromCatalog(upstream, err)
+	case errors.As(err, &own):
+		return own.GRPCStatus()
+	case errors.Is(err, errDraining), errors.Is(err, errMaxAge):
+		return closing(err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return build(codes.DeadlineExceeded, "the caller's deadline has passed", &errdetails.ErrorInfo{Reason: "DEADLINE_EXCEEDED", Domain: domain})
+	case errors.Is(err, context.Canceled):
+		return build(codes.Canceled, "the caller went away", &errdetails.ErrorInfo{Reason: "CANCELED", Domain: domain})
+	}
+	// The text of an unforeseen error is for the log, not for the caller.
+	return build(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL", Domain: domain})
+}
+
+// closing is the status of a stream that the server ends before its goal.
+func closing(err error) *status.Status {
+	info := &errdetails.ErrorInfo{Reason: "SERVER_DRAINING", Domain: domain}
+	if errors.Is(err, errMaxAge) {
+		info.Reason = "STREAM_MAX_AGE"
+	}
+	return build(codes.Unavailable, err.Error()+": connect again", info, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)})
+}
+
+func fromCatalog(e *catalog.Error, err error) *status.Status {
+	r, ok := rules[e.Kind]
+	if !ok {
+		r = rule{codes.Internal, "INTERNAL", "internal error", false}
+	}
+	if e.Kind == catalog.KindCredentialRejected && e.Held {
+		r = heldRejected
+	}
+	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: domain, Metadata: map[string]string{}}
+	if e.Status != 0 {
+		info.Metadata["upstream_status"] = strconv.Itoa(e.Status)
+	}
+	details := kindDetails(e, info)
+	var about *aboutError
+	if errors.As(err, &about) && e.Kind == catalog.KindNotFound {
+		info.Reason = about.reason
+		details = append(details, &errdetails.ResourceInfo{ResourceType: about.resource, ResourceName: clip(about.name, 256)})
+	}
+	if r.retry {
+		delay := e.RetryAfter
+		if delay == 0 {
+			delay = retryDelay
+		}
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
+	}
+	text := r.text
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	return build(r.code, text, info, details...)
+}
+
+// kindDetails are the details that only one kind has.
+func kindDetails(e *catalog.Error, info *errdetails.ErrorInfo) []protoadapt.MessageV1 {
+	switch e.Kind {
+	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:
+		return []protoadapt.MessageV1{badRequest(e)}
+	case catalog.KindInsufficientFunds:
+		return []protoadapt.MessageV1{&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{{
+			Type: "BALANCE", Subject: "account", Description: "the balance does not cover the price",
+		}}}}
+	case catalog.KindDailyCap:
+		return []protoadapt.MessageV1{&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+			Subject: "api_key", Description: "the daily cap of the key",
+		}}}}
+	case catalog.KindPriceAboveLimit:
+		info.Metadata["price_cents"] = strconv.FormatInt(e.PriceCents, 10)
+	case catalog.KindInterrupted:
+		info.Metadata["next_offset"] = strconv.FormatInt(e.NextOffset, 10)
+	}
+	return nil
+}
+
+func badRequest(e *catalog.Error) *errdetails.BadRequest {
+	bad := &errdetails.BadRequest{}
+	for _, v := range e.Violations {
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Field: clip(v.Field, 256), Description: clip(v.Description, violationText),
+		})
+	}
+	if len(bad.FieldViolations) == 0 {
+		bad.FieldViolations = []*errdetails.BadRequest_FieldViolation{{Field: "inputs", Description: clip(e.Message, violationText)}}
+	}
+	return bad
+}
+
+// aboutError says which record an upstream error is about.
+type aboutError struct {
+	err                    error
+	reason, resource, name string
+}
+
+func (e *aboutError) Error() string {
+	return e.resource + " " + strconv.Quote(e.name) + ": " + e.err.Error()
+}
+func (e *aboutError) Unwrap() error { return e.err }
+
+func aboutGeneration(err error, id string) error {
+	if err == nil {
+		return nil
+	}
+	return &aboutError{err, "GENERATION_NOT_FOUND", "easel.v1.Generation", id}
+}
+
+func aboutModel(err error, id string) error {
+	if err == nil {
+		return nil
+	}
+	return &aboutError{err, "MODEL_NOT_FOUND", "easel.v1.Model", id}
+}
+
+// noGeneration is the error for a render that the catalog does not know.
+func noGeneration(id string) error {
+	return aboutGeneration(&catalog.Error{Kind: catalog.KindNotFound, Op: "watch"}, id)
+}

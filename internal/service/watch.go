@@ -1,0 +1,185 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+const (
+	defaultWait = time.Minute
+	// answerMargin is how long before the caller's own deadline a wait answers, so that the
+	// answer still arrives.
+	answerMargin = 100 * time.Millisecond
+)
+
+func goal(until easelv1.WatchUntil) watch.Goal {
+	if until == easelv1.WatchUntil_WATCH_UNTIL_SETTLED {
+		return watch.Settled
+	}
+	return watch.Terminal
+}
+
+// WatchGeneration sends each change of one render, and its bytes where asked.
+func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
+	defer done()
+	out := patient[easelv1.WatchGenerationResponse]{stream, s.cfg.SendPatience}
+	send := func(m *easelv1.WatchGenerationResponse) error {
+		m.EmitTime = timestamppb.Now()
+		return out.send(m)
+	}
+	last, err := s.follow(ctx, req, send)
+	if closing := closingMessage(err); closing != nil {
+		_ = send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}})
+		return err
+	}
+	if err != nil || !req.GetIncludeContent() || last.File == nil {
+		return err
+	}
+	return s.content(stream.Context(), download{id: req.GetGenerationId()}, func(chunk *easelv1.ContentChunk) error {
+		return send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Content{Content: chunk}})
+	})
+}
+
+// follow sends updates and heartbeats of one render until the goal, and gives the last
+// state that the hub told.
+func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRequest, send func(*easelv1.WatchGenerationResponse) error) (last catalog.Generation, err error) {
+	begun := false
+	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
+		Credential: credential(ctx),
+		IDs:        []string{req.GetGenerationId()},
+		Goal:       goal(req.GetUntil()),
+		KnownEtag:  req.GetKnownEtag(),
+		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
+	}) {
+		m := &easelv1.WatchGenerationResponse{}
+		switch {
+		case err != nil:
+			return last, err
+		case event.Update != nil && event.Update.Missing && !begun:
+			return last, noGeneration(req.GetGenerationId())
+		case event.Update != nil:
+			last = event.Update.Generation
+			m.Event = &easelv1.WatchGenerationResponse_Update{Update: updateMessage(*event.Update)}
+		case event.Heartbeat != nil:
+			m.Event = &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}
+		default:
+			continue // caught up says nothing on a stream of one
+		}
+		if err := send(m); err != nil {
+			return last, err
+		}
+		begun = true
+	}
+	return last, nil
+}
+
+// WatchGenerations sends each change of many renders.
+func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
+	defer done()
+	out := patient[easelv1.WatchGenerationsResponse]{stream, s.cfg.SendPatience}
+	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
+		Credential: credential(ctx),
+		IDs:        req.GetGenerationIds(),
+		Goal:       goal(req.GetUntil()),
+		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
+	}) {
+		m := &easelv1.WatchGenerationsResponse{EmitTime: timestamppb.Now()}
+		closing := closingMessage(err)
+		switch {
+		case closing != nil:
+			m.Event = &easelv1.WatchGenerationsResponse_Closing{Closing: closing}
+			_ = out.send(m)
+			return err
+		case err != nil:
+			return err
+		case event.Update != nil:
+			m.Event = &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(*event.Update)}
+		case event.Heartbeat != nil:
+			m.Event = &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}
+		case event.CaughtUp != nil:
+			m.Event = &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: int32(event.CaughtUp.Count)}}
+		}
+		if err := out.send(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func updateMessage(u watch.Update) *easelv1.GenerationUpdate {
+	return &easelv1.GenerationUpdate{Generation: generationMessage(u.Generation, u.Etag), Initial: u.Initial}
+}
+
+// closingMessage announces the end of a stream that the server ends before its goal; nil
+// where err is something else.
+func closingMessage(err error) *easelv1.StreamClosing {
+	closing := &easelv1.StreamClosing{RetryDelay: durationpb.New(retryDelay)}
+	switch {
+	case errors.Is(err, errDraining):
+		closing.Reason = easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
+	case errors.Is(err, errMaxAge):
+		closing.Reason = easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE
+	default:
+		return nil
+	}
+	return closing
+}
+
+// WaitGeneration answers at the goal, or with the newest state when the time is over.
+func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGenerationRequest) (*easelv1.WaitGenerationResponse, error) {
+	timeout := defaultWait
+	if req.GetTimeout() != nil {
+		timeout = req.GetTimeout().AsDuration()
+	}
+	update, err := s.await(ctx, req.GetGenerationId(), goal(req.GetUntil()), timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &easelv1.WaitGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
+}
+
+// errWaited is the cause when the time of a wait is over.
+var errWaited = errors.New("the wait is over")
+
+// await gives the state at the goal, or the newest when the time is over.
+func (s *generations) await(ctx context.Context, id string, until watch.Goal, timeout time.Duration) (watch.Update, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)-answerMargin)
+	}
+	if timeout <= 0 {
+		return s.read(ctx, id)
+	}
+	ctx, done := s.lasting(ctx, 0)
+	defer done()
+	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errWaited)
+	defer cancel()
+	var newest *watch.Update
+	for event, err := range s.cfg.Hub.Watch(waiting, watch.Request{
+		Credential: credential(ctx), IDs: []string{id}, Goal: until, Heartbeat: time.Hour,
+	}) {
+		switch {
+		case errors.Is(err, errWaited) && newest != nil:
+			return *newest, nil
+		case errors.Is(err, errWaited):
+			return watch.Update{}, aboutGeneration(&catalog.Error{Kind: catalog.KindUnavailable, Op: "wait"}, id)
+		case err != nil:
+			return watch.Update{}, err
+		case event.Update != nil && event.Update.Missing:
+			return watch.Update{}, noGeneration(id)
+		case event.Update != nil:
+			newest = event.Update
+		}
+	}
+	return *newest, nil
+}

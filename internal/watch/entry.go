@@ -1,0 +1,155 @@
+package watch
+
+import (
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// visibilityGrace is how long after a create of this process a 404 means "not
+// visible yet" and not "gone".
+const visibilityGrace = 30 * time.Second
+
+// entry is what is known of one generation of one credential.
+type entry struct {
+	id    string
+	subs  map[*subscription]struct{}
+	state catalog.Generation // the newest; its zero State means that none is known
+	etag  string             // of the record as it was read, before anything was filled in
+	rank  int                // highest rank that the state has had
+
+	missing  bool // the catalog has never shown it
+	fresh    bool // state was read since the entry is watched, and may be told
+	listEtag string              // of what the list said of it last
+	hint     *catalog.Generation // what the list said, while a read is to confirm it
+	modelID  string    // of the order, where this process placed it
+	created  time.Time // when this process placed the order
+	began    time.Time // when this process first heard of it
+	ended    time.Time // when it was first seen terminal here
+
+	due      time.Time // next poll
+	busy     bool      // a poll of it is on its way
+	swept    bool      // and that poll is a sweep
+	alone    bool      // the list can't serve its next poll
+	failures int
+	lastErr  string
+	idle     time.Time // since when nobody watches
+}
+
+// rank orders the states that follow each other. What this build does not know has
+// no place in the order.
+func rank(s catalog.State) int {
+	switch s {
+	case catalog.StateQueued:
+		return 1
+	case catalog.StateRunning:
+		return 2
+	case catalog.StateSucceeded, catalog.StateFailed:
+		return 3
+	case catalog.StateRefunded:
+		return 4
+	case catalog.StateDeleted:
+		return 5
+	}
+	return 0
+}
+
+// follows reports whether the state next may come after what was seen. A terminal
+// state stays, except that failed may become refunded, and anything may be deleted.
+func (e *entry) follows(next catalog.State) bool {
+	switch {
+	case next == catalog.StateDeleted:
+		return true
+	case e.state.State.Terminal():
+		return next == e.state.State || e.state.State == catalog.StateFailed && next == catalog.StateRefunded
+	case next == catalog.StateUnrecognized:
+		return true
+	}
+	return rank(next) >= e.rank
+}
+
+// advance takes a record in. It reports whether a watcher can see the difference,
+// and whether the record was dropped because it would have gone backwards.
+func (e *entry) advance(g catalog.Generation) (changed, regressed bool) {
+	if e.missing {
+		e.state, e.rank = catalog.Generation{}, 0 // a 404 was too early
+	}
+	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
+		return false, false // an answer that was overtaken by a newer one
+	}
+	if !e.follows(g.State) {
+		e.state.ObserveTime = g.ObserveTime
+		return false, true
+	}
+	etag := g.Etag()
+	changed = etag != e.etag || !e.fresh
+	e.etag, e.fresh, e.missing = etag, true, false
+	e.rank = max(e.rank, rank(g.State))
+	e.state = e.complete(g)
+	return changed, false
+}
+
+// complete fills in what this process knows and the record does not say.
+func (e *entry) complete(g catalog.Generation) catalog.Generation {
+	if g.ModelID == "" {
+		g.ModelID = e.modelID
+	}
+	if g.CreateTime.IsZero() {
+		g.CreateTime = e.created
+	}
+	if g.State.Terminal() {
+		if e.ended.IsZero() {
+			e.ended = g.ObserveTime
+		}
+		if g.TerminalTime.IsZero() {
+			g.TerminalTime = e.ended
+		}
+	}
+	return g
+}
+
+// vanish notes that the catalog has no such generation.
+func (e *entry) vanish(now time.Time) {
+	e.missing = e.state.State == 0
+	gone := e.state
+	gone.ID, gone.State, gone.File, gone.Text = e.id, catalog.StateDeleted, nil, nil
+	gone.ObserveTime = now
+	e.etag = catalog.Generation{ID: e.id, State: catalog.StateDeleted}.Etag()
+	e.fresh, e.rank = true, rank(catalog.StateDeleted)
+	e.state = e.complete(gone)
+}
+
+// reached reports whether the goal is met at now.
+func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
+	if !e.fresh || !e.state.State.Terminal() {
+		return false
+	}
+	return goal == Terminal || !now.Before(e.settles(refundWindow))
+}
+
+// settles gives the time from which no money can move any more; it is only
+// meaningful for a terminal state.
+func (e *entry) settles(refundWindow time.Duration) time.Time {
+	if e.state.State == catalog.StateFailed {
+		return e.state.TerminalTime.Add(refundWindow)
+	}
+	return time.Time{}
+}
+
+// wanted reports whether a poll of the entry would serve anybody.
+func (e *entry) wanted(now time.Time, refundWindow time.Duration) bool {
+	for sub := range e.subs {
+		if !e.reached(sub.req.Goal, now, refundWindow) {
+			return true
+		}
+	}
+	return false
+}
+
+// birth is the best guess of when the render began.
+func (e *entry) birth() time.Time {
+	if t := e.state.CreateTime; !t.IsZero() && t.Before(e.began) {
+		return t
+	}
+	return e.began
+}

@@ -1,0 +1,216 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// linger is how long an entry that nobody watches is kept, unpolled: a watcher that
+// reconnects finds it, and states stay in order across the gap.
+const linger = 30 * time.Second
+
+// Config says how the hub polls.
+type Config struct {
+	Upstream     Upstream      // required
+	MinInterval  time.Duration // shortest time between two polls of a generation; 0 = 1 s
+	MaxInterval  time.Duration // longest; 0 = 10 s
+	Rate         float64       // polls a second and credential, at most; 0 = 5
+	RefundWindow time.Duration // how long after a failure a refund may still come; 0 = 10 min
+	Seed         uint64        // of the jitter; 0 = random
+	Logger       *slog.Logger  // nil = discard
+}
+
+// withDefaults fills in what is zero, and reports all that can't be meant.
+func (c Config) withDefaults() (Config, error) {
+	if c.MinInterval == 0 {
+		c.MinInterval = time.Second
+	}
+	if c.MaxInterval == 0 {
+		c.MaxInterval = max(10*time.Second, c.MinInterval)
+	}
+	if c.Rate == 0 {
+		c.Rate = 5
+	}
+	if c.RefundWindow == 0 {
+		c.RefundWindow = 10 * time.Minute
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	var faults []error
+	if c.Upstream == nil {
+		faults = append(faults, errors.New("Upstream is missing"))
+	}
+	if c.MinInterval < 0 {
+		faults = append(faults, errors.New("MinInterval is negative"))
+	}
+	if c.MaxInterval < c.MinInterval {
+		faults = append(faults, errors.New("MaxInterval is below MinInterval"))
+	}
+	if !(c.Rate > 0) {
+		faults = append(faults, errors.New("Rate is not above 0"))
+	}
+	if c.RefundWindow < 0 {
+		faults = append(faults, errors.New("RefundWindow is negative"))
+	}
+	return c, errors.Join(faults...)
+}
+
+// Hub is the one place that polls.
+type Hub struct {
+	cfg    Config
+	ctx    context.Context // of all polls: none runs on a caller's
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	pollers map[catalog.Tenant]*poller
+	random  *rand.Rand
+	stats   Stats
+	history histories
+}
+
+// New makes a hub. It does nothing until somebody watches.
+func New(cfg Config) (*Hub, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Hub{
+		cfg: cfg, ctx: ctx, cancel: cancel,
+		pollers: map[catalog.Tenant]*poller{},
+		history: histories{},
+		random:  rand.New(rand.NewPCG(cfg.Seed, 0)),
+	}, nil
+}
+
+// Close ends all polling and waits for it. Watches that are still open fall silent.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.cancel()
+	h.work.Wait()
+}
+
+// Stats tells what the hub has done.
+func (h *Hub) Stats() Stats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stats
+}
+
+// Watch yields the newest state of what is asked for at once and after each change,
+// and heartbeats in between, until the goal is reached. It ends with an error only
+// when ctx ends (with its cause), or when the catalog rejects a forwarded key.
+func (h *Hub) Watch(ctx context.Context, req Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		sub := h.subscribe(req)
+		defer sub.close()
+		sub.run(ctx, yield)
+	}
+}
+
+// Peek gives the state of a generation that is being watched, as the poller has it.
+func (h *Hub) Peek(cred catalog.Credential, id string) (Update, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.entry(cred, id)
+	if e == nil || !e.fresh || len(e.subs) == 0 {
+		return Update{}, false
+	}
+	return e.update(), true
+}
+
+// Observe takes in a record that a call has read, so that the watchers see it too,
+// and gives it back as the hub sees it: never older than what a watcher was told.
+func (h *Hub) Observe(cred catalog.Credential, g catalog.Generation) Update {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.entry(cred, g.ID)
+	if e == nil {
+		e = newEntry(g.ID, g.ObserveTime)
+		e.advance(g)
+		return e.update()
+	}
+	h.pollers[cred.Tenant].apply(e, g)
+	return e.update()
+}
+
+// Created notes an order that this process has placed. For a short while a 404 of it
+// means "not visible yet".
+func (h *Hub) Created(cred catalog.Credential, g catalog.Generation, modelID string) Update {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.poller(cred)
+	e := p.watchable(g.ID, g.ObserveTime)
+	e.modelID = modelID
+	if e.created.IsZero() {
+		e.created = g.ObserveTime
+	}
+	p.apply(e, g)
+	for s := range p.all {
+		p.include(s, e, g.ObserveTime)
+	}
+	return e.update()
+}
+
+// Deleted notes a generation that a call has deleted, and tells its watchers.
+func (h *Hub) Deleted(cred catalog.Credential, id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.entry(cred, id); e != nil {
+		e.vanish(time.Now())
+		e.missing = false
+		e.tell()
+	}
+}
+
+// entry finds an entry; mu is held.
+func (h *Hub) entry(cred catalog.Credential, id string) *entry {
+	if p := h.pollers[cred.Tenant]; p != nil {
+		return p.entries[id]
+	}
+	return nil
+}
+
+// poller finds or starts the poller of a credential; mu is held.
+func (h *Hub) poller(cred catalog.Credential) *poller {
+	p := h.pollers[cred.Tenant]
+	if p == nil {
+		p = newPoller(h, cred)
+		h.pollers[cred.Tenant] = p
+		if !h.closed {
+			h.work.Go(p.run)
+		}
+	}
+	return p
+}
+
+func newEntry(id string, now time.Time) *entry {
+	return &entry{id: id, subs: map[*subscription]struct{}{}, began: now, idle: now}
+}
+
+// update is the newest state as an event.
+func (e *entry) update() Update {
+	return Update{Generation: e.state, Etag: e.etag, Missing: e.missing}
+}
+
+// tell marks the entry in every watch that covers it, and wakes them.
+func (e *entry) tell() {
+	for sub := range e.subs {
+		sub.mark(e.id)
+	}
+}

@@ -1,0 +1,91 @@
+// Package watch polls for everybody and tells everybody.
+//
+// It hides who polls what, when, and who is told. Each credential has one poller,
+// and each generation of it one entry, however many watch it. An entry holds the
+// newest state; a change marks it in the watches that cover it and wakes them.
+// Nothing is queued: a watch that is woken reads the newest state, so a slow one
+// skips what it missed, holds nobody up, and always gets the last.
+//
+// One mutex guards it all, and no I/O is done under it.
+package watch
+
+import (
+	"context"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// Upstream is what a poller reads. Each call is one request: the poller has a
+// back-off of its own.
+type Upstream interface {
+	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error)
+	Generations(ctx context.Context, cred catalog.Credential) ([]catalog.Generation, error)
+}
+
+// Goal is what a watch waits for.
+type Goal uint8
+
+const (
+	// Terminal is reached when the generation has ended.
+	Terminal Goal = iota
+	// Settled is reached when no money can move any more.
+	Settled
+)
+
+// Request says what to watch.
+type Request struct {
+	Credential catalog.Credential
+	IDs        []string      // none: every generation that the catalog lists
+	Goal       Goal          // of each generation
+	KnownEtag  string        // what the watcher has already; for a single id
+	Heartbeat  time.Duration // longest silence; 0 = 15 s
+}
+
+// Event is one message to a watcher; exactly one member is set.
+type Event struct {
+	Update    *Update
+	Heartbeat *Heartbeat
+	CaughtUp  *CaughtUp
+}
+
+// Update is a state that the watcher has not seen.
+type Update struct {
+	Generation catalog.Generation
+	Etag       string
+	Initial    bool // the state found when the watch began
+	Missing    bool // the catalog has never shown this id; the state is StateDeleted
+}
+
+// CaughtUp follows the first state of every generation known at the start.
+type CaughtUp struct{ Count int }
+
+// Condition is how the catalog behaves towards a credential.
+type Condition uint8
+
+// The conditions.
+const (
+	ConditionUnknown Condition = iota // nothing was asked yet
+	ConditionHealthy
+	ConditionThrottled
+	ConditionUnreachable
+	ConditionCredentialRejected
+)
+
+// Heartbeat says why a watch is quiet.
+type Heartbeat struct {
+	ObserveTime      time.Time // last answer for what is watched; zero: none yet
+	NextPoll         time.Time // zero: none is due
+	Condition        Condition
+	Failures         int    // polls that failed in a row
+	LastError        string // "" when healthy
+	TypicalRemaining time.Duration
+	HasTypical       bool // whether there is history for TypicalRemaining
+}
+
+// Stats counts what the hub has done since its start.
+type Stats struct {
+	Reads       int64 // polls of one generation
+	Sweeps      int64 // polls of the list
+	Regressions int64 // answers dropped because they would have gone backwards
+}

@@ -1,0 +1,745 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+var tenant = catalog.Forwarded(catalog.NewSecret("key-one"))
+
+// upstream is a catalog in memory, whose answers a test changes as it goes.
+type upstream struct {
+	mu      sync.Mutex
+	states  map[string]catalog.State
+	changes map[string]time.Time // when a state was set
+	fail    error                // of every call, while set
+	failOne map[string]error     // of reads of one id
+	delay   time.Duration        // of every call
+	listed  func(id string) bool // nil: all
+	lists   int
+	times   []time.Time // of every call
+}
+
+func newUpstream(states map[string]catalog.State) *upstream {
+	return &upstream{states: states, changes: map[string]time.Time{}, failOne: map[string]error{}}
+}
+
+func (u *upstream) set(id string, s catalog.State) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.states[id] = s
+	u.changes[id] = time.Now()
+}
+
+func (u *upstream) with(change func(*upstream)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	change(u)
+}
+
+func (u *upstream) callTimes() []time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.times)
+}
+
+func (u *upstream) calls() int { return len(u.callTimes()) }
+
+func (u *upstream) listCalls() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.lists
+}
+
+func (u *upstream) record(id string, s catalog.State) catalog.Generation {
+	g := catalog.Generation{ID: id, ModelID: "m", State: s, Status: s.String(), ObserveTime: time.Now()}
+	if s == catalog.StateSucceeded {
+		g.File = &catalog.File{}
+	}
+	return g
+}
+
+func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+	u.mu.Lock()
+	u.times = append(u.times, time.Now())
+	delay := u.delay
+	u.mu.Unlock()
+	if err := pause(ctx, delay); err != nil {
+		return catalog.Generation{}, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s, ok := u.states[id]
+	switch {
+	case u.fail != nil:
+		return catalog.Generation{}, u.fail
+	case u.failOne[id] != nil:
+		return catalog.Generation{}, u.failOne[id]
+	case !ok:
+		return catalog.Generation{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}", Status: 404}
+	}
+	return u.record(id, s), nil
+}
+
+func (u *upstream) Generations(ctx context.Context, _ catalog.Credential) ([]catalog.Generation, error) {
+	u.mu.Lock()
+	u.lists++
+	u.times = append(u.times, time.Now())
+	delay := u.delay
+	u.mu.Unlock()
+	if err := pause(ctx, delay); err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.fail != nil {
+		return nil, u.fail
+	}
+	var list []catalog.Generation
+	for _, id := range slices.Sorted(maps.Keys(u.states)) {
+		if u.listed == nil || u.listed(id) {
+			list = append(list, u.record(id, u.states[id]))
+		}
+	}
+	return list, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return &catalog.Error{Kind: catalog.KindUnavailable, Err: ctx.Err()}
+	}
+}
+
+// seen is what a watcher was told, and how its watch ended.
+type seen struct {
+	mu sync.Mutex
+	told
+}
+
+type told struct {
+	updates    []watch.Update
+	at         []time.Time
+	heartbeats []watch.Heartbeat
+	caughtUp   []int
+	err        error
+	ended      bool
+}
+
+// look gives what was told so far.
+func (s *seen) look() told {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told
+}
+
+func (s *seen) states() []string {
+	var out []string
+	for _, u := range s.look().updates {
+		out = append(out, u.Generation.State.String())
+	}
+	return out
+}
+
+func (s *seen) done() (bool, error) {
+	now := s.look()
+	return now.ended, now.err
+}
+
+func (s *seen) add(event watch.Event, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.err = err
+	case event.Update != nil:
+		s.updates, s.at = append(s.updates, *event.Update), append(s.at, time.Now())
+	case event.Heartbeat != nil:
+		s.heartbeats = append(s.heartbeats, *event.Heartbeat)
+	case event.CaughtUp != nil:
+		s.caughtUp = append(s.caughtUp, event.CaughtUp.Count)
+	}
+}
+
+// bench is a hub over an upstream in memory, in a bubble.
+type bench struct {
+	t   *testing.T
+	up  *upstream
+	hub *watch.Hub
+	ctx context.Context
+}
+
+// inBubble runs a test with a hub in simulated time, and ends all that it started.
+func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		up := newUpstream(states)
+		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		test(&bench{t, up, hub, ctx})
+		cancel()
+		synctest.Wait()
+		hub.Close()
+	})
+}
+
+func (b *bench) watch(ids ...string) *seen { return b.watchWith(b.ctx, watch.Request{IDs: ids}) }
+
+func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
+	if req.Credential.Tenant == "" {
+		req.Credential = tenant
+	}
+	s := &seen{}
+	go func() {
+		for event, err := range b.hub.Watch(ctx, req) {
+			s.add(event, err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = true
+	}()
+	return s
+}
+
+// pass lets simulated time go by and all that is due happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (b *bench) wantStates(s *seen, want ...string) {
+	b.t.Helper()
+	if got := s.states(); !slices.Equal(got, want) {
+		b.t.Errorf("states told: %v, want %v", got, want)
+	}
+}
+
+func (b *bench) wantEnd(s *seen, want error) {
+	b.t.Helper()
+	ended, err := s.done()
+	if !ended || !errors.Is(err, want) {
+		b.t.Errorf("ended %v with %v, want an end with %v", ended, err, want)
+	}
+}
+
+const (
+	queued    = catalog.StateQueued
+	running   = catalog.StateRunning
+	succeeded = catalog.StateSucceeded
+	failed    = catalog.StateFailed
+	refunded  = catalog.StateRefunded
+)
+
+func TestAWatchTellsTheSnapshotEachChangeAndEndsAtTheGoal(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		s := b.watch("a")
+		pass(0)
+		b.wantStates(s, "queued")
+		if !s.look().updates[0].Initial {
+			b.t.Error("the snapshot is not marked as initial")
+		}
+		b.up.set("a", running)
+		pass(2 * time.Second)
+		b.up.set("a", succeeded)
+		pass(2 * time.Second)
+		b.wantStates(s, "queued", "running", "succeeded")
+		if s.look().updates[2].Initial {
+			b.t.Error("a change is marked as initial")
+		}
+		b.wantEnd(s, nil)
+	})
+}
+
+func TestATerminalGenerationIsToldAtOnceAndTheWatchEnds(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
+		s := b.watch("a")
+		pass(0)
+		b.wantStates(s, "succeeded")
+		b.wantEnd(s, nil)
+	})
+}
+
+func TestAKnownEtagSavesTheRepeat(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		first := b.watch("a")
+		pass(0)
+		again := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, KnownEtag: first.look().updates[0].Etag})
+		pass(0)
+		b.wantStates(again)
+		if len(again.look().heartbeats) != 1 {
+			b.t.Errorf("%d heartbeats at the start, want 1", len(again.look().heartbeats))
+		}
+		b.up.set("a", succeeded)
+		pass(2 * time.Second)
+		b.wantStates(again, "succeeded")
+		b.wantEnd(again, nil)
+	})
+}
+
+func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) {
+	polls := func(watchers int) (n int) {
+		inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+			var all []*seen
+			for range watchers {
+				all = append(all, b.watch("a"))
+			}
+			pass(20 * time.Second)
+			b.up.set("a", succeeded)
+			pass(5 * time.Second)
+			for _, s := range all {
+				b.wantStates(s, "queued", "succeeded")
+				b.wantEnd(s, nil)
+			}
+			n = b.up.calls()
+		})
+		return n
+	}
+	one, many := polls(1), polls(1000)
+	if one != many || one == 0 {
+		t.Errorf("%d requests for one watcher, %d for a thousand", one, many)
+	}
+}
+
+func TestWithNobodyWatchingNothingIsPolled(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		ctx, cancel := context.WithCancel(b.ctx)
+		s := b.watchWith(ctx, watch.Request{IDs: []string{"a"}})
+		pass(5 * time.Second)
+		cancel()
+		synctest.Wait()
+		b.wantEnd(s, context.Canceled)
+		before := b.up.calls()
+		pass(time.Hour)
+		if after := b.up.calls(); after != before {
+			b.t.Errorf("%d polls with nobody watching", after-before)
+		}
+	})
+}
+
+func TestSilenceIsFilledWithHeartbeats(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: 5 * time.Second})
+		pass(21 * time.Second)
+		if n := len(s.look().heartbeats); n != 4 {
+			b.t.Fatalf("%d heartbeats in 21 s, want 4", n)
+		}
+		h := s.look().heartbeats[3]
+		if h.Condition != watch.ConditionHealthy || time.Since(h.ObserveTime) > 5*time.Second || h.NextPoll.IsZero() {
+			b.t.Errorf("heartbeat %+v", h)
+		}
+	})
+}
+
+func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) {
+	for _, trouble := range []struct {
+		kind catalog.Kind
+		want watch.Condition
+	}{
+		{catalog.KindUnavailable, watch.ConditionUnreachable},
+		{catalog.KindRateLimited, watch.ConditionThrottled},
+		{catalog.KindMalformed, watch.ConditionUnreachable},
+		{catalog.KindForbidden, watch.ConditionUnreachable},
+	} {
+		t.Run(trouble.kind.String(), func(t *testing.T) {
+			inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+				s := b.watch("a")
+				pass(time.Second / 2)
+				b.up.with(func(u *upstream) { u.fail = &catalog.Error{Kind: trouble.kind, Op: "x"} })
+				pass(5 * time.Minute)
+				if ended, _ := s.done(); ended {
+					b.t.Fatal("the watch ended")
+				}
+				if h := s.look().heartbeats[len(s.look().heartbeats)-1]; h.Condition != trouble.want || h.Failures == 0 || h.LastError == "" {
+					b.t.Errorf("heartbeat %+v", h)
+				}
+				b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
+				pass(2 * time.Minute)
+				b.wantStates(s, "queued", "succeeded")
+				b.wantEnd(s, nil)
+			})
+		})
+	}
+}
+
+func TestNoPollFallsIntoAPauseThatTheCatalogAskedFor(t *testing.T) { // U5
+	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
+		b.watch("a")
+		b.watch("b")
+		pass(time.Second / 2)
+		b.up.with(func(u *upstream) {
+			u.fail = &catalog.Error{Kind: catalog.KindRateLimited, Op: "x", RetryAfter: 40 * time.Second}
+		})
+		before := b.up.calls()
+		for b.up.calls() == before {
+			pass(10 * time.Millisecond)
+		}
+		hit := b.up.calls()
+		pass(39 * time.Second)
+		if n := b.up.calls() - hit; n != 0 {
+			b.t.Errorf("%d polls inside the pause", n)
+		}
+		pass(8 * time.Second)
+		if b.up.calls() == hit {
+			b.t.Error("no poll after the pause")
+		}
+	})
+}
+
+func TestARejectedForwardedKeyEndsItsWatchesAndAHeldKeyIsProbed(t *testing.T) { // U7
+	rejected := &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"}
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held") })
+		own := b.watch("a")
+		ours := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Credential: held})
+		pass(time.Second / 2)
+		b.up.with(func(u *upstream) { u.fail = rejected })
+		pass(3 * time.Second)
+		b.wantEnd(own, rejected)
+		before := b.up.calls()
+		pass(10 * time.Minute)
+		if n := b.up.calls() - before; n < 5 || n > 11 {
+			b.t.Errorf("%d probes in 10 minutes, want one a minute", n)
+		}
+		if h := ours.look().heartbeats[len(ours.look().heartbeats)-1]; h.Condition != watch.ConditionCredentialRejected {
+			b.t.Errorf("heartbeat %+v", h)
+		}
+		b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
+		pass(2 * time.Minute)
+		b.wantEnd(ours, nil)
+	})
+}
+
+func TestStatesNeverGoBackwards(t *testing.T) { // U13
+	for _, row := range []struct {
+		sent []catalog.State
+		told []string
+	}{
+		{[]catalog.State{running, queued, running, succeeded}, []string{"running", "succeeded"}},
+		{[]catalog.State{catalog.StateUnrecognized, queued, succeeded}, []string{"unrecognized", "queued", "succeeded"}},
+		{[]catalog.State{running, catalog.StateUnrecognized, queued, running, succeeded}, []string{"running", "unrecognized", "running", "succeeded"}},
+	} {
+		t.Run(fmt.Sprint(row.told), func(t *testing.T) {
+			inBubble(t, map[string]catalog.State{"a": row.sent[0]}, func(b *bench) {
+				s := b.watch("a")
+				for _, state := range row.sent {
+					b.up.set("a", state)
+					pass(3 * time.Second)
+				}
+				b.wantStates(s, row.told...)
+				b.wantEnd(s, nil)
+			})
+		})
+	}
+}
+
+func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) { // U13
+	inBubble(t, map[string]catalog.State{"a": failed}, func(b *bench) {
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		pass(time.Second / 2)
+		for _, state := range []catalog.State{queued, succeeded, running, refunded} {
+			b.up.set("a", state)
+			pass(15 * time.Second)
+		}
+		b.wantStates(s, "failed", "refunded")
+		b.wantEnd(s, nil)
+		if n := b.hub.Stats().Regressions; n < 3 {
+			b.t.Errorf("%d regressions counted, want at least 3", n)
+		}
+	})
+}
+
+func TestSettledIsReachedWhenTheRefundWindowIsOver(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": failed}, func(b *bench) {
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		pass(9 * time.Minute)
+		if ended, _ := s.done(); ended {
+			b.t.Fatal("ended inside the refund window")
+		}
+		pass(time.Minute + time.Second)
+		b.wantStates(s, "failed")
+		b.wantEnd(s, nil)
+	})
+}
+
+func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // U10
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		unknown, known := b.watch("x"), b.watch("a")
+		pass(time.Second / 2)
+		b.wantStates(unknown, "deleted")
+		if !unknown.look().updates[0].Missing {
+			b.t.Error("an id that was never there is not marked as missing")
+		}
+		b.wantEnd(unknown, nil)
+		b.up.with(func(u *upstream) { delete(u.states, "a") })
+		pass(3 * time.Second)
+		b.wantStates(known, "queued", "deleted")
+		if known.look().updates[1].Missing {
+			b.t.Error("a deleted generation is marked as missing")
+		}
+		b.wantEnd(known, nil)
+	})
+}
+
+func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // U10
+	inBubble(t, map[string]catalog.State{}, func(b *bench) {
+		b.hub.Created(tenant, b.up.record("a", queued), "m")
+		s := b.watch("a")
+		pass(20 * time.Second)
+		b.wantStates(s, "queued")
+		b.up.set("a", succeeded)
+		pass(5 * time.Second)
+		b.wantStates(s, "queued", "succeeded")
+
+		b.hub.Created(tenant, b.up.record("lost", queued), "m")
+		lost := b.watch("lost")
+		pass(45 * time.Second)
+		b.wantStates(lost, "queued", "deleted")
+		b.wantEnd(lost, nil)
+	})
+}
+
+func TestADeleteOfOursIsToldAtOnce(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		s := b.watch("a")
+		pass(time.Second / 2)
+		b.hub.Deleted(tenant, "a")
+		pass(0)
+		b.wantStates(s, "queued", "deleted")
+		b.wantEnd(s, nil)
+	})
+}
+
+func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		other := catalog.Forwarded(catalog.NewSecret("key-two"))
+		b.watch("a")
+		pass(time.Second / 2)
+		if _, ok := b.hub.Peek(other, "a"); ok {
+			b.t.Error("a credential sees what another watches")
+		}
+		before := b.up.calls()
+		b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Credential: other})
+		pass(0)
+		if b.up.calls() == before {
+			b.t.Error("the state of one credential was served to another")
+		}
+	})
+}
+
+func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // L2
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		fast := b.watch("a")
+		slow := &seen{}
+		go func() {
+			for event, err := range b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}) {
+				slow.add(event, err)
+				time.Sleep(20 * time.Second)
+			}
+		}()
+		pass(time.Second)
+		b.up.set("a", running)
+		pass(4 * time.Second)
+		b.up.set("a", succeeded)
+		pass(time.Minute)
+		b.wantStates(fast, "queued", "running", "succeeded")
+		b.wantStates(slow, "queued", "succeeded")
+	})
+}
+
+func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
+	states := map[string]catalog.State{}
+	var ids []string
+	for i := range 1000 {
+		id := fmt.Sprintf("g%04d", i)
+		states[id], ids = queued, append(ids, id)
+	}
+	inBubble(t, states, func(b *bench) {
+		s := b.watch(ids...)
+		pass(2 * time.Second)
+		if len(s.look().updates) != 1000 || !slices.Equal(s.look().caughtUp, []int{1000}) {
+			b.t.Fatalf("%d updates and caught up %v after 2 s", len(s.look().updates), s.look().caughtUp)
+		}
+		before := b.up.calls()
+		pass(time.Minute)
+		// Ages of up to a minute: an interval of 1 s that grows to 6 s.
+		if n := b.up.calls() - before; n > 60 {
+			b.t.Errorf("%d requests in a minute for 1000 renders", n)
+		}
+		for _, id := range ids {
+			b.up.set(id, succeeded)
+		}
+		pass(20 * time.Second)
+		if len(s.look().updates) != 2000 {
+			b.t.Errorf("%d updates, want 2000", len(s.look().updates))
+		}
+		b.wantEnd(s, nil)
+	})
+}
+
+func TestAListThatDoesNotCarryTheGenerationsIsReplacedByReads(t *testing.T) {
+	states := map[string]catalog.State{}
+	var ids []string
+	for i := range 20 {
+		id := fmt.Sprintf("g%02d", i)
+		states[id], ids = queued, append(ids, id)
+	}
+	inBubble(t, states, func(b *bench) {
+		b.up.listed = func(string) bool { return false }
+		s := b.watch(ids...)
+		pass(time.Minute)
+		if len(s.look().updates) != 20 {
+			b.t.Fatalf("%d of 20 told", len(s.look().updates))
+		}
+		lists := b.up.listCalls()
+		if lists > 6 {
+			b.t.Errorf("%d list calls in a minute for a list that never helps", lists)
+		}
+		for _, id := range ids {
+			b.up.set(id, succeeded)
+		}
+		pass(time.Minute)
+		b.wantEnd(s, nil)
+	})
+}
+
+func TestPollsNeverExceedTheConfiguredRate(t *testing.T) {
+	states := map[string]catalog.State{}
+	for i := range 200 {
+		states[fmt.Sprintf("g%03d", i)] = queued
+	}
+	inBubble(t, states, func(b *bench) {
+		b.up.listed = func(string) bool { return false }
+		for id := range states {
+			b.watch(id)
+		}
+		pass(2 * time.Minute)
+		times := b.up.callTimes()
+		for i := range times {
+			n := 0
+			for _, at := range times[i:] {
+				if at.Sub(times[i]) <= 10*time.Second {
+					n++
+				}
+			}
+			if n > 5*10+5+1 { // the rate, and a burst of one second
+				b.t.Fatalf("%d polls within 10 s from %v", n, times[i])
+			}
+		}
+		if len(times) < 500 {
+			b.t.Errorf("only %d polls: the load did not run", len(times))
+		}
+	})
+}
+
+func TestAWatchOfEverythingFollowsTheListAndWhatIsCreatedHere(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
+		s := b.watch()
+		pass(time.Second / 2)
+		b.wantStates(s, "queued", "succeeded")
+		if !slices.Equal(s.look().caughtUp, []int{2}) {
+			b.t.Errorf("caught up %v", s.look().caughtUp)
+		}
+		b.up.set("c", queued) // started elsewhere
+		pass(10 * time.Second)
+		b.hub.Created(tenant, b.up.record("d", queued), "m")
+		b.up.set("d", queued)
+		pass(0)
+		b.wantStates(s, "queued", "succeeded", "queued", "queued")
+		if s.look().updates[2].Initial || s.look().updates[3].Initial {
+			b.t.Error("a generation that came later is marked as initial")
+		}
+		for _, id := range []string{"a", "c", "d"} {
+			b.up.set(id, succeeded)
+		}
+		pass(10 * time.Second)
+		if n := len(s.look().updates); n != 7 {
+			b.t.Errorf("%d updates %v, want 7", n, s.states())
+		}
+		if ended, _ := s.done(); ended {
+			b.t.Error("a watch of everything has no goal, and ended")
+		}
+	})
+}
+
+func TestTypicalRemainingIsMeasuredFromEarlierRenders(t *testing.T) {
+	inBubble(t, map[string]catalog.State{}, func(b *bench) {
+		for i := range 5 {
+			id := fmt.Sprintf("old%d", i)
+			b.up.set(id, queued)
+			b.hub.Created(tenant, b.up.record(id, queued), "m")
+			b.watch(id)
+			pass(20 * time.Second)
+			b.up.set(id, succeeded)
+			pass(5 * time.Second)
+		}
+		b.up.set("new", queued)
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: 5 * time.Second})
+		pass(6 * time.Second)
+		h := s.look().heartbeats[0]
+		if !h.HasTypical || h.TypicalRemaining < 13*time.Second || h.TypicalRemaining > 19*time.Second {
+			b.t.Errorf("typical remaining after 5 s of about 21: %v (%v)", h.TypicalRemaining, h.HasTypical)
+		}
+	})
+}
+
+func TestAWatcherThatJoinsAsTheStateTurnsTerminalNeverHangs(t *testing.T) { // L6
+	inBubble(t, map[string]catalog.State{}, func(b *bench) {
+		var all []*seen
+		for i := range 300 {
+			id := fmt.Sprintf("g%03d", i)
+			b.up.set(id, queued)
+			b.hub.Created(tenant, b.up.record(id, queued), "m")
+			all = append(all, b.watch(id))
+			go b.up.set(id, succeeded)
+			go b.hub.Observe(tenant, b.up.record(id, succeeded))
+			all = append(all, b.watch(id))
+		}
+		pass(2 * time.Minute)
+		for _, s := range all {
+			b.wantEnd(s, nil)
+		}
+	})
+}
+
+func TestTheCauseOfAnEndedContextIsTheErrorOfTheWatch(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		cause := errors.New("drain")
+		ctx, cancel := context.WithCancelCause(b.ctx)
+		s := b.watchWith(ctx, watch.Request{IDs: []string{"a"}})
+		pass(time.Second)
+		cancel(cause)
+		synctest.Wait()
+		b.wantEnd(s, cause)
+	})
+}
+
+func TestAHubReportsEveryFaultOfItsConfigTogether(t *testing.T) {
+	_, err := watch.New(watch.Config{MinInterval: 10, MaxInterval: 5, Rate: -1})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, name := range []string{"Upstream", "MaxInterval", "Rate"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%q does not name %s", err, name)
+		}
+	}
+}
