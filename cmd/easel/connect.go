@@ -12,6 +12,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -48,13 +49,18 @@ func newStubs(conn *grpc.ClientConn) *stubs {
 	}
 }
 
-// open prepares the connection. Nothing is sent before the first call.
+// open prepares the connection with the key that the user has named.
 func (c connection) open(p *program) (*stubs, error) {
-	transport, err := c.transport()
+	key, err := c.key(p)
 	if err != nil {
 		return nil, err
 	}
-	key, err := c.key(p)
+	return c.openWith(p, key)
+}
+
+// openWith prepares the connection. Nothing is sent before the first call.
+func (c connection) openWith(p *program, key string) (*stubs, error) {
+	transport, err := c.transport()
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +69,11 @@ func (c connection) open(p *program) (*stubs, error) {
 		grpc.WithUserAgent("easel/" + version().Version),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		// The default waits up to two minutes between dials, longer than our own back-off.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+			MinConnectTimeout: 10 * time.Second,
+		}),
 	}
 	if key != "" {
 		options = append(options, grpc.WithPerRPCCredentials(bearer(key)))

@@ -44,7 +44,7 @@ type tuningFlags struct {
 	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Polls a second and key, at most."`
 	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"How long after a failure a refund may still come."`
 
-	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Ask watchers to come back after this, so that they spread over replicas."`
+	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Ask watchers to come back after this, so that they spread over replicas; 0 never does."`
 	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long a stop waits for calls to end."`
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
@@ -156,7 +156,7 @@ func (f *tuningFlags) faults(list *faultList) {
 	list.require(f.PollMaxInterval >= f.PollMinInterval, "EASEL_POLL_MAX_INTERVAL must not be below EASEL_POLL_MIN_INTERVAL")
 	list.require(f.PollRate > 0, "EASEL_POLL_RATE must be above 0")
 	list.require(f.RefundWindow > 0, "EASEL_REFUND_WINDOW must be above 0")
-	list.require(f.MaxStreamAge > 0, "EASEL_MAX_STREAM_AGE must be above 0")
+	list.require(f.MaxStreamAge >= 0, "EASEL_MAX_STREAM_AGE must not be negative")
 	list.require(f.DrainTimeout > 0, "EASEL_DRAIN_TIMEOUT must be above 0")
 }
 
@@ -179,5 +179,5 @@ func (l *faultList) require(ok bool, text string) {
 
 // Run serves until it is told to stop.
 func (c *serveCmd) Run(ctx context.Context, p *program) error {
-	return runFacade(ctx, p, c, nil)
+	return runFacade(ctx, p.stderr, c, nil)
 }

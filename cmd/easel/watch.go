@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"time"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 type watchCmd struct {
@@ -40,10 +38,7 @@ func (c *watchCmd) Run(ctx context.Context, p *program) error {
 
 // watching follows and shows what it sees: states by tell, everything else beside them.
 func (s *session) watching(ctx context.Context, f *follower, look style, tell func(string)) error {
-	v := &watchView{
-		session: s, tell: tell, look: look,
-		started: time.Now(), renders: map[string]*easelv1.Generation{},
-	}
+	v := newWatchView(s, look, tell)
 	f.seen, f.lost = v.seen, v.lost
 	defer s.ticking(v.redraw)()
 	return f.run(ctx)

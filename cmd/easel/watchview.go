@@ -27,8 +27,26 @@ type watchView struct {
 	frame     int
 }
 
+func newWatchView(s *session, look style, tell func(string)) *watchView {
+	return &watchView{
+		session: s, tell: tell, look: look,
+		started: time.Now(), renders: map[string]*easelv1.Generation{},
+	}
+}
+
 // seen shows one event.
 func (v *watchView) seen(e event) {
+	v.note(e)
+	switch {
+	case v.json:
+		v.tell(compactJSON(e.raw))
+	case e.update != nil:
+		v.changed(e.update.Generation)
+	}
+}
+
+// note takes an event in, for the live line.
+func (v *watchView) note(e event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.away != "" {
@@ -40,12 +58,6 @@ func (v *watchView) seen(e event) {
 	}
 	if e.update != nil {
 		v.renders[e.update.Generation.GenerationId] = e.update.Generation
-	}
-	switch {
-	case v.json:
-		v.tell(compactJSON(e.raw))
-	case e.update != nil:
-		v.changed(e.update.Generation)
 	}
 }
 

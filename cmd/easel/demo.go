@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/server"
+)
+
+type demoCmd struct {
+	Out    string `default:"easel-demo.png" placeholder:"FILE" help:"Where the picture goes. A file of that name is overwritten."`
+	Prompt string `default:"a lighthouse on a cliff at dusk, calm sea" placeholder:"TEXT" help:"What to paint."`
+}
+
+// Run starts the whole stack on free ports, and is its client.
+func (c *demoCmd) Run(ctx context.Context, p *program) error {
+	box := sandbox.Config{
+		Seed:    7, // renders take the same time in every run
+		Speed:   2,
+		Dialect: sandbox.Dialect{ShowRunning: true}, // or there would be nothing to see between queued and succeeded
+	}
+	catalog, err := startCatalog("127.0.0.1:0", box, false)
+	if err != nil {
+		return err
+	}
+	defer catalog.close()
+	key, err := catalog.CreateKey(ctx, sandbox.KeyConfig{Name: "demo", BalanceCents: 5000})
+	if err != nil {
+		return err
+	}
+	facade := quietFacade(catalog.baseURL())
+	facade.PollMinInterval, facade.PollMaxInterval = 200*time.Millisecond, 500*time.Millisecond
+	listening := make(chan *server.Server, 1)
+	return together(ctx, catalog.wait,
+		func(ctx context.Context) error {
+			return runFacade(ctx, p.stderr, facade, func(s *server.Server) { listening <- s })
+		},
+		func(ctx context.Context) error {
+			select {
+			case s := <-listening:
+				return c.tour(ctx, p, s.GRPCAddr(), key)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+}
+
+// tour connects to the real port and goes through all steps.
+func (c *demoCmd) tour(ctx context.Context, p *program, addr, key string) error {
+	stubs, err := connection{Addr: addr}.openWith(p, key)
+	if err != nil {
+		return err
+	}
+	defer stubs.conn.Close()
+	t := &tour{
+		session: &session{stubs: stubs, console: newConsole(p)},
+		prompt:  c.Prompt, out: c.Out, started: time.Now(),
+	}
+	fmt.Fprintf(p.stdout, "Easel demo: a catalog with play money, the facade in front of it, and one client.\n"+
+		"It all runs on this machine; the client calls %s.\n\n", addr)
+	if err := t.run(ctx); err != nil {
+		return err
+	}
+	_, err = io.WriteString(p.stdout, "\nEverything is as it should be, after "+briefly(time.Since(t.started))+".\n"+
+		"Next: easel dev keeps it running and says how to call it.\n")
+	return err
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/server"
+)
+
+type devCmd struct {
+	listenFlags
+	sandboxFlags
+	LogLevel string `env:"EASEL_LOG_LEVEL" group:"logs" enum:"debug,info,warn,error" default:"warn" placeholder:"LEVEL" help:"debug, info, warn or error."`
+}
+
+func (c *devCmd) faults() []string {
+	list := faultList(c.sandboxFlags.faults())
+	for _, a := range c.addresses() {
+		_, _, err := net.SplitHostPort(*a.addr)
+		list.addError(a.name, err)
+	}
+	return list
+}
+
+// Run serves over a catalog of its own until it is interrupted.
+func (c *devCmd) Run(ctx context.Context, p *program) error {
+	catalog, err := startCatalog("127.0.0.1:0", c.config(p.stderr), false)
+	if err != nil {
+		return err
+	}
+	defer catalog.close()
+	key, err := c.makeKey(ctx, catalog.Sandbox)
+	if err != nil {
+		return err
+	}
+	facade := quietFacade(catalog.baseURL())
+	facade.listenFlags, facade.LogLevel, facade.LogFormat = c.listenFlags, c.LogLevel, "text"
+	return together(ctx, catalog.wait, func(ctx context.Context) error {
+		return runFacade(ctx, p.stderr, facade, func(s *server.Server) {
+			c.tellHow(p.stdout, devPlace(s, catalog, key))
+		})
+	})
+}
+
+// quietFacade is a facade in front of a sandbox, for people: polls come often, and only
+// what is wrong is logged.
+func quietFacade(upstream string) *serveCmd {
+	facade := &serveCmd{UpstreamURL: upstream}
+	facade.listenFlags = listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}
+	facade.tuningFlags = tuningFlags{LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second} // else the defaults of the parts
+	return facade
+}
+
+// together runs steps until ctx ends or the first one ends, which ends the others.
+func together(ctx context.Context, steps ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, step := range steps {
+		group.Go(func() error {
+			defer cancel()
+			return step(ctx)
+		})
+	}
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// place is where everything is once it runs.
+type place struct {
+	grpc, http, admin, catalog string
+	key                        string
+}
+
+func devPlace(s *server.Server, catalog *catalogServer, key string) place {
+	return place{
+		grpc: local(s.GRPCAddr()), http: local(s.HTTPAddr()), admin: local(s.AdminAddr()),
+		catalog: catalog.addr + sandbox.BasePath, key: key,
+	}
+}
+
+// local writes a bound address as it is dialled from here.
+func local(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); ip != nil && (ip.IsUnspecified() || ip.IsLoopback()) {
+		return net.JoinHostPort("localhost", port)
+	}
+	return addr
+}
+
+// tellHow prints lines that can be copied.
+func (c *devCmd) tellHow(w io.Writer, at place) {
+	addr := ""
+	if at.grpc != "localhost:50051" {
+		addr = " --addr " + at.grpc
+	}
+	fmt.Fprintf(w, `Easel is running, over a catalog of its own. The money is play money.
+
+  gRPC      %[1]s
+  REST      http://%[2]s
+  metrics   http://%[3]s/metrics
+  catalog   http://%[4]s
+  key       %[5]s (%[6]s)
+
+From another shell:
+
+  export EASEL_API_KEY=%[5]s
+  easel generate studio/landscape prompt="a lighthouse at dusk" --max-cost 0.50 --out .%[7]s
+
+Or with other tools:
+
+  grpcurl -plaintext -H "authorization: Bearer %[5]s" %[1]s easel.v1.AccountService/GetAccount
+
+  curl -s http://%[2]s/v1/account -H "Authorization: Bearer %[5]s"
+
+Ctrl-C ends it.
+`, at.grpc, at.http, at.admin, at.catalog, at.key, c.worth(), addr)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/telemetry"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// runFacade serves until ctx ends. The start is a list of steps, each undone by the
+// defer below it, so that the stop is the same list read upwards. ready is called when
+// the addresses are bound; it may be nil.
+func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
+	c.guard()
+	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
+		Version: version().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: logs,
+	})
+	if err != nil {
+		return wrongSetting("OTEL_*", err)
+	}
+	defer func() {
+		logFailure(observed.Logger, "telemetry was not sent in full", shutdown(context.WithoutCancel(ctx)))
+	}()
+
+	transport := catalog.NewTransport()
+	defer transport.CloseIdleConnections()
+	client, err := catalog.New(catalog.Config{
+		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: telemetry.UpstreamTransport(transport),
+	})
+	if err != nil {
+		return wrongSetting("EASEL_UPSTREAM_URL", err)
+	}
+
+	hub, err := watch.New(watch.Config{
+		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
+		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger,
+	})
+	if err != nil {
+		return wrongSetting("EASEL_POLL_*", err)
+	}
+	defer hub.Close()
+
+	front, err := c.frontend(client, hub, observed)
+	if err != nil {
+		return err
+	}
+	if err := front.Listen(); err != nil {
+		return wrongSetting("EASEL_GRPC_ADDR, EASEL_HTTP_ADDR, EASEL_ADMIN_ADDR", err)
+	}
+	if ready != nil {
+		ready(front)
+	}
+	return front.Serve(ctx)
+}
+
+// frontend puts the services and the server in front of what they stand on.
+func (c *serveCmd) frontend(client *catalog.Client, hub *watch.Hub, observed *telemetry.Telemetry) (*server.Server, error) {
+	held, err := c.held(observed.Logger)
+	if err != nil {
+		return nil, wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
+	}
+	callers, err := c.callers(observed.Logger)
+	if err != nil {
+		return nil, wrongSetting("EASEL_CALLERS_FILE", err)
+	}
+	services, err := service.New(service.Config{
+		Catalog: client, Hub: hub, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
+		// Whoever is on this machine may call an unguarded server: see guard.
+		AllowAnonymous: c.AllowAnonymous || c.unguarded(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	front, err := server.New(server.Config{
+		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
+		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
+		Service: services, Logger: observed.Logger, Metrics: observed.Metrics, DrainTimeout: c.DrainTimeout,
+	})
+	if err != nil {
+		return nil, wrongSetting("EASEL_TLS_*", err)
+	}
+	return front, nil
+}
+
+// held is the credential of a key that this server holds, nil where callers bring theirs.
+func (c *serveCmd) held(logger *slog.Logger) (*catalog.Credential, error) {
+	if c.UpstreamKeyFile == "" {
+		return nil, nil
+	}
+	key, err := openHeldKey(c.UpstreamKeyFile, logger)
+	if err != nil {
+		return nil, err
+	}
+	credential := catalog.Held(key.newest)
+	return &credential, nil
+}
+
+func (c *serveCmd) callers(logger *slog.Logger) (*service.Callers, error) {
+	if c.CallersFile == "" {
+		return nil, nil
+	}
+	return service.LoadCallers(c.CallersFile, logger)
+}
+
+// level is the log level; its name has been checked.
+func (f *tuningFlags) level() (level slog.Level) {
+	_ = level.UnmarshalText([]byte(f.LogLevel))
+	return level
+}
+
+// wrongSetting ends a start because of a setting.
+func wrongSetting(name string, err error) error {
+	return &problem{exit: exitUsage, text: fmt.Sprintf("%s: %v", name, err), err: err}
+}
+
+func logFailure(logger *slog.Logger, message string, err error) {
+	if err != nil {
+		logger.Warn(message, "error", err)
+	}
+}
