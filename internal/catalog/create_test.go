@@ -1,0 +1,406 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// shop is a sandbox with one key, and a client of it. The ledger is checked at the end of
+// every test.
+type shop struct {
+	*testing.T
+	sandbox *sandbox.Sandbox
+	client  *catalog.Client
+	url     string
+	key     string
+	cred    catalog.Credential
+}
+
+func openShop(t *testing.T, balance int64) *shop {
+	t.Helper()
+	box, err := sandbox.Open(sandbox.Config{Seed: 7, Speed: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(box)
+	transport := catalog.NewTransport()
+	client, err := catalog.New(catalog.Config{
+		BaseURL: server.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: balance})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{t, box, client, server.URL + sandbox.BasePath, key, catalog.Forwarded(catalog.NewSecret(key))}
+	t.Cleanup(func() {
+		client.Close()
+		s.audit()
+		transport.CloseIdleConnections()
+		_ = box.Close()
+		server.Close()
+	})
+	return s
+}
+
+// audit checks that the books are exact, and gives the charges of each idempotency key.
+func (s *shop) audit() map[string]int {
+	s.Helper()
+	audit, err := s.sandbox.Audit(context.Background(), s.key)
+	if err == nil {
+		err = audit.Check()
+	}
+	if err != nil {
+		s.Error("the books:", err)
+	}
+	return audit.ChargesByIdempotencyKey
+}
+
+func (s *shop) posts() int { return s.sandbox.Requests()["POST /generations"] }
+
+func (s *shop) order(key string) catalog.Order {
+	return catalog.Order{
+		ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a quiet harbour"}`), IdempotencyKey: key,
+	}
+}
+
+func (s *shop) create(order catalog.Order) (catalog.Generation, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return s.client.Create(ctx, s.cred, order)
+}
+
+func (s *shop) mustCreate(order catalog.Order) catalog.Generation {
+	s.Helper()
+	g, err := s.create(order)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return g
+}
+
+func (s *shop) wantKind(err error, want catalog.Kind) {
+	s.Helper()
+	if got := catalog.KindOf(err); got != want {
+		s.Errorf("error %v, want kind %v", err, want)
+	}
+}
+
+func (s *shop) wantCharges(key string, want int) {
+	s.Helper()
+	if got := s.audit()[key]; got != want {
+		s.Errorf("%d charges under %s, want %d", got, key, want)
+	}
+}
+
+func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameGeneration(t *testing.T) { // U14
+	s := openShop(t, 1000)
+	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, AfterCommit: true, Reset: true})
+	first := s.mustCreate(s.order("k1"))
+	if lost.Fired() != 2 || s.posts() != 3 {
+		t.Errorf("the fault fired %d times and %d orders were posted, want 2 and 3", lost.Fired(), s.posts())
+	}
+	again := s.mustCreate(s.order("k1"))
+	if first.ID != again.ID {
+		t.Errorf("the same key gave %s and then %s", first.ID, again.ID)
+	}
+	if s.posts() != 3 {
+		t.Error("a key that is known to have succeeded was posted again")
+	}
+	s.wantCharges("k1", 1)
+}
+
+func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing.T) { // U4 U12 U14
+	for name, fault := range map[string]sandbox.Fault{
+		"cut before the answer":      {AfterCommit: true, Reset: true},
+		"cut inside the answer":      {Cut: true, CutAfter: 10},
+		"500 in place of the answer": {AfterCommit: true, Status: 500, Body: "<html>oops</html>"},
+		"503 before the commit":      {Status: 503},
+		"200 that can't be read":     {AfterCommit: true, Status: 200, Body: "hello"},
+		"201 without an id":          {AfterCommit: true, Status: 201, Body: `{"status":"queued"}`},
+		"cut before the commit":      {Reset: true},
+		"408":                        {AfterCommit: true, Status: 408},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openShop(t, 1000)
+			fault.Route, fault.Count = "POST /generations", 1
+			fired := s.sandbox.Inject(fault)
+			s.mustCreate(s.order("k"))
+			if fired.Fired() != 1 || s.posts() != 2 {
+				t.Errorf("the fault fired %d times and %d orders were posted, want 1 and 2", fired.Fired(), s.posts())
+			}
+			s.wantCharges("k", 1)
+		})
+	}
+}
+
+func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) {
+	s := openShop(t, 1000)
+	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := s.client.Create(ctx, s.cred, s.order("k"))
+	s.wantKind(err, catalog.KindOutcomeUnknown)
+	if ctx.Err() != nil {
+		t.Error("the answer came after the caller's deadline")
+	}
+	if lost.Fired() < 2 {
+		t.Errorf("%d attempts within a second, want several", lost.Fired())
+	}
+	s.sandbox.ClearFaults()
+	s.mustCreate(s.order("k"))
+	s.wantCharges("k", 1)
+}
+
+func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { // K7
+	s := openShop(t, 1000)
+	slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: 300 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for slow.Fired() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	_, err := s.client.Create(ctx, s.cred, s.order("k"))
+	s.wantKind(err, catalog.KindOutcomeUnknown)
+	s.client.Close() // waits for what is on its way
+	s.wantCharges("k", 1)
+	posts := s.posts()
+	s.mustCreate(s.order("k"))
+	if s.posts() != posts {
+		t.Error("the order was finished, and yet posted again")
+	}
+	s.wantCharges("k", 1)
+}
+
+func TestOneKeySentByManyAtOnceIsOneSubmission(t *testing.T) { // K8
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: 200 * time.Millisecond})
+	var all sync.WaitGroup
+	ids := make([]string, 50)
+	for i := range ids {
+		all.Go(func() {
+			g, err := s.create(s.order("k"))
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = g.ID
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		if id != ids[0] || id == "" {
+			t.Errorf("ids %q and %q under one key", ids[0], id)
+		}
+	}
+	if s.posts() != 1 {
+		t.Errorf("%d orders were posted, want 1", s.posts())
+	}
+	s.wantCharges("k", 1)
+}
+
+func TestAKeyThatStandsForAnotherOrderIsRefused(t *testing.T) {
+	s := openShop(t, 1000)
+	s.mustCreate(s.order("k"))
+	other := s.order("k")
+	other.Inputs = []byte(`{"prompt":"a loud harbour"}`)
+	_, err := s.create(other)
+	s.wantKind(err, catalog.KindKeyReused)
+	if s.posts() != 1 {
+		t.Error("the other order was posted")
+	}
+
+	t.Run("also where only the catalog knows it", func(t *testing.T) {
+		restarted, err := catalog.New(catalog.Config{BaseURL: s.url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = restarted.Create(t.Context(), s.cred, other)
+		s.wantKind(err, catalog.KindKeyReused)
+		restarted.Close()
+	})
+	s.wantCharges("k", 1)
+}
+
+func TestARefusalIsCertainAndTheKeyMayBeSentAgain(t *testing.T) { // U8 U9
+	for name, row := range map[string]struct {
+		status int
+		body   string
+		want   catalog.Kind
+	}{
+		"balance":   {402, `{"code":"INSUFFICIENT_BALANCE"}`, catalog.KindInsufficientFunds},
+		"daily cap": {409, `{"code":"API_KEY_DAILY_CAP"}`, catalog.KindDailyCap},
+		"input":     {400, `{"code":"INVALID","details":{"field":"inputs.prompt"}}`, catalog.KindInvalidInput},
+		"key":       {401, `{}`, catalog.KindCredentialRejected},
+		"rate":      {429, `{}`, catalog.KindRateLimited},
+		"forbidden": {403, `{}`, catalog.KindForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openShop(t, 1000)
+			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: row.status, Body: row.body})
+			_, err := s.create(s.order("k"))
+			s.wantKind(err, row.want)
+			if s.posts() != 1 {
+				t.Errorf("%d orders posted for a refusal that is certain, want 1", s.posts())
+			}
+			s.mustCreate(s.order("k"))
+			s.wantCharges("k", 1)
+		})
+	}
+}
+
+func TestAKeyOfARefusedOrderMayStandForACorrectedOne(t *testing.T) {
+	s := openShop(t, 1000)
+	bad := s.order("k")
+	bad.Inputs = []byte(`{"prompt":7}`)
+	_, err := s.create(bad)
+	s.wantKind(err, catalog.KindInvalidInput)
+	s.mustCreate(s.order("k"))
+	s.wantCharges("k", 1)
+}
+
+func TestARefusalAfterALostAnswerIsNotBelievedUntilTheKeyIsSentAgain(t *testing.T) { // U15
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
+	_, err := s.create(s.order("k"))
+	s.wantKind(err, catalog.KindOutcomeUnknown)
+	s.mustCreate(s.order("k"))
+	s.wantCharges("k", 1)
+}
+
+func TestACatalogThatIsBusyWithTheKeyIsAskedAgain(t *testing.T) {
+	s := openShop(t, 1000)
+	busy := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, Status: 409, Body: `{"code":"IN_PROGRESS"}`})
+	s.mustCreate(s.order("k"))
+	if busy.Fired() != 2 {
+		t.Errorf("the fault fired %d times, want 2", busy.Fired())
+	}
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 409, Body: `{"code":"IN_PROGRESS"}`})
+	ctx, cancel := context.WithTimeout(context.Background(), 600*time.Millisecond)
+	defer cancel()
+	_, err := s.client.Create(ctx, s.cred, s.order("k2"))
+	if kind := catalog.KindOf(err); kind != catalog.KindInProgress && kind != catalog.KindOutcomeUnknown {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // U20
+	s := openShop(t, 1000)
+	quote, err := s.client.Quote(t.Context(), s.cred, "studio/haiku", s.order("").Inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dear := s.order("k")
+	dear.MaxCostCents = catalog.Int64(quote.PriceCents - 1)
+	_, err = s.create(dear)
+	s.wantKind(err, catalog.KindPriceAboveLimit)
+	if s.posts() != 0 {
+		t.Error("an order above the limit was posted")
+	}
+	dear.MaxCostCents = catalog.Int64(quote.PriceCents)
+	g := s.mustCreate(dear)
+	if g.CostCents == nil || *g.CostCents != quote.PriceCents {
+		t.Errorf("cost %v, want %d", g.CostCents, quote.PriceCents)
+	}
+}
+
+func TestALimitIsNotAskedOfAnOrderThatMayExistAlready(t *testing.T) {
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
+	order := s.order("k")
+	order.MaxCostCents = catalog.Int64(1000)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := s.client.Create(ctx, s.cred, order)
+	s.wantKind(err, catalog.KindOutcomeUnknown)
+	s.client.Close()
+	order.MaxCostCents = catalog.Int64(0) // the price has risen above the limit, as it were
+	s.mustCreate(order)
+	s.wantCharges("k", 1)
+}
+
+func TestEveryAttemptCarriesTheSameKeyAndTheSameBytes(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := make([]byte, r.ContentLength)
+		_, _ = r.Body.Read(body)
+		mu.Lock()
+		seen[r.Header.Get("Idempotency-Key")+" "+string(body)]++
+		n := seen[r.Header.Get("Idempotency-Key")+" "+string(body)]
+		mu.Unlock()
+		if n < 4 {
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprint(w, `{"id":"g1","status":"queued"}`)
+	}))
+	defer server.Close()
+	transport := catalog.NewTransport()
+	defer transport.CloseIdleConnections()
+	client, err := catalog.New(catalog.Config{BaseURL: server.URL, Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := client.Create(t.Context(), catalog.Forwarded(catalog.NewSecret("k")), catalog.Order{
+		ModelID: "m/1", Inputs: []byte(`{"n": 9007199254740993}`), IdempotencyKey: "key-1",
+	})
+	if err != nil || g.ID != "g1" {
+		t.Fatal(g, err)
+	}
+	want := `key-1 {"modelId":"m/1","inputs":{"n": 9007199254740993}}`
+	if len(seen) != 1 || seen[want] != 4 {
+		t.Errorf("requests seen: %v, want four of %s", seen, want)
+	}
+}
+
+func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
+	s := openShop(t, 1_000_000)
+	faults := []*sandbox.Injected{
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.15, AfterCommit: true, Reset: true}),
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.1, Reset: true}),
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.1, AfterCommit: true, Status: 502}),
+	}
+	ids := make([]string, 300)
+	var all sync.WaitGroup
+	turns := make(chan struct{}, 50)
+	for i := range ids {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			g, err := s.create(s.order(fmt.Sprintf("k%d", i)))
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = g.ID
+		})
+	}
+	all.Wait()
+	for _, f := range faults {
+		if f.Fired() < 10 {
+			t.Errorf("a fault fired only %d times", f.Fired())
+		}
+	}
+	charges := s.audit()
+	distinct := map[string]bool{}
+	for i, id := range ids {
+		distinct[id] = true
+		if n := charges[fmt.Sprintf("k%d", i)]; n != 1 {
+			t.Errorf("%d charges under k%d", n, i)
+		}
+	}
+	if len(distinct) != len(ids) || len(charges) != len(ids) {
+		t.Errorf("%d generations and %d charged keys for %d orders", len(distinct), len(charges), len(ids))
+	}
+}
