@@ -131,12 +131,14 @@ func readAdmin(r *http.Request, into any) error {
 	dec := json.NewDecoder(io.LimitReader(r.Body, maxBody))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
+	var named *apiError
 	var wrongType *json.UnmarshalTypeError
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || errors.As(err, &named):
+		return err
 	case errors.As(err, &wrongType):
-		return invalid(wrongType.Field, "must be of type %s", wrongType.Type)
+		field := strings.TrimPrefix(wrongType.Field, "faultFields.") // the embedded struct of Fault
+		return invalid(field, "must be of type %s", wrongType.Type)
 	}
 	if _, name, found := strings.Cut(err.Error(), "unknown field "); found {
 		return invalid(strings.Trim(name, `"`), "unknown")

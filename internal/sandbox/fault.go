@@ -158,6 +158,10 @@ func (f Fault) Validate() error {
 		return invalid("drip", "must not be negative")
 	case f.CutAfter < 0:
 		return invalid("cutAfter", "must not be negative")
+	case f.AfterCommit && !f.answers():
+		return invalid("afterCommit", "needs an answer in the handler's place: hang, reset, redirect, oversize, status or body")
+	case f.answers() && (f.Set != nil || f.ContentLengthDelta != 0 || f.Drip != 0 || f.Cut):
+		return invalid("set", "set, contentLengthDelta, drip and cut bend the handler's own answer, which this fault replaces")
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 
 // misbehave does a fault to a request.
 func (s *Sandbox) misbehave(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	keepBody(r)
 	if f.Delay > 0 {
-		keepBody(r)
 		s.sleep(f.Delay, nil)
 	}
 	if !f.answers() {
@@ -51,7 +51,8 @@ func (s *Sandbox) answer(f *Fault, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keepBody reads the request's body now, so that the handler finds it even if the client leaves.
+// keepBody reads the request's body now, so that the handler finds it even if the client leaves. A server
+// also notices a leaving client only once the body is read.
 func keepBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
@@ -114,7 +115,7 @@ func (l *lostAnswer) Write(p []byte) (int, error) { return len(p), nil }
 
 // bend sends the handler's own answer, but not as it should be.
 func (s *Sandbox) bend(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	b := &bentWriter{s: s, f: f, w: w, r: r, left: f.CutAfter}
+	b := &bentWriter{s: s, f: f, w: w, r: r, left: f.CutAfter, room: -1}
 	if f.Set == nil {
 		serve(b, r)
 		b.finish()
@@ -175,6 +176,7 @@ type bentWriter struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	left int64 // until the cut
+	room int64 // of the promised Content-Length, where it is less than the truth; else negative
 	sent bool
 }
 
@@ -187,7 +189,11 @@ func (b *bentWriter) WriteHeader(status int) {
 	b.sent = true
 	b.f.addHeader(b.w.Header())
 	if size, err := strconv.ParseInt(b.w.Header().Get("Content-Length"), 10, 64); err == nil && b.f.ContentLengthDelta != 0 {
-		b.w.Header().Set("Content-Length", strconv.FormatInt(max(size+b.f.ContentLengthDelta, 0), 10))
+		size = max(size+b.f.ContentLengthDelta, 0)
+		b.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+		if b.f.ContentLengthDelta < 0 {
+			b.room = size
+		}
 	}
 	b.w.WriteHeader(status)
 }
@@ -199,7 +205,15 @@ func (b *bentWriter) Write(p []byte) (int, error) {
 		b.cut()
 	}
 	b.left -= int64(len(p))
-	return b.send(p)
+	if b.room < 0 {
+		return b.send(p)
+	}
+	n, err := b.send(p[:min(int64(len(p)), b.room)]) // the server refuses to send more than was promised
+	b.room -= int64(n)
+	if err != nil {
+		return n, err
+	}
+	return len(p), nil
 }
 
 // cut ends the connection. What was written before goes out first.

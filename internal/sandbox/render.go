@@ -34,13 +34,13 @@ func (q *queue) add(e event) {
 	}
 }
 
-// next removes the soonest event if its time has come. Otherwise it returns how long that will take;
-// with no event at all, a long time.
+// next removes the soonest event if its time has come. Otherwise it returns how long that will take, or
+// less than 0 if there is no event at all.
 func (q *queue) next() (e event, due bool, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.events) == 0 {
-		return event{}, false, time.Hour
+		return event{}, false, -1
 	}
 	if wait := time.Until(q.events[0].at); wait > 0 {
 		return event{}, false, wait
@@ -111,7 +111,10 @@ func (s *Sandbox) schedule(jobs chan<- event) {
 			}
 			continue
 		}
-		timer.Reset(wait)
+		timer.Stop() // an idle sandbox has no timer at all
+		if wait >= 0 {
+			timer.Reset(wait)
+		}
 		select {
 		case <-timer.C:
 		case <-s.queue.wake:

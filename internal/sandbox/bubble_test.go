@@ -1,0 +1,216 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// bubble is a sandbox in virtual time, called without a network.
+type bubble struct {
+	t   *testing.T
+	s   *sandbox.Sandbox
+	key string
+}
+
+func openBubble(t *testing.T, cfg sandbox.Config) *bubble {
+	t.Helper()
+	cfg.Seed = 7
+	s, err := sandbox.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bubble{t: t, s: s}
+	b.key = b.newKey(t)
+	t.Cleanup(func() {
+		b.books()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (b *bubble) newKey(t *testing.T) string {
+	t.Helper()
+	key, err := b.s.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (b *bubble) books() sandbox.Audit {
+	b.t.Helper()
+	a, err := b.s.Audit(b.t.Context(), b.key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := a.Check(); err != nil {
+		b.t.Errorf("the books are wrong: %v", err)
+	}
+	return a
+}
+
+func (b *bubble) send(method, path, body string, head ...string) reply {
+	r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+b.key)
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(head); i += 2 {
+		r.Header.Set(head[i], head[i+1])
+	}
+	w := httptest.NewRecorder()
+	b.s.ServeHTTP(w, r)
+	return reply{w.Code, w.Header(), w.Body.Bytes()}
+}
+
+func (b *bubble) create(body string, head ...string) string {
+	b.t.Helper()
+	return b.send("POST", "/generations", body, head...).want(b.t, 201, "").record(b.t)["id"].(string)
+}
+
+func (b *bubble) status(id string) string {
+	b.t.Helper()
+	return b.send("GET", "/generations/"+id, "").want(b.t, 200, "").record(b.t)["status"].(string)
+}
+
+func TestMinutesOfRendersPassInVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBubble(t, sandbox.Config{})
+		start := time.Now()
+		var ids []string
+		for range 40 {
+			ids = append(ids, b.create(`{"modelId":"studio/landscape","inputs":{"prompt":"x","size":"64x40"}}`))
+			time.Sleep(10 * time.Second)
+		}
+		time.Sleep(5 * time.Minute)
+		for _, id := range ids {
+			if got := b.status(id); got != "succeeded" {
+				t.Errorf("%s is %s", id, got)
+			}
+		}
+		if passed := time.Since(start); passed != 700*time.Second {
+			t.Errorf("%s have passed", passed)
+		}
+	})
+}
+
+func TestAnIdleSandboxSetsNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBubble(t, sandbox.Config{})
+		id := b.create(haiku)
+		start := time.Now()
+		time.Sleep(1000 * time.Hour) // wakes in one step, or this test would take long
+		if b.status(id) != "succeeded" || time.Since(start) != 1000*time.Hour {
+			t.Error("the render did not end")
+		}
+	})
+}
+
+func TestAFailedRenderIsRefundedExactlyOnceInEachWay(t *testing.T) {
+	for _, c := range []struct {
+		way    sandbox.Refund
+		states string
+	}{
+		{sandbox.RefundLater, "queued failed refunded"},
+		{sandbox.RefundAtOnce, "queued refunded"},
+		{sandbox.RefundSilent, "queued failed"},
+	} {
+		t.Run(c.states, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := openBubble(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: c.way}})
+				id := b.create(doomed)
+				states := "queued"
+				for range 80 {
+					time.Sleep(100 * time.Millisecond)
+					if now := b.status(id); !strings.HasSuffix(states, now) {
+						states += " " + now
+					}
+					b.books()
+				}
+				if states != c.states {
+					t.Errorf("states were %q, want %q", states, c.states)
+				}
+				if a := b.books(); a.RefundCents != 1 || a.BalanceCents != 1000 {
+					t.Errorf("refunds %d, balance %d", a.RefundCents, a.BalanceCents)
+				}
+				if got := b.send("GET", "/generations/"+id, "").record(t)["failureReason"]; got != "The prompt asked for a failure." {
+					t.Errorf("failureReason is %v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestAShareOfRendersFailsByChance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBubble(t, sandbox.Config{FailureRate: 0.25})
+		for range 400 {
+			b.create(haiku)
+		}
+		time.Sleep(time.Hour)
+		failed := 0
+		for _, g := range b.books().Generations {
+			if g.Status == "refunded" {
+				failed++
+			}
+		}
+		if failed < 70 || failed > 130 {
+			t.Errorf("%d of 400 failed", failed)
+		}
+	})
+}
+
+func TestTheSameSeedMakesTheSameHistory(t *testing.T) {
+	history := func() (lines []string) {
+		synctest.Test(t, func(t *testing.T) {
+			b := openBubble(t, sandbox.Config{FailureRate: 0.3})
+			for i := range 20 {
+				b.create(haiku)
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+			}
+			time.Sleep(time.Minute)
+			lines = []string{string(b.send("GET", "/generations", "").body), b.key}
+		})
+		return lines
+	}
+	if one, two := fmt.Sprint(history()), fmt.Sprint(history()); one != two {
+		t.Errorf("histories differ:\n%.600s\n%.600s", one, two)
+	}
+}
+
+func TestDeletingAnUnfinishedRenderDropsItWithoutARefund(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBubble(t, sandbox.Config{})
+		id := b.create(haiku)
+		b.send("DELETE", "/generations/"+id, "").want(t, 204, "")
+		time.Sleep(time.Hour)
+		if a := b.books(); a.BalanceCents != 999 || len(a.Entries) != 2 || !a.Generations[0].Deleted || a.Generations[0].Status != "queued" {
+			t.Errorf("the books: %+v", a)
+		}
+	})
+}
+
+func TestDeletingAFailedRenderBringsItsRefundForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBubble(t, sandbox.Config{RefundDelay: time.Hour})
+		id := b.create(doomed)
+		time.Sleep(time.Minute)
+		if got := b.status(id); got != "failed" || b.books().RefundCents != 0 {
+			t.Fatalf("status %s", got)
+		}
+		b.send("DELETE", "/generations/"+id, "").want(t, 204, "")
+		if a := b.books(); a.RefundCents != 1 {
+			t.Errorf("refunds are %d", a.RefundCents)
+		}
+		time.Sleep(2 * time.Hour)
+		if a := b.books(); a.RefundCents != 1 {
+			t.Errorf("refunds are %d later", a.RefundCents)
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// childPath, set in the environment, makes the test binary a catalog on that file.
+const childPath = "SANDBOX_TEST_CHILD"
+
+// crashConfig makes renders so quick that a kill meets all states. Each life gets another seed.
+func crashConfig(path string) sandbox.Config {
+	return sandbox.Config{Path: path, Speed: 100, FailureRate: 0.4}
+}
+
+// runChild serves until it is killed. It prints its address first.
+func runChild(path string) {
+	s, err := sandbox.Open(crashConfig(path))
+	if err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	fmt.Println(httptest.NewServer(s).URL)
+	select {}
+}
+
+// S1
+func TestTheBooksAreRightAfterEveryKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	key := prepareKey(t, path)
+	life := &client{key: key, accepted: map[string]string{}}
+	for range 10 {
+		life.surviveKill(t, path)
+	}
+	if len(life.accepted) < 20 {
+		t.Fatalf("only %d creates were accepted: the load did not happen", len(life.accepted))
+	}
+
+	s, err := sandbox.Open(crashConfig(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var a sandbox.Audit
+	eventually(t, func() bool {
+		if a, err = s.Audit(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return allEnded(a)
+	})
+	byKey := map[string]string{}
+	counts := map[string]int{}
+	for _, g := range a.Generations {
+		byKey[g.IdempotencyKey] = g.ID
+		counts[g.Status]++
+	}
+	t.Logf("%d accepted, %d committed: %v", len(life.accepted), len(a.Generations), counts)
+	for idempotency, id := range life.accepted {
+		if byKey[idempotency] != id {
+			t.Errorf("%s was answered with %s, the books have %q", idempotency, id, byKey[idempotency])
+		}
+	}
+	if counts["succeeded"] == 0 || counts["refunded"] == 0 {
+		t.Errorf("states after all: %v", counts)
+	}
+}
+
+func prepareKey(t *testing.T, path string) string {
+	t.Helper()
+	s, err := sandbox.Open(crashConfig(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	key, err := s.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func allEnded(a sandbox.Audit) bool {
+	for _, g := range a.Generations {
+		if g.Status != "succeeded" && g.Status != "refunded" {
+			return false
+		}
+	}
+	return true
+}
+
+// client remembers what the catalog promised it.
+type client struct {
+	key      string
+	accepted map[string]string // generation by idempotency key
+	sent     int
+}
+
+// surviveKill starts a catalog, orders from it, and kills it at a moment left to chance.
+func (c *client) surviveKill(t *testing.T, path string) {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(binary)
+	child.Env = append(os.Environ(), childPath+"="+path)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.HasPrefix(url, "http") {
+		child.Process.Kill()
+		t.Fatalf("the catalog did not start: %q, %v", url, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond+time.Duration(rand.IntN(250))*time.Millisecond)
+	defer cancel()
+	type promise struct{ idempotency, id string }
+	promises := make(chan promise, 1<<16)
+	var group errgroup.Group
+	for range 4 {
+		first := c.sent
+		c.sent += 1 << 16
+		group.Go(func() error {
+			for i := first; ctx.Err() == nil; i++ {
+				idempotency := fmt.Sprintf("k%d", i)
+				if id := c.order(ctx, strings.TrimSpace(url), idempotency, i); id != "" {
+					promises <- promise{idempotency, id}
+				}
+			}
+			return nil
+		})
+	}
+	<-ctx.Done()
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	group.Wait()
+	close(promises)
+	for p := range promises {
+		c.accepted[p.idempotency] = p.id
+	}
+}
+
+// order creates a generation and returns its id, or "" if no answer came.
+func (c *client) order(ctx context.Context, url, idempotency string, i int) string {
+	body := haiku
+	if i%5 == 0 {
+		body = `{"modelId":"studio/landscape","inputs":{"prompt":"x","size":"64x40"}}`
+	}
+	req, err := http.NewRequestWithContext(ctx, "POST", url+sandbox.BasePath+"/generations", strings.NewReader(body))
+	if err != nil {
+		return ""
+	}
+	req.GetBody = nil
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", idempotency)
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusCreated {
+		return ""
+	}
+	_, id, _ := strings.Cut(string(text), `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	return id
+}
+
+func TestRendersThatAnEarlierProcessLeftAreTakenUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	s, err := sandbox.Open(sandbox.Config{Path: path, Speed: 0.0001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := s.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bubble{t: t, s: s, key: key}
+	later := b.create(haiku)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.send("GET", "/me", ""); r.status < 500 {
+		t.Errorf("a closed catalog answers %d", r.status)
+	}
+
+	// renders that are due while nobody is there
+	if s, err = sandbox.Open(sandbox.Config{Path: path, Speed: 20}); err != nil {
+		t.Fatal(err)
+	}
+	b.s = s
+	due, failing := b.create(small), b.create(doomed)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = sandbox.Open(sandbox.Config{Path: path, Speed: 20}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	b.s = s
+	eventually(t, func() bool { return b.status(due) == "succeeded" && b.status(failing) == "refunded" })
+	b.send("GET", "/generations/"+due+"/content", "").want(t, 200, "PNG")
+	if got := b.status(later); got != "queued" {
+		t.Errorf("a render that is not due yet is %s", got)
+	}
+	b.books()
+}

@@ -1,0 +1,359 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// inject puts a fault in place that must fire before the test ends.
+func (sh *shop) inject(f sandbox.Fault) *sandbox.Injected {
+	sh.t.Helper()
+	fault := sh.s.Inject(f)
+	sh.t.Cleanup(func() {
+		if fault.Fired() == 0 {
+			sh.t.Errorf("the fault never fired: %+v", f)
+		}
+	})
+	return fault
+}
+
+func TestAFaultAnswersInPlaceOfTheHandler(t *testing.T) {
+	sh := open(t, fast())
+	sh.inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 503, Body: "<h1>no</h1>",
+		Header: map[string]string{"Content-Type": "text/html", "Retry-After": "in a while"}})
+	r := sh.do("POST", "/generations", haiku).want(t, 503, "<h1>no</h1>")
+	if r.header.Get("Retry-After") != "in a while" || r.header.Get("Content-Type") != "text/html" {
+		t.Errorf("headers are %v", r.header)
+	}
+	if n := len(sh.books().Generations); n != 0 {
+		t.Errorf("%d generations were made", n)
+	}
+	sh.create(haiku)
+	if n := sh.s.Requests()["POST /generations"]; n != 2 {
+		t.Errorf("%d requests were counted", n)
+	}
+}
+
+func TestAnAnswerCanBeLostAfterTheCommit(t *testing.T) {
+	for name, f := range map[string]sandbox.Fault{
+		"reset":      {Reset: true},
+		"bad status": {Status: 502},
+		"garbage":    {Body: `{"id`},
+		"no id":      {Body: `{"status":"queued"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sh := open(t, fast())
+			f.Route, f.AfterCommit, f.Count = "POST /generations", true, 1
+			fault := sh.inject(f)
+			lost, err := sh.try("POST", "/generations", haiku, "Idempotency-Key", "k")
+			if name == "reset" && err == nil {
+				t.Errorf("the answer came: %s", lost.body)
+			}
+			id := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]
+			a := sh.books()
+			if len(a.Generations) != 1 || a.Generations[0].ID != id || a.ChargesByIdempotencyKey["k"] != 1 || fault.Fired() != 1 {
+				t.Errorf("the books: %+v", a)
+			}
+		})
+	}
+}
+
+func TestAResetBeforeTheHandlerChangesNothing(t *testing.T) {
+	sh := open(t, fast())
+	sh.inject(sandbox.Fault{Reset: true, Count: 1})
+	if r, err := sh.try("POST", "/generations", haiku); err == nil {
+		t.Errorf("an answer came: %d", r.status)
+	}
+	if n := len(sh.books().Generations); n != 0 {
+		t.Errorf("%d generations were made", n)
+	}
+}
+
+func TestADelayedCreateIsCarriedOutThoughItsClientLeft(t *testing.T) {
+	sh := open(t, fast())
+	sh.inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: 100 * time.Millisecond})
+	sh.c.Timeout = 20 * time.Millisecond
+	if _, err := sh.try("POST", "/generations", haiku, "Idempotency-Key", "k"); err == nil {
+		t.Fatal("the client did not leave")
+	}
+	sh.c.Timeout = 0
+	eventually(t, func() bool { return sh.books().ChargesByIdempotencyKey["k"] == 1 })
+	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
+}
+
+func TestAHangEndsWithTheClient(t *testing.T) {
+	sh := open(t, fast())
+	fault := sh.inject(sandbox.Fault{Hang: true, Count: 2})
+	for _, method := range []string{"GET /generations", "POST /generations"} {
+		verb, path, _ := strings.Cut(method, " ")
+		sh.c.Timeout = 50 * time.Millisecond
+		if _, err := sh.try(verb, path, haiku); !isTimeout(err) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	sh.c.Timeout = 0
+	if fault.Fired() != 2 {
+		t.Errorf("fired %d times", fault.Fired())
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func TestClosingEndsWhatAFaultHolds(t *testing.T) {
+	sh := open(t, fast())
+	hang := sh.inject(sandbox.Fault{Route: "GET /me", Hang: true})
+	slow := sh.inject(sandbox.Fault{Route: "GET /models", Delay: time.Hour})
+	ended := make(chan error, 2)
+	for _, path := range []string{"/me", "/models"} {
+		go func() {
+			_, err := sh.try("GET", path, "")
+			ended <- err
+		}()
+	}
+	eventually(t, func() bool { return hang.Fired() == 1 && slow.Fired() == 1 })
+	if err := sh.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	<-ended
+	sh.reopen()
+}
+
+// reopen replaces a closed sandbox, for the audit at the end of the test.
+func (sh *shop) reopen() {
+	s, err := sandbox.Open(fast())
+	if err != nil {
+		sh.t.Fatal(err)
+	}
+	sh.s = s
+	sh.key = sh.newKey(1)
+}
+
+func TestARedirectGoesWhereItIsTold(t *testing.T) {
+	sh := open(t, fast())
+	for _, status := range []int{0, 301, 302, 303, 307, 308} {
+		sh.inject(sandbox.Fault{Count: 1, Redirect: "http://other.example:81/x", Status: status})
+		r := sh.do("GET", "/me", "")
+		if want := max(status, 301); r.header.Get("Location") != "http://other.example:81/x" || r.status < want || r.status > 308 {
+			t.Errorf("status %d: %d to %q", status, r.status, r.header.Get("Location"))
+		}
+	}
+}
+
+func TestAnOversizedBodyIsStreamed(t *testing.T) {
+	sh := open(t, fast())
+	sh.inject(sandbox.Fault{Oversize: 8 << 20})
+	r := sh.do("GET", "/generations", "").want(t, 200, "")
+	if len(r.body) != 8<<20+2 || !json.Valid(r.body) {
+		t.Errorf("%d bytes", len(r.body))
+	}
+}
+
+// content makes a file to be damaged.
+func (sh *shop) content() (path string, whole []byte) {
+	id, _ := sh.create(small)
+	sh.await(id, "succeeded")
+	path = "/generations/" + id + "/content"
+	return path, sh.do("GET", path, "").body
+}
+
+func TestABodyCanBeCutWhereOneLikes(t *testing.T) {
+	sh := open(t, fast())
+	path, whole := sh.content()
+	for _, at := range []int{0, 1, 1000, len(whole) - 1} {
+		sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, Cut: true, CutAfter: int64(at)})
+		r, err := sh.try("GET", path, "")
+		if !errors.Is(err, io.ErrUnexpectedEOF) || string(r.body) != string(whole[:at]) {
+			t.Errorf("cut at %d: %d bytes, %v", at, len(r.body), err)
+		}
+	}
+	sh.inject(sandbox.Fault{Route: "DELETE /generations/{id}", Count: 1, Cut: true})
+	if _, err := sh.try("DELETE", strings.TrimSuffix(path, "/content"), ""); err == nil {
+		t.Log("the head of the answer came before the cut") // both are a cut answer without a body
+	}
+	sh.do("GET", path, "").want(t, 404, "")
+}
+
+func TestAContentLengthCanLieBothWays(t *testing.T) {
+	sh := open(t, fast())
+	path, whole := sh.content()
+	sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: 7})
+	if r, err := sh.try("GET", path, ""); !errors.Is(err, io.ErrUnexpectedEOF) || len(r.body) != len(whole) {
+		t.Errorf("promised too much: %d of %d bytes, %v", len(r.body), len(whole), err)
+	}
+	sh.inject(sandbox.Fault{Route: "GET /generations/{id}/content", Count: 1, ContentLengthDelta: -7})
+	if r, err := sh.try("GET", path, ""); err != nil || len(r.body) != len(whole)-7 {
+		t.Errorf("promised too little: %d of %d bytes, %v", len(r.body), len(whole), err)
+	}
+}
+
+func TestABodyCanDrip(t *testing.T) {
+	sh := open(t, fast())
+	sh.inject(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 2000})
+	start := time.Now()
+	r := sh.do("GET", "/me", "").want(t, 200, "balanceCents")
+	if least := time.Duration(len(r.body)) * time.Second / 2000; time.Since(start) < least {
+		t.Errorf("%d bytes took %s, less than %s", len(r.body), time.Since(start), least)
+	}
+	sh.inject(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", sh.url+sandbox.BasePath+"/me", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+sh.key)
+	res, err := sh.c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got, err := io.ReadAll(res.Body); err == nil || len(got) > 2 {
+		t.Errorf("%q came, %v", got, err)
+	}
+}
+
+func TestMembersCanBeChangedOnTheWay(t *testing.T) {
+	sh := open(t, fast())
+	id, _ := sh.create(haiku)
+	sh.await(id, "succeeded")
+	sh.inject(sandbox.Fault{Set: map[string]any{"status": "sleeping", "id": nil}, Count: 2})
+	one := sh.do("GET", "/generations/"+id, "").record(t)
+	if _, has := one["id"]; has || one["status"] != "sleeping" || one["textOutput"] == nil {
+		t.Errorf("record is %v", one)
+	}
+	if body := sh.do("GET", "/generations", "").body; !strings.Contains(string(body), `"status":"sleeping"`) {
+		t.Errorf("list is %s", body)
+	}
+	sh.await(id, "succeeded")
+}
+
+func TestAFaultMeetsOnlyWhatItIsMeantFor(t *testing.T) {
+	sh := open(t, fast())
+	other := "Bearer " + sh.newKey(1)
+	sh.inject(sandbox.Fault{Name: "mine", Route: "GET /me", Key: sh.key, Skip: 1, Count: 2, Status: 500})
+	var got []int
+	for range 5 {
+		got = append(got, sh.do("GET", "/me", "").status, sh.do("GET", "/me", "", "Authorization", other).status)
+	}
+	sh.do("GET", "/models", "").want(t, 200, "")
+	if diff := cmp.Diff([]int{200, 200, 500, 200, 500, 200, 200, 200, 200, 200}, got); diff != "" {
+		t.Error(diff)
+	}
+	if list := sh.s.Faults(); len(list) != 1 || list[0].Fired != 2 || list[0].Seen != 3 || list[0].Fault.Name != "mine" {
+		t.Errorf("faults: %+v", list)
+	}
+}
+
+func TestAFaultCanFireByChanceAndEnd(t *testing.T) {
+	sh := open(t, fast())
+	some := sh.inject(sandbox.Fault{Probability: 0.5, Status: 500})
+	for range 100 {
+		sh.do("GET", "/models", "")
+	}
+	if n := some.Fired(); n < 25 || n > 75 {
+		t.Errorf("fired %d times in 100", n)
+	}
+	some.Remove()
+	sh.do("GET", "/models", "").want(t, 200, "")
+	always := sh.inject(sandbox.Fault{Status: 500})
+	sh.do("GET", "/models", "").want(t, 500, "")
+	sh.s.ClearFaults()
+	sh.do("GET", "/models", "").want(t, 200, "")
+	if always.Fired() != 1 {
+		t.Errorf("fired %d times", always.Fired())
+	}
+}
+
+func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
+	for field, f := range map[string]sandbox.Fault{
+		"route":       {Route: "GET /nothing"},
+		"skip":        {Skip: -1},
+		"probability": {Probability: 2},
+		"status":      {Status: 42},
+		"afterCommit": {AfterCommit: true},
+		"set":         {Reset: true, Cut: true},
+	} {
+		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestAdministrationOverHTTP(t *testing.T) {
+	sh := open(t, fast())
+	admin := httptest.NewServer(sh.s.AdminHandler())
+	defer admin.Close()
+	send := func(method, path, body string) reply {
+		t.Helper()
+		req, err := http.NewRequest(method, admin.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := sh.c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply{res.StatusCode, res.Header, text}
+	}
+	key := send("POST", "/_sandbox/keys", `{"name":"ada","balanceCents":5,"dailyCapCents":9}`).want(t, 201, "").record(t)["key"].(string)
+	if !strings.HasPrefix(key, sandbox.KeyPrefix) {
+		t.Errorf("key is %s", key)
+	}
+	sh.do("GET", "/me", "", "Authorization", "Bearer "+key).want(t, 200, `"name":"ada"`)
+	send("POST", "/_sandbox/keys/"+key+"/topup", `{"cents":7,"note":"more"}`).want(t, 200, `"balanceCents": 12`)
+	audit := send("GET", "/_sandbox/audit?key="+key, "").want(t, 200, `"topUpCents": 12`).record(t)
+	if faults := audit["faults"].([]any); len(faults) != 0 {
+		t.Errorf("the audit found %v", faults)
+	}
+
+	send("POST", "/_sandbox/faults", `{"route":"GET /me","status":418,"delay":"1ms","count":1}`).want(t, 201, `"delay": "1ms"`)
+	sh.do("GET", "/me", "").want(t, 418, "")
+	send("GET", "/_sandbox/faults", "").want(t, 200, `"fired": 1`)
+	send("DELETE", "/_sandbox/faults", "").want(t, 200, `"faults": []`)
+	send("GET", "/_sandbox/requests", "").want(t, 200, `"GET /me": 2`)
+	send("DELETE", "/_sandbox/keys/"+key, "").want(t, 200, "")
+	sh.do("GET", "/me", "", "Authorization", "Bearer "+key).want(t, 401, "")
+
+	for _, c := range []struct {
+		path, body, field string
+		status            int
+	}{
+		{"/_sandbox/faults", `{"route":"GET /x"}`, `"field":"route"`, 400},
+		{"/_sandbox/faults", `{"rout":"GET /me"}`, `"field":"rout"`, 400},
+		{"/_sandbox/faults", `{"status":"500"}`, `"field":"status"`, 400},
+		{"/_sandbox/faults", `{"delay":"soon"}`, `"field":"delay"`, 400},
+		{"/_sandbox/faults", `{`, "INVALID_JSON", 400},
+		{"/_sandbox/keys", `{"balanceCents":-1}`, `"field":"balanceCents"`, 400},
+		{"/_sandbox/keys", `{"key":"short"}`, `"field":"key"`, 400},
+		{"/_sandbox/keys", `{"key":"` + sh.key + `"}`, "KEY_EXISTS", 409},
+		{"/_sandbox/keys/nobody/topup", `{"cents":1}`, "UNKNOWN_KEY", 404},
+		{"/_sandbox/keys/nobody/topup", `{"cents":0}`, `"field":"cents"`, 400},
+	} {
+		r := send("POST", c.path, c.body)
+		if r.status != c.status || !strings.Contains(string(r.body), c.field) {
+			t.Errorf("POST %s %s: %d %s", c.path, c.body, r.status, r.body)
+		}
+	}
+	send("GET", "/_sandbox/audit?key=nobody", "").want(t, 404, "UNKNOWN_KEY")
+	sh.do("GET", "/../../../../_sandbox/faults", "").want(t, 404, "") // not part of the catalog
+}

@@ -1,0 +1,197 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childPath); path != "" {
+		runChild(path)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// shop is a sandbox behind a real server, and one key of it.
+type shop struct {
+	t   *testing.T
+	s   *sandbox.Sandbox
+	url string
+	key string
+	c   *http.Client
+}
+
+// open starts a shop with a balance of 1,000 cents. When the test ends, its books must be right.
+func open(t *testing.T, cfg sandbox.Config) *shop {
+	t.Helper()
+	if cfg.Seed == 0 {
+		cfg.Seed = 1
+	}
+	s, err := sandbox.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s)
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	sh := &shop{t: t, s: s, url: server.URL, c: &http.Client{Transport: transport, CheckRedirect: noRedirect}}
+	sh.key = sh.newKey(1000)
+	t.Cleanup(func() {
+		sh.books()
+		if err := sh.s.Close(); err != nil { // before the server: it ends the waits of faults
+			t.Error(err)
+		}
+		transport.CloseIdleConnections()
+		server.Close()
+	})
+	return sh
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// fast is a configuration in which renders take milliseconds.
+func fast() sandbox.Config {
+	return sandbox.Config{Speed: 2000, RefundDelay: 20 * time.Second}
+}
+
+func (sh *shop) newKey(balance int64) string {
+	sh.t.Helper()
+	key, err := sh.s.CreateKey(sh.t.Context(), sandbox.KeyConfig{BalanceCents: balance})
+	if err != nil {
+		sh.t.Fatal(err)
+	}
+	return key
+}
+
+// books audits the shop's key.
+func (sh *shop) books() sandbox.Audit {
+	sh.t.Helper()
+	a, err := sh.s.Audit(sh.t.Context(), sh.key)
+	if err != nil {
+		sh.t.Fatal(err)
+	}
+	if err := a.Check(); err != nil {
+		sh.t.Errorf("the books are wrong: %v", err)
+	}
+	return a
+}
+
+// reply is an answer that was read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// try sends a request with the shop's key. head is name, value, name, value …
+func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
+	req, err := http.NewRequest(method, sh.url+sandbox.BasePath+path, strings.NewReader(body))
+	if err != nil {
+		sh.t.Fatal(err)
+	}
+	req.GetBody = nil // the transport must not repeat anything by itself
+	req.Header.Set("Authorization", "Bearer "+sh.key)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(head); i += 2 {
+		req.Header.Set(head[i], head[i+1])
+	}
+	res, err := sh.c.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return reply{res.StatusCode, res.Header, text}, err
+}
+
+// do is try for requests that must be answered.
+func (sh *shop) do(method, path, body string, head ...string) reply {
+	sh.t.Helper()
+	r, err := sh.try(method, path, body, head...)
+	if err != nil {
+		sh.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return r
+}
+
+// want fails the test unless the status and, if given, the code of the error are as expected.
+func (r reply) want(t *testing.T, status int, code string) reply {
+	t.Helper()
+	if r.status != status {
+		t.Fatalf("status is %d, want %d: %.500s", r.status, status, r.body)
+	}
+	if code != "" && !bytes.Contains(r.body, []byte(code)) {
+		t.Fatalf("body %.500s does not carry %s", r.body, code)
+	}
+	return r
+}
+
+// record reads a body that is an object.
+func (r reply) record(t *testing.T) map[string]any {
+	t.Helper()
+	var out map[string]any
+	dec := json.NewDecoder(bytes.NewReader(r.body))
+	dec.UseNumber()
+	if err := dec.Decode(&out); err != nil {
+		t.Fatalf("body %.500s: %v", r.body, err)
+	}
+	return out
+}
+
+// create starts a render that must be accepted.
+func (sh *shop) create(body string, head ...string) (id string, record map[string]any) {
+	sh.t.Helper()
+	record = sh.do("POST", "/generations", body, head...).want(sh.t, http.StatusCreated, "").record(sh.t)
+	return record["id"].(string), record
+}
+
+// await polls a generation until its status is one of those wanted.
+func (sh *shop) await(id string, wanted ...string) map[string]any {
+	sh.t.Helper()
+	var last map[string]any
+	eventually(sh.t, func() bool {
+		last = sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)
+		for _, status := range wanted {
+			if last["status"] == status {
+				return true
+			}
+		}
+		return false
+	})
+	return last
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, is func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for pause := time.Millisecond; !is(); pause = min(2*pause, 50*time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited for 20 s in vain")
+		}
+		time.Sleep(pause)
+	}
+}
+
+const (
+	haiku  = `{"modelId":"studio/haiku","inputs":{"prompt":"the sea"}}`
+	doomed = `{"modelId":"studio/haiku","inputs":{"prompt":"[fail]"}}`
+	small  = `{"modelId":"studio/landscape","inputs":{"prompt":"a lake","size":"64x40"}}`
+)
+
+// scan reads a Content-Range.
+func scan(header string, from, to, size *int) (int, error) {
+	return fmt.Sscanf(header, "bytes %d-%d/%d", from, to, size)
+}

@@ -1,0 +1,300 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+func TestTheQuoteIsTheCharge(t *testing.T) {
+	sh := open(t, fast())
+	prices := map[string]bool{}
+	for _, body := range []string{
+		haiku,
+		small,
+		`{"modelId":"studio/essay","inputs":{"prompt":"x","paragraphs":9}}`,
+		`{"modelId":"studio/essay","inputs":{"prompt":"` + strings.Repeat("long ", 200) + `","paragraphs":9}}`,
+		`{"modelId":"studio/landscape","inputs":{"prompt":"x","size":"640x400"}}`,
+		`{"modelId":"studio/landscape","inputs":{"prompt":"x","size":"640x400","steps":50}}`,
+		`{"modelId":"studio/landscape","inputs":{"prompt":"x","size":"640x400","quality":"fine"}}`,
+		`{"modelId":"studio/abstract","inputs":{"prompt":"x","size":"320x200","density":0.2}}`,
+		`{"modelId":"studio/print","inputs":{"prompt":"x"}}`,
+	} {
+		price := sh.do("POST", "/quote", body).want(t, 200, "").record(t)["priceCents"].(json.Number)
+		before := sh.books().BalanceCents
+		_, record := sh.create(body)
+		if record["costCents"] != price || fmt.Sprint(before-sh.books().BalanceCents) != price.String() {
+			t.Errorf("%.60s: quoted %s, cost %v", body, price, record["costCents"])
+		}
+		prices[price.String()] = true
+	}
+	if len(prices) < 8 {
+		t.Errorf("prices hardly depend on the inputs: %v", prices)
+	}
+	me := sh.do("GET", "/me", "").record(t)
+	if got := fmt.Sprint(me["balanceCents"]); got != fmt.Sprint(sh.books().BalanceCents) {
+		t.Errorf("GET /me says %s", got)
+	}
+}
+
+func TestAQuoteMovesNoMoney(t *testing.T) {
+	sh := open(t, fast())
+	sh.do("POST", "/quote", haiku).want(t, 200, "")
+	if a := sh.books(); a.BalanceCents != 1000 || len(a.Entries) != 1 || len(a.Generations) != 0 {
+		t.Errorf("the books: %+v", a)
+	}
+}
+
+// S3
+func TestTwoCreatesWithABalanceForOne(t *testing.T) {
+	for range 10 {
+		sh := open(t, sandbox.Config{Speed: 0.001})
+		sh.key = sh.newKey(1)
+		statuses := together(t, 2, func(int) reply { return sh.do("POST", "/generations", haiku) })
+		if statuses[201] != 1 || statuses[402] != 1 {
+			t.Errorf("statuses are %v", statuses)
+		}
+		if a := sh.books(); a.BalanceCents != 0 || a.ChargeCents != 1 {
+			t.Errorf("balance %d after charges of %d", a.BalanceCents, a.ChargeCents)
+		}
+	}
+}
+
+// S4
+func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) {
+	sh := open(t, fast())
+	var ids [16]string
+	statuses := together(t, len(ids), func(i int) reply {
+		r := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k")
+		ids[i] = r.record(t)["id"].(string)
+		return r
+	})
+	if statuses[201] != 1 || statuses[200] != len(ids)-1 {
+		t.Errorf("statuses are %v", statuses)
+	}
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Errorf("ids differ: %v", ids)
+		}
+	}
+	if a := sh.books(); a.ChargesByIdempotencyKey["k"] != 1 || a.ChargeCents != 1 {
+		t.Errorf("the books: %+v", a)
+	}
+}
+
+// S4
+func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) {
+	sh := open(t, fast())
+	id, _ := sh.create(haiku, "Idempotency-Key", "k")
+	sh.do("POST", "/generations", small, "Idempotency-Key", "k").want(t, 422, "IDEMPOTENCY_KEY_REUSED")
+
+	reordered := `{ "inputs": {"prompt": "the sea"}, "modelId": "studio/haiku" }`
+	r := sh.do("POST", "/generations", reordered, "Idempotency-Key", "k").want(t, 200, "")
+	if r.record(t)["id"] != id || r.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the same body in another order got %s", r.body)
+	}
+	mine := sh.key
+	sh.key = sh.newKey(5)
+	sh.create(haiku, "Idempotency-Key", "k") // the scope is the API key
+	sh.books()
+	sh.key = mine
+}
+
+func TestARefusedCreateIsNotRemembered(t *testing.T) {
+	sh := open(t, fast())
+	sh.key = sh.newKey(0)
+	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 402, "INSUFFICIENT_BALANCE")
+	if err := sh.s.TopUp(t.Context(), sh.key, 1, "more"); err != nil {
+		t.Fatal(err)
+	}
+	sh.create(haiku, "Idempotency-Key", "k")
+	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
+	if a := sh.books(); a.BalanceCents != 0 || a.ChargesByIdempotencyKey["k"] != 1 {
+		t.Errorf("the books: %+v", a)
+	}
+}
+
+func TestTheKeyOfADeletedGenerationDoesNotChargeAgain(t *testing.T) {
+	sh := open(t, fast())
+	id, _ := sh.create(haiku, "Idempotency-Key", "k")
+	sh.do("DELETE", "/generations/"+id, "").want(t, 204, "")
+	if got := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]; got != id {
+		t.Errorf("id is %v, want %s", got, id)
+	}
+}
+
+func TestTheDailyCapCountsTheChargesOfADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Date(2030, 5, 1, 23, 50, 0, 0, time.FixedZone("CEST", 2*3600)) // 21:50 in UTC
+		b := openBubble(t, sandbox.Config{DailyCapCents: 3, Now: func() time.Time { return now }})
+		for range 2 {
+			b.create(haiku)
+		}
+		b.create(doomed)
+		time.Sleep(time.Minute) // refunded; the cap does not care
+		b.send("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
+		b.send("POST", "/quote", haiku).want(t, 200, "")
+		now = now.Add(2 * time.Hour) // tomorrow in summer time, today in UTC
+		b.send("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
+		now = now.Add(10 * time.Minute)
+		b.create(haiku, "Idempotency-Key", "k")
+		if got := b.send("GET", "/me", "").record(t)["spentTodayCents"]; got != json.Number("1") {
+			t.Errorf("spentTodayCents is %v", got)
+		}
+	})
+}
+
+func TestAKeysOwnCapGoesBeforeTheDefault(t *testing.T) {
+	sh := open(t, sandbox.Config{Speed: 1000, DailyCapCents: 1})
+	for cap, status := range map[int64]int{0: 409, 2: 201, -1: 201} {
+		key, err := sh.s.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 10, DailyCapCents: cap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sh.key = key
+		sh.create(haiku)
+		if r := sh.do("POST", "/generations", haiku); r.status != status {
+			t.Errorf("cap %d: status %d, want %d", cap, r.status, status)
+		}
+	}
+}
+
+// S2
+func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) {
+	sh := open(t, sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Speed: 5000, FailureRate: 0.3})
+	if err := sh.s.TopUp(t.Context(), sh.key, 100_000, ""); err != nil {
+		t.Fatal(err)
+	}
+	statuses := together(t, 64, func(i int) (r reply) {
+		for n := range 8 {
+			r = sh.do("POST", "/generations", haiku, "Idempotency-Key", fmt.Sprintf("%d-%d", i, n/2))
+			sh.do("GET", "/generations", "").want(t, 200, "")
+		}
+		return r
+	})
+	if statuses[200] != 64 {
+		t.Errorf("statuses are %v", statuses)
+	}
+	if a := sh.books(); len(a.ChargesByIdempotencyKey) != 256 || a.ChargeCents != 256 {
+		t.Errorf("%d keys, charges of %d", len(a.ChargesByIdempotencyKey), a.ChargeCents)
+	}
+}
+
+func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
+	sh := open(t, sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Speed: 5000})
+	var answered atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range 200 {
+		group.Go(func() error {
+			stay := time.Minute
+			if i%2 == 0 {
+				stay = time.Duration(i) * 50 * time.Microsecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), stay)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, "POST", sh.url+sandbox.BasePath+"/generations", strings.NewReader(haiku))
+			if err != nil {
+				return err
+			}
+			req.GetBody = nil
+			req.Header.Set("Authorization", "Bearer "+sh.key)
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Idempotency-Key", fmt.Sprintf("k%d", i))
+			if res, err := sh.c.Do(req); err == nil {
+				answered.Add(1)
+				res.Body.Close()
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of 200 were answered", answered.Load())
+	if n := answered.Load(); n == 0 || n == 200 {
+		t.Errorf("%d of 200 creates were answered: the test met no leaving client, or only such", n)
+	}
+	if committed := len(sh.books().Generations); int64(committed) < answered.Load() {
+		t.Errorf("%d answered, %d committed", answered.Load(), committed)
+	}
+}
+
+func TestKeysAndTopUpsThatMakeNoSenseAreRefused(t *testing.T) {
+	sh := open(t, fast())
+	if err := sh.s.TopUp(t.Context(), sh.key, 0, ""); err == nil {
+		t.Error("a top-up of nothing was booked")
+	}
+	if err := sh.s.TopUp(t.Context(), "sandbox_live_unknown", 5, ""); err == nil {
+		t.Error("an unknown key was topped up")
+	}
+	if _, err := sh.s.CreateKey(t.Context(), sandbox.KeyConfig{Key: sh.key}); err == nil {
+		t.Error("a key was created twice")
+	}
+}
+
+func TestAnAuditFindsWhatIsWrong(t *testing.T) {
+	sound := func() sandbox.Audit {
+		return sandbox.Audit{
+			Entries: []sandbox.Entry{{Kind: "top_up", Cents: 10, BalanceCents: 10}, {Kind: "charge", Cents: -4, BalanceCents: 6},
+				{Kind: "refund", Cents: 4, BalanceCents: 10}},
+			Generations: []sandbox.AuditedGeneration{{ID: "g", Status: "refunded", Charges: 1, Refunds: 1}},
+			TopUpCents:  10, ChargeCents: 4, RefundCents: 4, BalanceCents: 10,
+			ChargesByIdempotencyKey: map[string]int{"k": 1},
+		}
+	}
+	if err := sound().Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*sandbox.Audit){
+		"lost money":           func(a *sandbox.Audit) { a.BalanceCents-- },
+		"wrong running sum":    func(a *sandbox.Audit) { a.Entries[1].BalanceCents = 7 },
+		"debt":                 func(a *sandbox.Audit) { a.Entries[0].Cents = 1 },
+		"two charges":          func(a *sandbox.Audit) { a.Generations[0].Charges = 2 },
+		"no charge":            func(a *sandbox.Audit) { a.Generations[0].Charges = 0 },
+		"two refunds":          func(a *sandbox.Audit) { a.Generations[0].Refunds = 2 },
+		"refund of a success":  func(a *sandbox.Audit) { a.Generations[0].Status = "succeeded" },
+		"refunded for nothing": func(a *sandbox.Audit) { a.Generations[0].Refunds = 0 },
+		"key charged twice":    func(a *sandbox.Audit) { a.ChargesByIdempotencyKey["k"] = 2 },
+	} {
+		a := sound()
+		if spoil(&a); a.Check() == nil {
+			t.Errorf("%s was not found", name)
+		}
+	}
+}
+
+// together runs n calls at the same time and counts their statuses.
+func together(t *testing.T, n int, call func(i int) reply) map[int]int {
+	t.Helper()
+	replies := make([]reply, n)
+	start := make(chan struct{})
+	var group errgroup.Group
+	for i := range n {
+		group.Go(func() error {
+			<-start
+			replies[i] = call(i)
+			return nil
+		})
+	}
+	close(start)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	statuses := map[int]int{}
+	for _, r := range replies {
+		statuses[r.status]++
+	}
+	return statuses
+}
