@@ -10,7 +10,10 @@ import (
 
 // statusOf is the status that an error is told to a caller with.
 func statusOf(err error) *status.Status {
-	st := status.Convert(err)
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.New(codes.Internal, "internal error")
+	}
 	if st.Code() == codes.OK || reasonOf(st) != "" {
 		return st
 	}

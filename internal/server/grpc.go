@@ -59,6 +59,7 @@ func (s *Server) grpcOptions(from func(context.Context) origin) []grpc.ServerOpt
 	known := fullMethods()
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.config.Limits.messageBytes()),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.UnaryInterceptor(intercept.unary),
 		grpc.StreamInterceptor(intercept.stream),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(

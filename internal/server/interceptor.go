@@ -46,7 +46,8 @@ func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 // and one line says how it went.
 func (i *interceptor) around(ctx context.Context, method string, call func(context.Context) error) (err error) {
 	start, from := time.Now(), i.origin(ctx)
-	defer func() { i.log(ctx, method, from.peer, time.Since(start), status.Convert(err)) }()
+	var cause error // before it became a status
+	defer func() { i.log(ctx, method, from.peer, time.Since(start), status.Convert(err), cause) }()
 	defer func() {
 		if value := recover(); value != nil {
 			err = i.panicked(ctx, method, value)
@@ -54,14 +55,12 @@ func (i *interceptor) around(ctx context.Context, method string, call func(conte
 	}()
 	callCtx := withOrigin(withoutPrivateMetadata(ctx), from)
 	if !open(method) {
-		if callCtx, err = i.service.Authenticate(callCtx, from.certName); err != nil {
-			return statusOf(err).Err()
+		if callCtx, cause = i.service.Authenticate(callCtx, from.certName); cause != nil {
+			return statusOf(cause).Err()
 		}
 	}
-	if err = call(callCtx); err != nil {
-		return statusOf(err).Err()
-	}
-	return nil
+	cause = call(callCtx)
+	return statusOf(cause).Err()
 }
 
 // open reports whether a method needs no credential. All that is not listed does.
@@ -77,7 +76,7 @@ func (i *interceptor) panicked(ctx context.Context, method string, value any) er
 	return refusal(codes.Internal, reasonInternal, "internal error")
 }
 
-func (i *interceptor) log(ctx context.Context, method, peer string, took time.Duration, st *status.Status) {
+func (i *interceptor) log(ctx context.Context, method, peer string, took time.Duration, st *status.Status, cause error) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("method", method),
@@ -86,12 +85,16 @@ func (i *interceptor) log(ctx context.Context, method, peer string, took time.Du
 		slog.Duration("duration", took),
 		slog.String("peer", peer),
 	}
-	switch {
-	case open(method): // probes come every few seconds and say nothing
-		level = slog.LevelDebug
-	case st.Code() == codes.Internal, st.Code() == codes.Unknown, st.Code() == codes.DataLoss:
+	switch st.Code() {
+	case codes.Internal, codes.Unknown, codes.DataLoss: // somebody has to look
 		level = slog.LevelError
-		attrs = append(attrs, slog.String("message", st.Message()))
+		if cause != nil {
+			attrs = append(attrs, slog.String("error", cause.Error()))
+		}
+	case codes.OK:
+		if open(method) { // probes come every few seconds and say nothing
+			level = slog.LevelDebug
+		}
 	}
 	i.logger.LogAttrs(ctx, level, "call", attrs...)
 }

@@ -6,9 +6,6 @@ import (
 	"fmt"
 
 	"buf.build/go/protovalidate"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -83,60 +80,4 @@ func takeIdempotencyKey(ctx context.Context, order *easelv1.CreateGenerationRequ
 		}
 	}
 	return nil
-}
-
-// checkedStream holds the rules against what a streaming call receives.
-type checkedStream struct {
-	grpc.ServerStream
-	ctx   context.Context
-	rules rules
-}
-
-func (s *checkedStream) Context() context.Context { return s.ctx }
-
-func (s *checkedStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return malformed(err)
-	}
-	return s.rules.check(s.ctx, m)
-}
-
-// registrar registers services so that a request which can't be decoded goes through
-// the interceptor like every other, and is the caller's mistake: the library calls
-// it INTERNAL and tells nobody.
-type registrar struct {
-	grpc.ServiceRegistrar
-}
-
-func (r registrar) RegisterService(desc *grpc.ServiceDesc, implementation any) {
-	checked := *desc
-	checked.Methods = make([]grpc.MethodDesc, len(desc.Methods))
-	for n, method := range desc.Methods {
-		checked.Methods[n] = grpc.MethodDesc{
-			MethodName: method.MethodName,
-			Handler:    refuseMalformed("/"+desc.ServiceName+"/"+method.MethodName, method.Handler),
-		}
-	}
-	r.ServiceRegistrar.RegisterService(&checked, implementation)
-}
-
-func refuseMalformed(fullMethod string, handler grpc.MethodHandler) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-		var failed error
-		resp, err := handler(srv, ctx, func(in any) error { failed = decode(in); return failed }, interceptor)
-		if failed == nil {
-			return resp, err
-		}
-		info := &grpc.UnaryServerInfo{Server: srv, FullMethod: fullMethod}
-		return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, malformed(failed) })
-	}
-}
-
-// malformed turns the library's error for a message that can't be decoded into the
-// caller's mistake, and leaves every other error of receiving as it is.
-func malformed(err error) error {
-	if st, ok := status.FromError(err); ok && st.Code() == codes.Internal {
-		return invalidRequest(violation{Description: "the request can't be decoded: " + st.Message()})
-	}
-	return err
 }

@@ -1,0 +1,294 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+type watchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
+
+func updateEvent(id, etag string) *easelv1.WatchGenerationResponse {
+	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+		Update: &easelv1.GenerationUpdate{Generation: &easelv1.Generation{GenerationId: id, Etag: etag}},
+	}}
+}
+
+func heartbeatEvent() *easelv1.WatchGenerationResponse {
+	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}}
+}
+
+func closingEvent(delay time.Duration) *easelv1.WatchGenerationResponse {
+	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: &easelv1.StreamClosing{
+		Reason: easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, RetryDelay: durationpb.New(delay),
+	}}}
+}
+
+// draining is how a stream ends when the server goes down.
+func draining() error {
+	st, _ := status.New(codes.Unavailable, "going down").WithDetails(&errdetails.ErrorInfo{Domain: "easel", Reason: "SERVER_DRAINING"},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	return st.Err()
+}
+
+// event is one event of a text/event-stream.
+type event struct{ name, id, retry, data string }
+
+func readEvents(t *testing.T, body io.Reader) (events []event) {
+	t.Helper()
+	current, lines := event{}, bufio.NewScanner(body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "event":
+			current.name = value
+		case "id":
+			current.id = value
+		case "retry":
+			current.retry = value
+		case "data":
+			current.data = value
+			if !json.Valid([]byte(value)) {
+				t.Errorf("%s is no JSON", value)
+			}
+		case "":
+			if lines.Text() == "" {
+				events, current = append(events, current), event{}
+			}
+		default:
+			t.Errorf("a line of no use: %s", lines.Text())
+		}
+	}
+	return events
+}
+
+func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = func(req *easelv1.WatchGenerationRequest, stream watchStream) error {
+			if req.GetGenerationId() != "g" || req.GetUntil() != easelv1.WatchUntil_WATCH_UNTIL_SETTLED || req.GetHeartbeatInterval().AsDuration() != 5*time.Second {
+				t.Errorf("the request is %v", req)
+			}
+			for _, m := range []*easelv1.WatchGenerationResponse{updateEvent("g", "e1"), heartbeatEvent(), updateEvent("g", "e2"), closingEvent(7 * time.Second)} {
+				if err := stream.Send(m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		s := serve(t, studio)
+		answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch?until=WATCH_UNTIL_SETTLED&heartbeatInterval=5s", "",
+			"Accept: text/event-stream"))
+		for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"} {
+			if got := answer.Header.Get(name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+		events := readEvents(t, strings.NewReader(body))
+		want := []event{
+			{retry: "2000"},
+			{name: "update", id: "e1"}, {name: "heartbeat"}, {name: "update", id: "e2"}, {name: "closing", retry: "7000"},
+			{name: "done", data: "{}"},
+		}
+		if len(events) != len(want) {
+			t.Fatalf("events: %v", events)
+		}
+		for n, e := range events {
+			if e.name != want[n].name || e.id != want[n].id || e.retry != want[n].retry {
+				t.Errorf("event %d is %+v, want %+v", n, e, want[n])
+			}
+		}
+		if !strings.Contains(events[1].data, `"etag"`) {
+			t.Errorf("the update is %s", events[1].data)
+		}
+	})
+}
+
+func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watchAll = func(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+			if got := strings.Join(req.GetGenerationIds(), " "); got != "a b" {
+				t.Errorf("the ids are %q", got)
+			}
+			_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: 2}}})
+			return draining()
+		}
+		s := serve(t, studio)
+		for _, accept := range []string{"Accept: application/x-ndjson", "Accept: */*", "Accept: "} {
+			answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", accept))
+			if got := answer.Header.Get("Content-Type"); got != "application/x-ndjson" {
+				t.Errorf("Content-Type %q", got)
+			}
+			lines := strings.Split(body, "\n")
+			if len(lines) != 3 || lines[2] != "" || !strings.Contains(lines[0], "caughtUp") {
+				t.Fatalf("lines: %q", lines)
+			}
+			var last struct{ Error json.RawMessage }
+			if err := json.Unmarshal([]byte(lines[1]), &last); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, restStatus(t, string(last.Error)).Err(), codes.Unavailable, "SERVER_DRAINING")
+		}
+		_, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", "Accept: text/event-stream"))
+		events := readEvents(t, strings.NewReader(body))
+		if len(events) != 3 || events[1].name != "caughtUp" || events[1].id != "" || events[2].name != "error" {
+			t.Fatalf("events: %v", events)
+		}
+		wantError(t, restStatus(t, events[2].data).Err(), codes.Unavailable, "SERVER_DRAINING")
+	})
+}
+
+func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = func(*easelv1.WatchGenerationRequest, watchStream) error {
+			time.Sleep(firstPatience / 2)
+			return refusal(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
+		}
+		s := serve(t, studio)
+		answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
+		if answer.StatusCode != http.StatusNotFound {
+			t.Errorf("answered %s", answer.Status)
+		}
+		wantError(t, restStatus(t, body).Err(), codes.NotFound, "GENERATION_NOT_FOUND")
+		answer, body = do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch?heartbeatInterval=1h", ""))
+		if answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("a broken rule is answered %s with %s", answer.Status, body)
+		}
+		answer, _ = do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Authorization: "))
+		if answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("no credential is answered %s", answer.Status)
+		}
+	})
+}
+
+func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+			time.Sleep(20 * time.Second)
+			return refusal(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
+		}
+		s := serve(t, studio)
+		for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
+			began := time.Now()
+			answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: "+accept))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != firstPatience {
+				t.Errorf("%s: the headers took %v", accept, took)
+			}
+			body, err := io.ReadAll(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if !strings.Contains(string(body), "GENERATION_NOT_FOUND") {
+				t.Errorf("%s: the error does not come: %s", accept, body)
+			}
+		}
+	})
+}
+
+func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		var known string
+		studio.watch = func(req *easelv1.WatchGenerationRequest, _ watchStream) error {
+			known = req.GetKnownEtag()
+			return nil
+		}
+		s := serve(t, studio)
+		do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Last-Event-Id: e1"))
+		if known != "e1" {
+			t.Errorf("known_etag is %q", known)
+		}
+		do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch?knownEtag=e2", "", "Last-Event-Id: e1"))
+		if known != "e2" {
+			t.Errorf("known_etag is %q", known)
+		}
+	})
+}
+
+func TestAClientThatGoesAwayEndsTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		ended := make(chan error, 1)
+		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+			_ = stream.Send(updateEvent("g", "e1"))
+			<-stream.Context().Done()
+			ended <- stream.Context().Err()
+			return stream.Context().Err()
+		}
+		s := serve(t, studio)
+		ctx, cancel := context.WithCancel(t.Context())
+		answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g:watch", "").WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		answer.Body.Close()
+		if err := <-ended; err == nil {
+			t.Error("the call goes on")
+		}
+	})
+}
+
+func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		ended := make(chan struct{})
+		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+			defer close(ended)
+			for stream.Send(updateEvent("g", strings.Repeat("e", 1<<10))) == nil {
+			}
+			return stream.Context().Err()
+		}
+		s := serve(t, studio)
+		conn, err := s.httpPipe.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		began := time.Now()
+		if err := request(t, http.MethodGet, "/v1/generations/g:watch", "").Write(conn); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if took := time.Since(began); took != writeTimeout {
+			t.Errorf("the stream ended after %v", took)
+		}
+	})
+}
+
+func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+			_ = stream.Send(updateEvent("g", "e1"))
+			time.Sleep(10 * writeTimeout)
+			return stream.Send(updateEvent("g", "e2"))
+		}
+		s := serve(t, studio)
+		_, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
+		if !strings.Contains(body, "e2") || !strings.Contains(body, "event: done") {
+			t.Errorf("the stream is %s", body)
+		}
+	})
+}

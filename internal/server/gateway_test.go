@@ -1,0 +1,310 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
+	s := serve(t, newStudio())
+	answer, _ := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "",
+		"Grpc-Metadata-Authorization: Bearer other", "Grpc-Metadata-Easel-Rest-Certificate-Bin: YWRtaW4=",
+		"Easel-Rest-Certificate-Bin: YWRtaW4=", "Cookie: a=b", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.test",
+		"X-Custom: 1", "Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Grpc-Timeout: 5S"))
+	if answer.StatusCode != http.StatusOK {
+		t.Fatal(answer.Status)
+	}
+	var names []string
+	for name := range s.lastMetadata() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	// What the library itself adds to every call, and the credential.
+	if want := []string{":authority", "authorization", "content-type", "grpc-accept-encoding", "user-agent"}; !slices.Equal(names, want) {
+		t.Errorf("metadata %q, want %q", names, want)
+	}
+	if got := s.lastMetadata().Get("authorization"); !slices.Equal(got, []string{"Bearer key"}) {
+		t.Errorf("authorization %q", got)
+	}
+	if s.certNames[0] != "" {
+		t.Errorf("a header made the certificate name %q", s.certNames[0])
+	}
+	for name := range answer.Header {
+		if strings.HasPrefix(name, "Grpc-") {
+			t.Errorf("the answer has the header %s", name)
+		}
+	}
+}
+
+func TestGRPCTimeoutIsHonoured(t *testing.T) {
+	studio := newStudio()
+	var left time.Duration
+	studio.get = func(ctx context.Context, _ *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return &easelv1.GetGenerationResponse{}, nil
+	}
+	s := serve(t, studio)
+	do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: 30S"))
+	if left <= 0 || left > 30*time.Second {
+		t.Errorf("%v are left of 30 s", left)
+	}
+	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: soon"))
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("a bad timeout is answered %s with %s", answer.Status, body)
+	}
+	wantError(t, restStatus(t, body).Err(), codes.InvalidArgument, "INVALID_REQUEST")
+}
+
+func TestJSONWritesZeroesAndLeavesOutWhatIsAbsent(t *testing.T) {
+	s := serve(t, newStudio())
+	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", ""))
+	if got := answer.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("Content-Type %q", got)
+	}
+	var fields struct{ Generation map[string]any }
+	if err := json.Unmarshal([]byte(body), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"generationId": "g", "terminal": false, "failureMessage": "", "state": "STATE_UNSPECIFIED"} {
+		if fields.Generation[name] != want {
+			t.Errorf("%s is %v, want %v", name, fields.Generation[name], want)
+		}
+	}
+	for _, absent := range []string{"costCents", "createTime", "file"} {
+		if value, there := fields.Generation[absent]; there {
+			t.Errorf("%s is there: %v", absent, value)
+		}
+	}
+}
+
+func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) {
+	studio := newStudio()
+	studio.create = func(_ context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+		return &easelv1.CreateGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetIdempotencyKey()}}, nil
+	}
+	s := serve(t, studio)
+	order := func(body string, headers ...string) (int, string) {
+		answer, text := do(t, s.http, request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{"prompt":"p"}`+body+`}`, headers...))
+		return answer.StatusCode, text
+	}
+	for _, test := range []struct {
+		name, body string
+		headers    []string
+		refused    bool
+	}{
+		{name: "in the header", headers: []string{"Idempotency-Key: k"}},
+		{name: "in the message", body: `,"idempotencyKey":"k"`},
+		{name: "the same in both", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: k"}},
+		{name: "twice the same header", headers: []string{"Idempotency-Key: k", "Idempotency-Key: k"}},
+		{name: "in neither", refused: true},
+		{name: "another in each", body: `,"idempotencyKey":"k"`, headers: []string{"Idempotency-Key: other"}, refused: true},
+		{name: "another in a second header", headers: []string{"Idempotency-Key: k", "Idempotency-Key: other"}, refused: true},
+		{name: "not ASCII", headers: []string{"Idempotency-Key: kéy"}, refused: true},
+		{name: "not UTF-8", headers: []string{"Idempotency-Key: k\xff"}, refused: true},
+		{name: "10 KB", headers: []string{"Idempotency-Key: " + strings.Repeat("k", 10<<10)}, refused: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code, text := order(test.body, test.headers...)
+			if !test.refused {
+				if code != http.StatusOK || !strings.Contains(text, `"k"`) {
+					t.Errorf("%d: %s", code, text)
+				}
+				return
+			}
+			st := wantError(t, restStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
+			if got := detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "idempotency_key" {
+				t.Errorf("the violation is in %q", got)
+			}
+		})
+	}
+}
+
+func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
+	s := serve(t, newStudio(), func(c *Config) { c.Limits.MessageBytes = 64 << 10 })
+	deep := strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)
+	for _, test := range []struct {
+		name, method, path, body string
+		headers                  []string
+		code                     int
+		reason                   string
+	}{
+		{name: "a member that nobody knows", body: `{"modelId":"m","inputs":{},"maxCost":1}`, code: 400, reason: "INVALID_REQUEST"},
+		{name: "a member twice", body: `{"modelId":"m","modelId":"n"}`, code: 400, reason: "INVALID_REQUEST"},
+		{name: "an input twice", body: `{"modelId":"m","inputs":{"a":1,"a":2}}`, code: 400, reason: "INVALID_REQUEST"},
+		{name: "no JSON", body: `{"modelId":`, code: 400, reason: "INVALID_REQUEST"},
+		{name: "not UTF-8", body: "{\"modelId\":\"\xff\"}", code: 400, reason: "INVALID_REQUEST"},
+		{name: "nested 10,000 deep", body: `{"modelId":"m","inputs":` + deep + `}`, code: 400, reason: "INVALID_REQUEST"},
+		{name: "nested 3,000 deep", body: `{"modelId":"m","inputs":` + strings.Repeat(`{"a":`, 3000) + "1" + strings.Repeat("}", 3001), code: 400, reason: "INVALID_REQUEST"},
+		{name: "a form", body: "modelId=m", headers: []string{"Content-Type: ", "Content-Type: application/x-www-form-urlencoded"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
+		{name: "a media type that is none", body: "{}", headers: []string{"Content-Type: ", "Content-Type: ;;"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
+		{name: "too large", body: strings.Repeat(" ", 65<<10), code: 413, reason: "REQUEST_TOO_LARGE"},
+		{name: "from a page of another origin", body: `{}`, headers: []string{"Origin: http://evil.test"}, code: 403, reason: "CROSS_ORIGIN_REQUEST"},
+		{name: "a query that is no text", method: http.MethodGet, path: "/v1/generations?pageToken=%ff", code: 400, reason: "INVALID_REQUEST"},
+		{name: "a path that is no text", method: http.MethodGet, path: "/v1/generations/%ff", code: 400, reason: "INVALID_REQUEST"},
+		{name: "a number that is none", method: http.MethodGet, path: "/v1/generations?pageSize=many", code: 400, reason: "INVALID_REQUEST"},
+		{name: "an empty last segment", method: http.MethodGet, path: "/v1/generations/", code: 400, reason: "INVALID_REQUEST"},
+		{name: "a path to nowhere", method: http.MethodGet, path: "/v2/generations", code: 404, reason: "ROUTE_NOT_FOUND"},
+		{name: "two segments for an id", method: http.MethodGet, path: "/v1/generations/../me", code: 404, reason: "ROUTE_NOT_FOUND"},
+		{name: "a method that is not there", method: http.MethodPut, path: "/v1/generations/g", code: 405, reason: "METHOD_NOT_ALLOWED"},
+		{name: "a method in disguise", method: http.MethodPost, path: "/v1/generations/g", body: "{}", headers: []string{"X-HTTP-Method-Override: DELETE"}, code: 405, reason: "METHOD_NOT_ALLOWED"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.method == "" {
+				test.method, test.path = http.MethodPost, "/v1/generations:quote"
+			}
+			answer, body := do(t, s.http, request(t, test.method, test.path, test.body, test.headers...))
+			if answer.StatusCode != test.code {
+				t.Errorf("answered %s, want %d: %s", answer.Status, test.code, body)
+			}
+			if got := reasonOf(restStatus(t, body)); got != test.reason {
+				t.Errorf("the reason is %q, want %q: %s", got, test.reason, body)
+			}
+		})
+	}
+}
+
+func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
+	s := serve(t, newStudio())
+	for path, want := range map[string]string{
+		"/v1/generations/g":         "GET, DELETE",
+		"/v1/generations/g/content": "GET, HEAD",
+		"/v1/generations:quote":     "POST",
+	} {
+		answer, _ := do(t, s.http, request(t, http.MethodPut, path, ""))
+		if got := answer.Header.Get("Allow"); got != want {
+			t.Errorf("%s allows %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestAnIDArrivesAsItWasMeant(t *testing.T) {
+	studio := newStudio()
+	studio.model = func(_ context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+		return &easelv1.GetModelResponse{Model: &easelv1.Model{ModelId: req.GetModelId()}}, nil
+	}
+	s := serve(t, studio)
+	for path, want := range map[string]string{
+		"/v1/generations/a%2Fb":        `"a/b"`,
+		"/v1/generations/%2541":        `"%41"`,
+		"/v1/generations/a%3Awatch":    `"a:watch"`,
+		"/v1/generations/a%3Fb":        `"a?b"`,
+		"/v1/models/house/model":       `"house/model"`,
+		"/v1/models/house%2Fmodel":     `"house/model"`,
+		"/v1/models/house/model:1.0":   `"house/model:1.0"`,
+		"/v1/models/house/mo%20del":    `"house/mo del"`,
+		"/v1/models/house//model/%252": `"house//model/%2"`,
+	} {
+		answer, body := do(t, s.http, request(t, http.MethodGet, path, ""))
+		if answer.StatusCode != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s is answered %s with %s, want %s", path, answer.Status, body, want)
+		}
+	}
+}
+
+func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
+	var failure error
+	studio := newStudio()
+	studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		return nil, failure
+	}
+	s := serve(t, studio)
+	for _, test := range []struct {
+		code   codes.Code
+		reason string
+		retry  time.Duration
+		http   int
+		header string // "Name: value" that the answer has
+	}{
+		{code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400},
+		{code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401, header: "Www-Authenticate: Bearer"},
+		{code: codes.Internal, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 500},
+		{code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402},
+		{code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
+		{code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404},
+		{code: codes.ResourceExhausted, reason: "API_KEY_DAILY_CAP", http: 429},
+		{code: codes.Aborted, reason: "SUBMISSION_IN_PROGRESS", retry: time.Second, http: 409, header: "Retry-After: 1"},
+		{code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
+		{code: codes.FailedPrecondition, reason: "CONTENT_NOT_READY", retry: 1200 * time.Millisecond, http: 400, header: "Retry-After: 2"},
+		{code: codes.FailedPrecondition, reason: "GENERATION_ACTIVE", http: 400},
+		{code: codes.OutOfRange, reason: "READ_OFFSET_OUT_OF_RANGE", http: 416},
+		{code: codes.ResourceExhausted, reason: "UPSTREAM_RATE_LIMITED", retry: time.Millisecond, http: 429, header: "Retry-After: 1"},
+		{code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", retry: time.Minute, http: 503, header: "Retry-After: 60"},
+		{code: codes.DataLoss, reason: "CONTENT_CHANGED", http: 500},
+		{code: codes.DeadlineExceeded, reason: "DEADLINE_EXCEEDED", http: 504},
+	} {
+		t.Run(test.code.String()+" "+test.reason, func(t *testing.T) {
+			st := withReason(status.New(test.code, "a message"), test.reason)
+			if test.retry > 0 {
+				st, _ = st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(test.retry)})
+			}
+			failure = st.Err()
+			answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", ""))
+			if answer.StatusCode != test.http || answer.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("answered %s as %s, want %d", answer.Status, answer.Header.Get("Content-Type"), test.http)
+			}
+			wantError(t, restStatus(t, body).Err(), test.code, test.reason)
+			if name, value, ok := strings.Cut(test.header, ": "); ok && answer.Header.Get(name) != value {
+				t.Errorf("%s is %q, want %q", name, answer.Header.Get(name), value)
+			}
+			if test.retry == 0 && answer.Header.Get("Retry-After") != "" {
+				t.Errorf("Retry-After is %q", answer.Header.Get("Retry-After"))
+			}
+		})
+	}
+}
+
+func TestARESTCallIsLoggedWithTheClientsAddress(t *testing.T) {
+	s := serve(t, newStudio())
+	do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", ""))
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	calls := s.lines(t, "call")
+	if len(calls) != 1 || calls[0]["peer"] != "bufconn" || calls[0]["code"] != "OK" {
+		t.Errorf("logged %v", calls)
+	}
+}
+
+func TestThePagesAreServed(t *testing.T) {
+	s := serve(t, newStudio())
+	answer, body := do(t, s.http, request(t, http.MethodGet, "/", "", "Authorization: "))
+	if !strings.Contains(body, "GET /v1/generations/{generation_id}:watch") || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("the landing page is %s", body)
+	}
+	if strings.Contains(body, "//") {
+		t.Error("the landing page loads something from elsewhere")
+	}
+	answer, body = do(t, s.http, request(t, http.MethodGet, "/openapi.json", ""))
+	if body != `{"openapi":"3.1.0"}` || answer.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("/openapi.json is %s", body)
+	}
+	if got := answer.Header.Get("X-Content-Type-Options"); got != "nosniff" {
+		t.Errorf("X-Content-Type-Options %q", got)
+	}
+}
+
+func TestTheConnectionIsUsedAgainAfterAnError(t *testing.T) {
+	s := serve(t, newStudio())
+	do(t, s.http, request(t, http.MethodPut, "/v1/generations", ""))
+	reused := false
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
+	r := request(t, http.MethodGet, "/v1/generations/g", "")
+	do(t, s.http, r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	if !reused {
+		t.Error("a new connection was needed")
+	}
+}

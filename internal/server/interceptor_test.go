@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestACallWithoutACredentialIsDenied(t *testing.T) {
+	s := serve(t, newStudio())
+	_, err := s.generations().GetGeneration(t.Context(), &easelv1.GetGenerationRequest{GenerationId: "g"})
+	wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+	stream, err := s.generations().WatchGeneration(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+}
+
+func TestEveryViolationIsListedByItsField(t *testing.T) {
+	s := serve(t, newStudio())
+	_, err := s.generations().CreateGeneration(withKey(t.Context()), &easelv1.CreateGenerationRequest{
+		IdempotencyKey: "not visible\n", MaxCostCents: proto.Int64(-1),
+	})
+	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	var fields []string
+	for _, v := range detail[*errdetails.BadRequest](st).GetFieldViolations() {
+		fields = append(fields, v.GetField())
+		if v.GetDescription() == "" {
+			t.Errorf("the violation of %q says nothing", v.GetField())
+		}
+	}
+	for _, want := range []string{"model_id", "idempotency_key", "max_cost_cents"} {
+		if !strings.Contains(strings.Join(fields, " "), want) {
+			t.Errorf("%s is not among the violations %q", want, fields)
+		}
+	}
+	if len(fields) != 4 { // and the one about inputs
+		t.Errorf("violations of %q", fields)
+	}
+}
+
+func TestTheRequestOfAStreamIsCheckedToo(t *testing.T) {
+	s := serve(t, newStudio())
+	stream, err := s.generations().WatchGenerations(withKey(t.Context()), &easelv1.WatchGenerationsRequest{GenerationIds: []string{"a", ".."}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	if got := detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "generation_ids[1]" {
+		t.Errorf("the violation is in %q", got)
+	}
+}
+
+func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
+	studio := newStudio()
+	studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		panic("the secret of the house")
+	}
+	studio.watch = func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+		panic("the secret of the house")
+	}
+	s := serve(t, studio)
+	_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
+	if st := wantError(t, err, codes.Internal, "INTERNAL"); strings.Contains(st.String(), "secret") {
+		t.Errorf("the caller is told %v", st)
+	}
+	stream, err := s.generations().WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	wantError(t, err, codes.Internal, "INTERNAL")
+	panics := s.lines(t, "panic in a call")
+	if len(panics) != 2 || !strings.Contains(panics[0]["stack"].(string), "interceptor_test.go") {
+		t.Errorf("logged %v", panics)
+	}
+}
+
+func TestEachCallIsOneLine(t *testing.T) {
+	studio := newStudio()
+	studio.get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		if req.GetGenerationId() == "broken" {
+			return nil, errors.New("what only the log may know")
+		}
+		return nil, refusal(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
+	}
+	s := serve(t, studio)
+	for _, id := range []string{"missing", "broken"} {
+		_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: id})
+		if err == nil || strings.Contains(err.Error(), "what only the log") {
+			t.Errorf("the caller is told %v", err)
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	calls := s.lines(t, "call")
+	if len(calls) != 2 {
+		t.Fatalf("logged %v", calls)
+	}
+	for name, want := range map[string]any{
+		"level": "INFO", "method": "/easel.v1.GenerationService/GetGeneration",
+		"code": "NotFound", "reason": "GENERATION_NOT_FOUND", "peer": "bufconn",
+	} {
+		if calls[0][name] != want {
+			t.Errorf("%s is %v, want %v", name, calls[0][name], want)
+		}
+	}
+	if calls[1]["level"] != "ERROR" || calls[1]["error"] != "what only the log may know" {
+		t.Errorf("an unforeseen error is logged as %v", calls[1])
+	}
+}
+
+// rawCodec sends bytes as they are, where a message is expected.
+type rawCodec struct{}
+
+func (rawCodec) Marshal(v any) ([]byte, error) {
+	if raw, ok := v.([]byte); ok {
+		return raw, nil
+	}
+	return proto.Marshal(v.(proto.Message))
+}
+func (rawCodec) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }
+func (rawCodec) Name() string                       { return "proto" }
+
+var _ encoding.Codec = rawCodec{}
+
+func TestARequestThatCannotBeDecodedIsTheCallersMistake(t *testing.T) {
+	s := serve(t, newStudio())
+	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1, a string
+	err := s.grpc.Invoke(withKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
+		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
+	wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+
+	stream, err := s.grpc.NewStream(withKey(t.Context()), &grpc.StreamDesc{ServerStreams: true},
+		easelv1.GenerationService_WatchGeneration_FullMethodName, grpc.ForceCodec(rawCodec{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.SendMsg(notUTF8); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, stream.RecvMsg(&easelv1.WatchGenerationResponse{}), codes.InvalidArgument, "INVALID_REQUEST")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if calls := s.lines(t, "call"); len(calls) != 2 {
+		t.Errorf("logged %v", calls)
+	}
+}
+
+func TestAMessageOverTheLimitIsRefused(t *testing.T) {
+	s := serve(t, newStudio(), func(c *Config) { c.Limits.MessageBytes = 1 << 10 })
+	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
+		_, err := s.generations().CreateGeneration(withKey(t.Context()),
+			&easelv1.CreateGenerationRequest{InputsJson: strings.Repeat("0", 1<<20)}, options...)
+		st := status.Convert(err)
+		if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "larger than max") {
+			t.Errorf("the caller is told %v", st)
+		}
+	}
+}
+
+func TestTheGatewaysMetadataIsBelievedFromTheGatewayAlone(t *testing.T) {
+	s := serve(t, newStudio())
+	ctx := metadata.AppendToOutgoingContext(t.Context(), metadataCertificate, "admin", metadataPeer, "1.2.3.4", metadataIdempotencyKey, "stolen")
+	_, err := s.generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
+	wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+	if s.certNames[0] != "" {
+		t.Errorf("a caller named itself %q", s.certNames[0])
+	}
+	for key := range s.lastMetadata() {
+		if strings.HasPrefix(key, "easel-") {
+			t.Errorf("a handler would see %s", key)
+		}
+	}
+}
