@@ -53,7 +53,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	key := c.IdempotencyKey
 	if key == "" {
 		key = rand.Text()
-		s.remark("idempotency_key", key, "This order is named "+key+"; to go on after a crash: --idempotency-key "+key)
+		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, give it to --idempotency-key)")
 	}
 	g, err := s.place(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: c.Model, InputsJson: inputs, IdempotencyKey: key, MaxCostCents: c.MaxCost.cents,

@@ -86,8 +86,8 @@ type printed struct {
 	stderr string
 }
 
-// lines are the lines of what a stream got.
-func lines(text string) []string {
+// linesOf gives the lines of what a stream got.
+func linesOf(text string) []string {
 	if text = strings.TrimSuffix(text, "\n"); text == "" {
 		return nil
 	}

@@ -81,10 +81,10 @@ func (v *watchView) stateLine(g *easelv1.Generation) string {
 		}
 	}
 	if g.Terminal {
-		add(outcome(g))
 		if g.TerminalTime != nil && g.CreateTime != nil {
 			add("after " + briefly(took(g, time.Time{})))
 		}
+		add(outcome(g))
 	} else {
 		add(oneLine(g.ModelId))
 		if g.CostCents != nil {
@@ -139,7 +139,11 @@ func (v *watchView) lost(err error, again time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.away = cmp.Or(messageOf(err), "the stream ended")
-	v.aside("lost the server (" + v.away + "), trying again in " + briefly(again))
+	what := "lost the stream"
+	if len(v.renders) == 0 && v.beat == nil {
+		what = "can't watch yet"
+	}
+	v.aside(what + " (" + v.away + "), trying again in " + briefly(again))
 }
 
 // aside writes a remark about the watch, never between the results.
@@ -199,7 +203,7 @@ func (v *watchView) one(g *easelv1.Generation, now time.Time) string {
 		return text + briefly(elapsed)
 	}
 	left := max(v.end.Sub(now), 0)
-	text += look.bar(float64(elapsed)/float64(elapsed+left+1), 24) + " " + briefly(elapsed)
+	text += look.bar(float64(elapsed)/float64(max(elapsed+left, 1)), 24) + " " + briefly(elapsed)
 	if left == 0 {
 		return text + look.paint(dim, ", longer than usual")
 	}
