@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -66,5 +67,34 @@ func BenchmarkRequests(b *testing.B) {
 				send("GET", "/generations", "", i)
 			}
 		})
+	}
+}
+
+// benchmarkRender measures a render from its order to its end, storage included.
+func benchmarkRender(b *testing.B, order string) {
+	s, err := sandbox.Open(sandbox.Config{Seed: 1, Speed: 1e9})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	key, err := s.CreateKey(b.Context(), sandbox.KeyConfig{BalanceCents: 1 << 40})
+	if err != nil {
+		b.Fatal(err)
+	}
+	send := func(method, path string) string {
+		r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(order))
+		r.Header.Set("Authorization", "Bearer "+key)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	for b.Loop() {
+		_, id, _ := strings.Cut(send("POST", "/generations"), `"id":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		for !strings.Contains(send("GET", "/generations/"+id), "succeeded") {
+			time.Sleep(time.Millisecond)
+		}
+		send("DELETE", "/generations/"+id)
 	}
 }

@@ -1,9 +1,13 @@
 package sandbox_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,5 +216,81 @@ func TestDeletingAFailedRenderBringsItsRefundForward(t *testing.T) {
 		if a := b.books(); a.RefundCents != 1 {
 			t.Errorf("refunds are %d later", a.RefundCents)
 		}
+	})
+}
+
+// pipes is a listener without a network: it works inside a bubble.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func TestFaultsWorkOverHTTPInVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sandbox.Open(sandbox.Config{Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener := newPipes()
+		server := &http.Server{Handler: s}
+		go server.Serve(listener)
+		transport := &http.Transport{DialContext: listener.dial}
+		sh := &shop{t: t, s: s, url: "http://catalog", c: &http.Client{Transport: transport}}
+		sh.key = sh.newKey(100)
+
+		start := time.Now()
+		s.Inject(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 1})
+		size := len(sh.do("GET", "/me", "").want(t, 200, "").body)
+		if passed := time.Since(start); passed != time.Duration(size-1)*time.Second {
+			t.Errorf("%d bytes dripped in %s", size, passed)
+		}
+		s.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+		if _, err := sh.try("POST", "/generations", haiku, "Idempotency-Key", "k"); err == nil {
+			t.Error("the answer was not lost")
+		}
+		s.Inject(sandbox.Fault{Route: "GET /models", Count: 1, Hang: true})
+		sh.c.Timeout = time.Hour
+		if _, err := sh.try("GET", "/models", ""); !isTimeout(err) {
+			t.Errorf("a hang ended with %v", err)
+		}
+		id := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"].(string)
+		if got := sh.do("GET", "/generations/"+id, "").record(t)["status"]; got != "succeeded" {
+			t.Errorf("after an hour the render is %v", got)
+		}
+		sh.books()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		transport.CloseIdleConnections()
+		server.Close()
 	})
 }

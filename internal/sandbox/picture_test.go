@@ -1,0 +1,130 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	_ "image/jpeg" // decoders of what the models make
+	_ "image/png"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// draw renders and downloads a file.
+func (sh *shop) draw(model, inputs string) reply {
+	sh.t.Helper()
+	id, _ := sh.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
+	sh.await(id, "succeeded")
+	return sh.do("GET", "/generations/"+id+"/content", "").want(sh.t, http.StatusOK, "")
+}
+
+func TestPicturesAreOfTheSizeAndFormatAskedFor(t *testing.T) {
+	sh := open(t, fast())
+	for _, c := range []struct{ model, inputs, format, size string }{
+		{"studio/landscape", `{"prompt":"a lake at night","size":"320x200"}`, "png", "(320,200)"},
+		{"studio/landscape", `{"prompt":"sea at sunset","size":"320x200","format":"jpeg"}`, "jpeg", "(320,200)"},
+		{"studio/landscape", `{"prompt":"desert","size":"320x200","quality":"draft"}`, "png", "(320,200)"},
+		{"studio/landscape", `{"prompt":"snow storm","size":"64x40","quality":"fine"}`, "png", "(64,40)"},
+		{"studio/landscape", `{"prompt":"forest in a storm","size":"320x200","horizon":0.85}`, "png", "(320,200)"},
+		{"studio/landscape", `{"prompt":"aurora","size":"320x200","horizon":0.45,"reflections":false}`, "png", "(320,200)"},
+		{"studio/abstract", `{"prompt":"jazz","size":"320x200"}`, "png", "(320,200)"},
+		{"studio/abstract", `{"prompt":"jazz","size":"320x200","style":"tiles","format":"jpeg"}`, "jpeg", "(320,200)"},
+		{"studio/abstract", `{"prompt":"jazz","size":"320x200","palette":["#ffffff","#102030"],"density":1}`, "png", "(320,200)"},
+		{"studio/print", `{"prompt":"hills"}`, "png", "(1240,1748)"},
+		{"studio/print", `{"prompt":"hills","frame":{"percent":0}}`, "png", "(1240,1748)"},
+	} {
+		r := sh.draw(c.model, c.inputs)
+		img, format, err := image.Decode(bytes.NewReader(r.body))
+		if err != nil {
+			t.Errorf("%s %s: %v", c.model, c.inputs, err)
+			continue
+		}
+		if format != c.format || img.Bounds().Size().String() != c.size || r.header.Get("Content-Type") != "image/"+format {
+			t.Errorf("%s %s: %s of %v as %s", c.model, c.inputs, format, img.Bounds(), r.header.Get("Content-Type"))
+		}
+		if n := colours(img); n < 40 {
+			t.Errorf("%s %s: only %d colours", c.model, c.inputs, n)
+		}
+	}
+}
+
+// colours counts clearly different colours.
+func colours(img image.Image) int {
+	seen := map[[3]uint32]bool{}
+	for y := img.Bounds().Min.Y; y < img.Bounds().Max.Y; y += 2 {
+		for x := img.Bounds().Min.X; x < img.Bounds().Max.X; x += 2 {
+			r, g, b, _ := img.At(x, y).RGBA()
+			seen[[3]uint32{r >> 11, g >> 11, b >> 11}] = true
+		}
+	}
+	return len(seen)
+}
+
+func TestTheSameInputsMakeTheSameBytes(t *testing.T) {
+	sh, other := open(t, fast()), open(t, sandbox.Config{Speed: 2000, Seed: 99})
+	for model, inputs := range map[string]string{
+		"studio/landscape": `{"prompt":"a lake","size":"64x40"}`,
+		"studio/abstract":  `{"prompt":"a lake","size":"64x40"}`,
+		"studio/print":     `{"prompt":"a lake"}`,
+	} {
+		one, two := sh.draw(model, inputs), other.draw(model, inputs)
+		if !bytes.Equal(one.body, two.body) || one.header.Get("ETag") != two.header.Get("ETag") {
+			t.Errorf("%s differs from itself", model)
+		}
+		for _, change := range []string{`{"prompt":"a lark",`, `{"seed":5,"prompt":"a lake",`} {
+			changed := sh.draw(model, strings.Replace(inputs+" ", `{"prompt":"a lake"`, strings.TrimSuffix(change, ","), 1))
+			if bytes.Equal(one.body, changed.body) || one.header.Get("ETag") == changed.header.Get("ETag") {
+				t.Errorf("%s is the same for %s", model, change)
+			}
+		}
+	}
+}
+
+func TestThePromptSteersTheLight(t *testing.T) {
+	sh := open(t, fast())
+	bright := func(prompt string) (sum uint64) {
+		img, _, err := image.Decode(bytes.NewReader(sh.draw("studio/landscape", fmt.Sprintf(`{"prompt":%q,"size":"64x40"}`, prompt)).body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for y := range 40 {
+			for x := range 64 {
+				r, g, b, _ := img.At(x, y).RGBA()
+				sum += uint64(r + g + b)
+			}
+		}
+		return sum
+	}
+	for _, place := range []string{"the sea", "a desert", "a forest", "mountains", "snow"} {
+		if day, night := bright(place+" by day"), bright(place+" at night"); day < night*3/2 {
+			t.Errorf("%s: day %d, night %d", place, day, night)
+		}
+	}
+}
+
+func TestALargePrintIsTensOfMegabytes(t *testing.T) {
+	sh := open(t, fast())
+	r := sh.draw("studio/print", `{"prompt":"x","paper":"a3-plus"}`)
+	if len(r.body) < 64e6 || len(r.body) > 68e6 {
+		t.Errorf("%d bytes", len(r.body))
+	}
+	head, _, err := image.DecodeConfig(bytes.NewReader(r.body))
+	if err != nil || head.Width != 3900 || head.Height != 5700 {
+		t.Errorf("%v, %v", head, err)
+	}
+}
+
+func BenchmarkLandscape(b *testing.B) {
+	benchmarkRender(b, `{"modelId":"studio/landscape","inputs":{"prompt":"a lake in the mountains at sunset"}}`)
+}
+
+func BenchmarkAbstract(b *testing.B) {
+	benchmarkRender(b, `{"modelId":"studio/abstract","inputs":{"prompt":"jazz"}}`)
+}
+
+func BenchmarkLargestPrint(b *testing.B) {
+	benchmarkRender(b, `{"modelId":"studio/print","inputs":{"prompt":"jazz","paper":"a3-plus"}}`)
+}
