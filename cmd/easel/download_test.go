@@ -131,38 +131,41 @@ func TestADownloadThatBreaksOffGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestTheNextRunGoesOnWhereAnInterruptedOneWas(t *testing.T) {
-	dir, c := t.TempDir(), newContent()
-	ctx, interrupt := context.WithCancel(t.Context())
-	c.breakAt = []int{30_000}
-	c.damage = func(chunk *easelv1.ContentChunk) {
-		if chunk.Offset == 30_000 {
-			interrupt()
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := t.TempDir(), newContent()
+		ctx, interrupt := context.WithCancel(t.Context())
+		c.breakAt = []int{30_000}
+		c.damage = func(chunk *easelv1.ContentChunk) {
+			if chunk.Offset == 30_000 {
+				synctest.Wait() // until the client has written all that came before
+				interrupt()
+			}
 		}
-	}
-	first := easel(ctx, c.serve(t), "download", "gen_1", "--out", dir)
-	if first.exit != exitInterrupted || !strings.Contains(first.stderr, "go on") {
-		t.Fatalf("exit %d\n%s", first.exit, first.stderr)
-	}
-	kept := directory(t, dir)
-	if len(kept) != 1 || !strings.HasPrefix(kept[0], ".gen_1.bin.") {
-		t.Fatalf("kept: %q", kept)
-	}
-	info, err := os.Stat(filepath.Join(dir, kept[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.damage, c.requests = nil, nil
-	second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-	if second.exit != exitOK {
-		t.Fatalf("exit %d\n%s", second.exit, second.stderr)
-	}
-	if r := c.requests[len(c.requests)-1]; r.ReadOffset != info.Size() || r.Etag != "v1" {
-		t.Errorf("went on at %d with etag %q, want %d", r.ReadOffset, r.Etag, info.Size())
-	}
-	wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
-	if names := directory(t, dir); len(names) != 1 {
-		t.Errorf("left behind: %q", names)
-	}
+		first := easel(ctx, c.serve(t), "download", "gen_1", "--out", dir)
+		if first.exit != exitInterrupted || !strings.Contains(first.stderr, "go on") {
+			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
+		}
+		kept := directory(t, dir)
+		if len(kept) != 1 || !strings.HasPrefix(kept[0], ".gen_1.bin.") {
+			t.Fatalf("kept: %q", kept)
+		}
+		info, err := os.Stat(filepath.Join(dir, kept[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = newContent() // the first server may still be busy with the other
+		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+		if second.exit != exitOK {
+			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
+		}
+		if r := c.requests[len(c.requests)-1]; r.ReadOffset != info.Size() || r.Etag != "v1" {
+			t.Errorf("went on at %d with etag %q, want %d", r.ReadOffset, r.Etag, info.Size())
+		}
+		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
+		if names := directory(t, dir); len(names) != 1 {
+			t.Errorf("left behind: %q", names)
+		}
+	})
 }
 
 func TestAPartOfOtherBytesIsNotGoneOnWith(t *testing.T) {
@@ -196,11 +199,13 @@ func TestWithoutAnEtagABrokenDownloadBeginsAgain(t *testing.T) {
 
 func TestDamagedBytesNeverBecomeTheFile(t *testing.T) {
 	for name, damage := range map[string]func(*easelv1.ContentChunk){
-		"a flipped bit":    func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 },
-		"a gap":            func(c *easelv1.ContentChunk) { c.Offset += 7 },
-		"a wrong SHA-256":  func(c *easelv1.ContentChunk) { damageSummary(c, func(s *easelv1.ContentSummary) { s.Sha256 = "00" }) },
-		"a wrong size":     func(c *easelv1.ContentChunk) { damageSummary(c, func(s *easelv1.ContentSummary) { s.SizeBytes++ }) },
-		"another size":     func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.SizeBytes = new(int64(5)) }) },
+		"a flipped bit":   func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 },
+		"a gap":           func(c *easelv1.ContentChunk) { c.Offset += 7 },
+		"a wrong SHA-256": func(c *easelv1.ContentChunk) { damageSummary(c, func(s *easelv1.ContentSummary) { s.Sha256 = "00" }) },
+		"a wrong size":    func(c *easelv1.ContentChunk) { damageSummary(c, func(s *easelv1.ContentSummary) { s.SizeBytes++ }) },
+		"another size": func(c *easelv1.ContentChunk) {
+			damageInfo(c, func(i *easelv1.ContentInfo) { i.SizeBytes = new(int64(5)) })
+		},
 		"a path as a name": func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = "../x" }) },
 		"a hidden name":    func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = ".bashrc" }) },
 		"no name":          func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = "" }) },
@@ -252,7 +257,11 @@ func TestADownloadOverwritesOnlyByForce(t *testing.T) {
 func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	dir, c := t.TempDir(), newContent()
 	path := filepath.Join(dir, "mine.bin")
-	c.damage = func(*easelv1.ContentChunk) { _ = os.WriteFile(path, []byte("mine"), 0o600) }
+	c.damage = func(chunk *easelv1.ContentChunk) {
+		if chunk.Offset == 0 {
+			_ = os.WriteFile(path, []byte("mine"), 0o600) // the test sees whether it is there
+		}
+	}
 	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
 	if got.exit != exitUsage {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// orders is a scripted server that answers orders with errors first, and then takes them.
+type orders struct {
+	errors []error
+	got    []*easelv1.CreateGenerationRequest
+	at     []time.Time
+}
+
+func (o *orders) serve(t *testing.T) dialer {
+	return (&scripted{
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			o.got, o.at = append(o.got, r), append(o.at, time.Now())
+			if len(o.errors) > 0 {
+				err := o.errors[0]
+				o.errors = o.errors[1:]
+				return nil, err
+			}
+			return render("gen_1", queued), nil
+		},
+		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			g := render("gen_1", succeeded)
+			g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: "grey water\nasks"}}
+			return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+				Update: &easelv1.GenerationUpdate{Generation: g},
+			}})
+		},
+	}).serve(t)
+}
+
+func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orders{errors: []error{
+			failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(2*time.Second)),
+			failing(codes.Aborted, "SUBMISSION_IN_PROGRESS", retryAfter(3*time.Second)),
+		}}
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any", "prompt=x", "seed=9007199254740993", "--max-cost", "0.50", "-q")
+		if got.exit != exitOK || got.stdout != "gen_1\n" || len(o.got) != 3 {
+			t.Fatalf("exit %d after %d orders\n%s%s", got.exit, len(o.got), got.stdout, got.stderr)
+		}
+		for _, r := range o.got {
+			if !proto.Equal(r, o.got[0]) {
+				t.Errorf("two tries differ:\n%v\n%v", r, o.got[0])
+			}
+		}
+		if r := o.got[0]; r.InputsJson != `{"prompt":"x","seed":9007199254740993}` || r.GetMaxCostCents() != 50 || len(r.IdempotencyKey) < 20 {
+			t.Errorf("the order is %v", r)
+		}
+		if first := linesOf(got.stderr)[0]; !strings.Contains(first, o.got[0].IdempotencyKey) {
+			t.Errorf("the key is not told first: %q", first)
+		}
+		if wait := o.at[1].Sub(o.at[0]); wait < 2*time.Second || wait > 3*time.Second {
+			t.Errorf("the second try came after %v, and the server asked for 2s", wait)
+		}
+	})
+}
+
+func TestAnOrderCarriesTheKeyThatItIsGiven(t *testing.T) {
+	o := &orders{}
+	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine")
+	if got.exit != exitOK || o.got[0].IdempotencyKey != "mine" || o.got[0].InputsJson != "{}" || o.got[0].MaxCostCents != nil {
+		t.Errorf("exit %d, order %v", got.exit, o.got)
+	}
+	if got.stderr != "" {
+		t.Errorf("a key that is known is told again:\n%s", got.stderr)
+	}
+}
+
+func TestAnOrderThatStaysUnclearSaysHowToGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orders{}
+		for range 99 {
+			o.errors = append(o.errors, failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second)))
+		}
+		began := time.Now()
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any", "--timeout", "10s")
+		if got.exit != exitRetry || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {
+			t.Errorf("exit %d\n%s", got.exit, got.stderr)
+		}
+		if took := time.Since(began); took > 10*time.Second || len(o.got) < 8 {
+			t.Errorf("gave up after %v and %d tries", took, len(o.got))
+		}
+	})
+}
+
+func TestARefusedOrderIsNotSentAgain(t *testing.T) {
+	for _, test := range []struct {
+		code   codes.Code
+		reason string
+		exit   int
+	}{
+		{codes.FailedPrecondition, "INSUFFICIENT_BALANCE", exitMoney},
+		{codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", exitMoney},
+		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", exitMoney},
+		{codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", exitRetry},
+		{codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", exitUsage},
+		{codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", exitFailure},
+		{codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", exitCredential},
+	} {
+		o := &orders{errors: []error{failing(test.code, test.reason)}}
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any")
+		if got.exit != test.exit || len(o.got) != 1 {
+			t.Errorf("%s: exit %d after %d orders, want %d after 1", test.reason, got.exit, len(o.got), test.exit)
+		}
+	}
+}
+
+func TestABadInputIsToldBeforeAnythingIsOrdered(t *testing.T) {
+	for _, input := range []string{"seed=many", "promt=x"} {
+		o := &orders{}
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any", input)
+		name, _, _ := strings.Cut(input, "=")
+		if got.exit != exitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, "inputs."+name) {
+			t.Errorf("%s: exit %d after %d orders\n%s", input, got.exit, len(o.got), got.stderr)
+		}
+	}
+}
+
+func TestAnInterruptedOrderSaysHowToGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		o := &orders{errors: []error{failing(codes.Unavailable, "", retryAfter(time.Minute))}}
+		time.AfterFunc(time.Second, interrupt)
+		got := easel(ctx, o.serve(t), "generate", "studio/any")
+		if got.exit != exitInterrupted || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {
+			t.Errorf("exit %d\n%s", got.exit, got.stderr)
+		}
+	})
+}
+
+func TestGenerateStaysForATextAndWritesIt(t *testing.T) {
+	o := &orders{}
+	dial := o.serve(t)
+	if got := easel(t.Context(), dial, "generate", "studio/any", "--watch", "-q"); got.stdout != "grey water\nasks\n" {
+		t.Errorf("the text is not the output: %q", got.stdout)
+	}
+	path := filepath.Join(t.TempDir(), "poem.txt")
+	got := easel(t.Context(), dial, "generate", "studio/any", "--out", path, "-q")
+	if text, err := os.ReadFile(path); err != nil || string(text) != "grey water\nasks" || got.stdout != path+"\n" {
+		t.Errorf("%q, %v; printed %q", text, err, got.stdout)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAHeldKeyFollowsItsFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs bytes.Buffer
+		path := write(t, "first\n")
+		held, err := openHeldKey(path, slog.New(slog.NewTextHandler(&logs, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(when, key string) {
+			t.Helper()
+			if got := held.newest().Reveal(); got != key {
+				t.Errorf("%s: the key is %s, want %s", when, got, key)
+			}
+		}
+		replace := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("at first", "first")
+		replace("other\r\n") // as long as the first, so that no size tells the change
+		want("within the second", "first")
+		time.Sleep(time.Second)
+		want("after a second", "other")
+
+		replace("")
+		time.Sleep(time.Second)
+		want("while the file is empty", "other")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		want("while there is no file", "other")
+		if n := strings.Count(logs.String(), "can't be read"); n != 1 {
+			t.Errorf("an unreadable file is logged %d times:\n%s", n, logs.String())
+		}
+
+		replace("third")
+		time.Sleep(time.Second)
+		want("when it is back", "third")
+		if text := logs.String() + fmt.Sprintf("%v %+v %#v", held.newest(), held.newest(), held.newest()); strings.Contains(text, "third") {
+			t.Errorf("the key is printed:\n%s", text)
+		}
+	})
+}

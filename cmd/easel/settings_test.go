@@ -1,0 +1,170 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// write makes a file for a setting to name.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) {
+	key := write(t, "key\n")
+	upstream := "https://catalog.example/api/v1/api/catalog"
+	for _, test := range []struct {
+		env   map[string]string
+		names []string
+	}{
+		{nil, []string{"EASEL_UPSTREAM_URL is missing"}},
+		{map[string]string{"EASEL_UPSTREAM_URL": "catalog.example"}, []string{"EASEL_UPSTREAM_URL"}},
+		{map[string]string{"EASEL_UPSTREAM_URL": "ftp://catalog.example"}, []string{"EASEL_UPSTREAM_URL"}},
+		{map[string]string{"EASEL_UPSTREAM_URL": "http://catalog.example"}, []string{"EASEL_UPSTREAM_URL", "EASEL_UPSTREAM_INSECURE"}},
+		{map[string]string{"EASEL_UPSTREAM_URL": "https://me:hunter2@catalog.example"}, []string{"EASEL_UPSTREAM_URL"}},
+		{map[string]string{"EASEL_UPSTREAM_URL": "https://catalog.example/?a=b"}, []string{"EASEL_UPSTREAM_URL"}},
+		{map[string]string{"EASEL_UPSTREAM_INSECURE": "maybe"}, []string{"EASEL_UPSTREAM_INSECURE", "true or false"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": "/nowhere/key"}, []string{"EASEL_UPSTREAM_KEY_FILE", "/nowhere/key"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": write(t, "\n")}, []string{"EASEL_UPSTREAM_KEY_FILE", "is empty"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": write(t, "one\ntwo\n")}, []string{"EASEL_UPSTREAM_KEY_FILE", "line breaks"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_GRPC_ADDR": "0.0.0.0:1"}, []string{"EASEL_GRPC_ADDR", "EASEL_CALLERS_FILE", "EASEL_ALLOW_ANONYMOUS"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_HTTP_ADDR": "[::]:1"}, []string{"EASEL_HTTP_ADDR", "loopback"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_HTTP_ADDR": "gateway.example:1"}, []string{"EASEL_HTTP_ADDR", "loopback"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": "/nowhere/callers"}, []string{"EASEL_CALLERS_FILE", "/nowhere/callers"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "billing hunter2\n")}, []string{"EASEL_CALLERS_FILE", "line 1"}},
+		{map[string]string{"EASEL_CALLERS_FILE": write(t, "")}, []string{"EASEL_CALLERS_FILE"}},
+		{map[string]string{"EASEL_ALLOW_ANONYMOUS": "true"}, []string{"EASEL_ALLOW_ANONYMOUS", "EASEL_UPSTREAM_KEY_FILE"}},
+		{map[string]string{"EASEL_GRPC_ADDR": "50051"}, []string{"EASEL_GRPC_ADDR"}},
+		{map[string]string{"EASEL_ADMIN_ADDR": "a:b:c"}, []string{"EASEL_ADMIN_ADDR"}},
+		{map[string]string{"EASEL_POLL_MIN_INTERVAL": "1"}, []string{"EASEL_POLL_MIN_INTERVAL", "a duration"}},
+		{map[string]string{"EASEL_POLL_MIN_INTERVAL": "-1s"}, []string{"EASEL_POLL_MIN_INTERVAL"}},
+		{map[string]string{"EASEL_POLL_MIN_INTERVAL": "1m"}, []string{"EASEL_POLL_MAX_INTERVAL", "EASEL_POLL_MIN_INTERVAL"}},
+		{map[string]string{"EASEL_POLL_RATE": "many"}, []string{"EASEL_POLL_RATE", "a number"}},
+		{map[string]string{"EASEL_POLL_RATE": "0"}, []string{"EASEL_POLL_RATE"}},
+		{map[string]string{"EASEL_POLL_RATE": "NaN"}, []string{"EASEL_POLL_RATE"}},
+		{map[string]string{"EASEL_REFUND_WINDOW": "0s"}, []string{"EASEL_REFUND_WINDOW"}},
+		{map[string]string{"EASEL_MAX_STREAM_AGE": "-1s"}, []string{"EASEL_MAX_STREAM_AGE"}},
+		{map[string]string{"EASEL_DRAIN_TIMEOUT": "0s"}, []string{"EASEL_DRAIN_TIMEOUT"}},
+		{map[string]string{"EASEL_TLS_CERT_FILE": key}, []string{"EASEL_TLS_CERT_FILE", "EASEL_TLS_KEY_FILE"}},
+		{map[string]string{"EASEL_TLS_CERT_FILE": key, "EASEL_TLS_KEY_FILE": key}, []string{"EASEL_TLS_CERT_FILE"}},
+		{map[string]string{"EASEL_TLS_CLIENT_CA_FILE": key}, []string{"EASEL_TLS_CLIENT_CA_FILE", "EASEL_TLS_CERT_FILE"}},
+		{map[string]string{"EASEL_LOG_LEVEL": "loud"}, []string{"EASEL_LOG_LEVEL", "debug, info"}},
+		{map[string]string{"EASEL_LOG_FORMAT": "xml"}, []string{"EASEL_LOG_FORMAT", "json"}},
+		{map[string]string{"EASEL_POLL_RATE": "x", "EASEL_DRAIN_TIMEOUT": "y", "EASEL_GRPC_ADDR": "z"}, []string{"EASEL_POLL_RATE", "EASEL_DRAIN_TIMEOUT", "EASEL_GRPC_ADDR", "; "}},
+	} {
+		if _, set := test.env["EASEL_UPSTREAM_URL"]; !set && test.env != nil {
+			test.env["EASEL_UPSTREAM_URL"] = upstream
+		}
+		got := easelEnv(t.Context(), nil, test.env, "serve")
+		if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || got.stdout != "" {
+			t.Errorf("%v: exit %d, printed\n%s%s", test.env, got.exit, got.stdout, got.stderr)
+		}
+		for _, name := range test.names {
+			if !strings.Contains(got.stderr, name) {
+				t.Errorf("%v: %q is not in %s", test.env, name, got.stderr)
+			}
+		}
+		if strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("a secret is printed: %s", got.stderr)
+		}
+	}
+}
+
+func TestAWrongSandboxSettingIsNamed(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		name string
+	}{
+		{[]string{"sandbox", "--speed", "0"}, "EASEL_SANDBOX_SPEED"},
+		{[]string{"sandbox", "--speed=-1"}, "EASEL_SANDBOX_SPEED"},
+		{[]string{"sandbox", "--failure-rate", "2"}, "EASEL_SANDBOX_FAILURE_RATE"},
+		{[]string{"sandbox", "--rate-limit=-1"}, "EASEL_SANDBOX_RATE_LIMIT"},
+		{[]string{"sandbox", "--dialect", "klingon"}, "EASEL_SANDBOX_DIALECT"},
+		{[]string{"sandbox", "--addr", "8099"}, "EASEL_SANDBOX_ADDR"},
+		{[]string{"sandbox", "--addr", ":8099", "--admin"}, "EASEL_SANDBOX_ADMIN"},
+		{[]string{"dev", "--speed", "0"}, "EASEL_SANDBOX_SPEED"},
+		{[]string{"dev", "--grpc-addr", "x"}, "EASEL_GRPC_ADDR"},
+		{[]string{"sandbox", "--daily-cap", "5"}, "--daily-cap"},
+		{[]string{"account", "--timeout=-1s"}, "--timeout"},
+		{[]string{"account", "--api-key-file", "/nowhere/key"}, "/nowhere/key"},
+		{[]string{"account", "--api-key-file", write(t, "\n")}, "--api-key-file"},
+		{[]string{"account", "--tls-ca-file", write(t, "x")}, "--tls-ca-file"},
+		{[]string{"account", "--tls-cert-file", write(t, "x")}, "--tls-cert-file"},
+		{[]string{"watch", "gen_1", "gen_1"}, "gen_1 is named twice"},
+		{[]string{"quote", "m", "a=1", "--inputs-json", "{}"}, "--inputs-json"},
+		{[]string{"serve", "--no-such-flag"}, "--no-such-flag"},
+		{[]string{"paint"}, "paint"},
+	} {
+		got := easel(t.Context(), nil, test.args...)
+		if got.exit != exitUsage || !strings.Contains(got.stderr, test.name) || len(linesOf(got.stderr)) > 2 {
+			t.Errorf("%q: exit %d, printed\n%s", test.args, got.exit, got.stderr)
+		}
+	}
+}
+
+func TestAFlagWinsOverItsVariable(t *testing.T) {
+	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": "127.0.0.1:2"}, "account", "--addr", "127.0.0.1:1")
+	if !strings.Contains(got.stderr, "127.0.0.1:1") {
+		t.Errorf("printed\n%s", got.stderr)
+	}
+	got = easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": "127.0.0.1:2"}, "account")
+	if !strings.Contains(got.stderr, "127.0.0.1:2") {
+		t.Errorf("printed\n%s", got.stderr)
+	}
+}
+
+func TestTheHelpHasEverySetting(t *testing.T) {
+	for command, names := range map[string][]string{
+		"serve": {
+			"EASEL_UPSTREAM_URL", "EASEL_UPSTREAM_KEY_FILE", "EASEL_UPSTREAM_INSECURE", "EASEL_CALLERS_FILE", "EASEL_ALLOW_ANONYMOUS",
+			"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_POLL_MIN_INTERVAL", "EASEL_POLL_MAX_INTERVAL",
+			"EASEL_POLL_RATE", "EASEL_REFUND_WINDOW", "EASEL_MAX_STREAM_AGE", "EASEL_DRAIN_TIMEOUT", "EASEL_TLS_CERT_FILE",
+			"EASEL_TLS_KEY_FILE", "EASEL_TLS_CLIENT_CA_FILE", "EASEL_NATS_URL", "EASEL_LOG_LEVEL", "EASEL_LOG_FORMAT", "OTEL_",
+			":50051", ":8080", "127.0.0.1:9464",
+		},
+		"sandbox": {
+			"EASEL_SANDBOX_ADDR", "EASEL_SANDBOX_DB", "EASEL_SANDBOX_SEED", "EASEL_SANDBOX_SPEED", "EASEL_SANDBOX_FAILURE_RATE",
+			"EASEL_SANDBOX_RATE_LIMIT", "EASEL_SANDBOX_DAILY_CAP", "EASEL_SANDBOX_DIALECT", "EASEL_SANDBOX_ADMIN", "127.0.0.1:8099",
+		},
+		"account":  {"EASEL_ADDR", "EASEL_API_KEY", "EASEL_API_KEY_FILE", "EASEL_TLS", "EASEL_TLS_CA_FILE", "localhost:50051"},
+		"generate": {"--idempotency-key", "--max-cost", "--watch", "--out"},
+		"":         {"demo", "dev", "serve", "generate", "Exit codes:", "130"},
+	} {
+		args := append(strings.Fields(command), "--help")
+		got := easel(t.Context(), nil, args...)
+		for _, name := range names {
+			if got.exit != exitOK || !strings.Contains(got.stdout, name) {
+				t.Errorf("easel %s: exit %d, and %s is not in the help", strings.Join(args, " "), got.exit, name)
+			}
+		}
+	}
+	if got := easel(t.Context(), nil, "help", "generate"); got.exit != exitOK || !strings.Contains(got.stdout, "easel generate") {
+		t.Errorf("easel help generate: exit %d\n%s", got.exit, got.stdout)
+	}
+	if got := easel(t.Context(), nil, "help", "exit-codes"); got.stdout != exitCodes {
+		t.Errorf("easel help exit-codes prints\n%s", got.stdout)
+	}
+}
+
+func TestAnUnguardedServerStaysOnThisMachine(t *testing.T) {
+	c := &serveCmd{UpstreamKeyFile: "key"}
+	c.GRPCAddr, c.HTTPAddr = ":50051", "localhost:8080"
+	c.guard()
+	if c.GRPCAddr != "127.0.0.1:50051" || c.HTTPAddr != "localhost:8080" {
+		t.Errorf("bound to %s and %s", c.GRPCAddr, c.HTTPAddr)
+	}
+	for _, guarded := range []*serveCmd{{}, {UpstreamKeyFile: "key", CallersFile: "file"}, {UpstreamKeyFile: "key", TLSClientCAFile: "file"}, {UpstreamKeyFile: "key", AllowAnonymous: true}} {
+		guarded.GRPCAddr, guarded.HTTPAddr = ":50051", ":8080"
+		guarded.guard()
+		if guarded.GRPCAddr != ":50051" || guarded.HTTPAddr != ":8080" {
+			t.Errorf("%+v is bound to loopback", guarded)
+		}
+	}
+}
