@@ -37,7 +37,7 @@ type badField struct {
 func explain(ctx context.Context, err error) failure {
 	if own := (*problem)(nil); errors.As(err, &own) {
 		f := failure{exit: own.exit, message: own.text, cure: own.cure}
-		if s, ok := status.FromError(own.err); ok && own.err != nil {
+		if s, ok := statusOf(own.err); ok {
 			f.code = codeName(s.Code())
 			f.addDetails(s)
 		}
@@ -46,7 +46,7 @@ func explain(ctx context.Context, err error) failure {
 	if interrupted(ctx) {
 		return failure{exit: exitInterrupted, message: "interrupted"}
 	}
-	s, ok := status.FromError(err)
+	s, ok := statusOf(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		s, ok = status.New(codes.DeadlineExceeded, "the time ran out"), true
 	}
@@ -76,11 +76,13 @@ func (f *failure) addDetails(s *status.Status) {
 	}
 }
 
-// reasonOf gives the reason of a failed call, "" where it has none.
-func reasonOf(err error) string {
-	f := failure{}
-	f.addDetails(status.Convert(err))
-	return f.reason
+// statusOf finds the status of a failed call, under whatever was put around it.
+func statusOf(err error) (*status.Status, bool) {
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus(), true
+	}
+	return nil, false
 }
 
 // codeName spells a code as the contract does: NOT_FOUND, not NotFound.

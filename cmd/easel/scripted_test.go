@@ -100,9 +100,9 @@ func easel(ctx context.Context, dial dialer, args ...string) printed {
 }
 
 func easelEnv(ctx context.Context, dial dialer, env map[string]string, args ...string) printed {
-	var stdout, stderr buffer
+	stdout, stderr := newBuffer(), newBuffer()
 	exit := run(ctx, args, &program{
-		stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, dial: dial,
+		stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, dial: dial,
 		lookup: func(name string) (string, bool) {
 			value, ok := env[name]
 			return value, ok
@@ -111,15 +111,22 @@ func easelEnv(ctx context.Context, dial dialer, env map[string]string, args ...s
 	return printed{exit, stdout.String(), stderr.String()}
 }
 
-// buffer is a stream that may be read while it is written.
+// buffer is a stream that may be read while it is written, and tells that it was.
 type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{}
 }
+
+func newBuffer() *buffer { return &buffer{written: make(chan struct{}, 1)} }
 
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	select {
+	case b.written <- struct{}{}:
+	default:
+	}
 	return b.text.Write(p)
 }
 

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"image"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// running is a server command at work, as a person would have it in another shell.
+type running struct {
+	stdout, stderr *buffer
+	stop           func() int
+}
+
+// start runs a command until its output shows what ready looks for, or fails the test.
+func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{stdout: newBuffer(), stderr: newBuffer()}
+	exit := make(chan int, 1)
+	go func() {
+		exit <- run(ctx, args, &program{
+			stdin: strings.NewReader(""), stdout: r.stdout, stderr: r.stderr,
+			lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		})
+	}()
+	r.stop = func() int {
+		cancel()
+		code := <-exit
+		exit <- code
+		return code
+	}
+	t.Cleanup(func() { r.stop() })
+	limit := time.After(20 * time.Second)
+	for !ready(r.stdout.String(), r.stderr.String()) {
+		select {
+		case <-r.stdout.written:
+		case <-r.stderr.written:
+		case code := <-exit:
+			exit <- code
+			t.Fatalf("ended with %d before it was ready\n%s%s", code, r.stdout, r.stderr)
+		case <-limit:
+			t.Fatalf("not ready\n%s%s", r.stdout, r.stderr)
+		}
+	}
+	return r
+}
+
+// find gives what the group of a pattern has matched.
+func find(t *testing.T, pattern, text string) string {
+	t.Helper()
+	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if match == nil {
+		t.Fatalf("%s is not in\n%s", pattern, text)
+	}
+	return match[1]
+}
+
+// startDev starts the whole stack on free ports, and gives the environment of its clients.
+func startDev(t *testing.T) map[string]string {
+	t.Helper()
+	dev := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") },
+		"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--speed", "20", "--seed", "1")
+	return map[string]string{
+		"EASEL_ADDR":    find(t, `gRPC +(\S+)`, dev.stdout.String()),
+		"EASEL_API_KEY": find(t, `key +(\S+)`, dev.stdout.String()),
+	}
+}
+
+func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
+	env, dir := startDev(t), t.TempDir()
+	call := func(exit int, args ...string) printed {
+		t.Helper()
+		got := easelEnv(t.Context(), nil, env, args...)
+		if got.exit != exit {
+			t.Fatalf("easel %s: exit %d, want %d\n%s%s", strings.Join(args, " "), got.exit, exit, got.stdout, got.stderr)
+		}
+		return got
+	}
+	want := func(got printed, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(got.stdout+got.stderr, part) {
+				t.Errorf("%q is not in\n%s%s", part, got.stdout, got.stderr)
+			}
+		}
+	}
+	want(call(exitOK, "account"), "50.00 EUR")
+	want(call(exitOK, "health"), "SERVING")
+	want(call(exitOK, "models"), "studio/landscape", "studio/haiku")
+	want(call(exitOK, "model", "studio/landscape"), "prompt", "required", "1024x640")
+	want(call(exitOK, "quote", "studio/landscape", "prompt=sea", "size=64x40"), "price", "0.05 EUR")
+
+	file := filepath.Join(dir, "sea.png")
+	want(call(exitOK, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--max-cost", "5c", "--out", file), "succeeded", file)
+	reader, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if picture, format, err := image.DecodeConfig(reader); err != nil || format != "png" || picture.Width != 64 {
+		t.Errorf("the file is %s, %+v, %v", format, picture, err)
+	}
+
+	id := strings.TrimSpace(call(exitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout)
+	if again := call(exitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout; strings.TrimSpace(again) != id {
+		t.Errorf("one key became two renders, %s and %s", id, again)
+	}
+	want(call(exitOK, "watch", id), "succeeded", "text")
+	want(call(exitOK, "wait", id), "0.01 EUR")
+	want(call(exitOK, "get", id, "--fresh"), "studio/haiku")
+	want(call(exitOK, "list"), id, "studio/landscape")
+	want(call(exitRenderFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
+	want(call(exitOK, "account"), "49.9") // what a failure is given back for comes a little later
+
+	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT")
+	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
+	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
+	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
+	want(call(exitNotFound, "model", "studio/nope"), "MODEL_NOT_FOUND")
+	want(call(exitFailure, "download", id, "--out", dir), "NO_CONTENT")
+	want(call(exitOK, "delete", id), id)
+	want(call(exitNotFound, "delete", id), "GENERATION_NOT_FOUND")
+	want(call(exitOK, "delete", id, "--allow-missing"))
+
+	env["EASEL_API_KEY"] = "sandbox_live_wrong"
+	want(call(exitCredential, "account"), "UPSTREAM_CREDENTIAL_REJECTED")
+	env["EASEL_API_KEY"] = ""
+	want(call(exitCredential, "account"), "EASEL_API_KEY")
+}
+
+func TestEveryAnswerAsJSONParses(t *testing.T) {
+	env, dir := startDev(t), t.TempDir()
+	ask := func(args ...string) map[string]any {
+		t.Helper()
+		got := easelEnv(t.Context(), nil, env, append(args, "-o", "json")...)
+		var object map[string]any
+		if err := json.Unmarshal([]byte(got.stdout), &object); err != nil || got.exit != exitOK {
+			t.Fatalf("easel %s: exit %d, %v\n%s%s", strings.Join(args, " "), got.exit, err, got.stdout, got.stderr)
+		}
+		for _, line := range linesOf(got.stderr) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("easel %s: %q is no JSON", strings.Join(args, " "), line)
+			}
+		}
+		return object
+	}
+	ask("account")
+	ask("health")
+	ask("models")
+	ask("model", "studio/print")
+	ask("quote", "studio/haiku", "prompt=sea")
+	made := ask("generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch")
+	id, _ := made["generationId"].(string)
+	if made["state"] != "STATE_SUCCEEDED" || made["terminal"] != true || id == "" {
+		t.Errorf("generate answers %v", made)
+	}
+	ask("get", id)
+	ask("list")
+	ask("wait", id)
+	if saved := ask("download", id, "--out", dir); saved["path"] == "" || saved["sha256"] == "" {
+		t.Errorf("download answers %v", saved)
+	}
+	ask("delete", id)
+	ask("version")
+}
+
+func TestTheDemoShowsItAllAndTheSumIsRight(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.png")
+	got := easel(t.Context(), nil, "demo", "--out", file)
+	if got.exit != exitOK || got.stderr != "" {
+		t.Fatalf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	for _, part := range []string{"queued", "running", "succeeded", file, "1600x1000", "sha256", "one charge", "= 49."} {
+		if !strings.Contains(got.stdout, part) {
+			t.Errorf("%q is not in\n%s", part, got.stdout)
+		}
+	}
+	if strings.ContainsAny(got.stdout, "\x1b\r") {
+		t.Errorf("more than plain lines:\n%q", got.stdout)
+	}
+}
+
+func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
+		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00")
+	key := find(t, `(sandbox_live_\w+)`, box.stdout.String())
+	path := write(t, key+"\n")
+	three := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL":      find(t, `(http://\S+/catalog)`, box.stdout.String()),
+		"EASEL_UPSTREAM_KEY_FILE": path,
+		"EASEL_GRPC_ADDR":         ":0", "EASEL_HTTP_ADDR": ":0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, three, "serve")
+	addrs := map[string]string{}
+	for _, line := range linesOf(served.stderr.String()) {
+		var entry struct{ Msg, Server, Addr string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Errorf("%q is no JSON: %v", line, err)
+		}
+		addrs[entry.Server] = entry.Addr
+	}
+	if !strings.HasPrefix(addrs["grpc"], "127.0.0.1:") || !strings.HasPrefix(addrs["http"], "127.0.0.1:") {
+		t.Fatalf("bound to %v", addrs)
+	}
+	if got := easel(t.Context(), nil, "account", "--addr", addrs["grpc"]); got.exit != exitOK || !strings.Contains(got.stdout, "7.00 EUR") {
+		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	if code := served.stop(); code != exitOK {
+		t.Errorf("a stop that was asked for ends with %d\n%s", code, served.stderr)
+	}
+	if strings.Contains(served.stderr.String(), key) {
+		t.Error("the key is in the logs")
+	}
+}
+
+func TestAnAddressInUseIsNamed(t *testing.T) {
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0")
+	taken := find(t, `http://([\d.:]+)/`, box.stdout.String())
+	got := easelEnv(t.Context(), nil, map[string]string{
+		"EASEL_UPSTREAM_URL": "http://" + taken, "EASEL_GRPC_ADDR": taken, "EASEL_LOG_LEVEL": "error",
+	}, "serve")
+	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, taken) || !strings.Contains(got.stderr, "EASEL_GRPC_ADDR") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestASandboxOnAFileRemembersItsKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "catalog.db")
+	for range 2 {
+		box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
+			"sandbox", "--addr", "127.0.0.1:0", "--db", file, "--key", "sandbox_live_mine", "--admin")
+		if out := box.stdout.String(); !strings.Contains(out, "Bearer sandbox_live_mine") || !strings.Contains(out, "_sandbox") {
+			t.Errorf("printed\n%s", out)
+		}
+		if code := box.stop(); code != exitOK {
+			t.Errorf("ended with %d\n%s", code, box.stderr)
+		}
+	}
+}
