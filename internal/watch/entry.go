@@ -18,14 +18,14 @@ type entry struct {
 	etag  string             // of the record as it was read, before anything was filled in
 	rank  int                // highest rank that the state has had
 
-	missing  bool // the catalog has never shown it
-	fresh    bool // state was read since the entry is watched, and may be told
+	missing  bool                // the catalog has never shown it
+	fresh    bool                // state was read since the entry is watched, and may be told
 	listEtag string              // of what the list said of it last
 	hint     *catalog.Generation // what the list said, while a read is to confirm it
-	modelID  string    // of the order, where this process placed it
-	created  time.Time // when this process placed the order
-	began    time.Time // when this process first heard of it
-	ended    time.Time // when it was first seen terminal here
+	modelID  string              // of the order, where this process placed it
+	created  time.Time           // when this process placed the order
+	began    time.Time           // when this process first heard of it
+	ended    time.Time           // when it was first seen terminal here
 
 	due      time.Time // next poll
 	busy     bool      // a poll of it is on its way

@@ -1,0 +1,61 @@
+# Everything here needs Go and make, and the Go module proxy for the first build.
+# The race detector also needs a C compiler; without one the tests run without it.
+
+GO      ?= go
+TOOL     = $(GO) tool -modfile=internal/tools/go.mod
+LINT     = $(GO) tool -modfile=internal/tools/lint/go.mod golangci-lint
+RACE    := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# What `make breaking` compares the contract with.
+BASE    ?= main
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo run test check generate lint breaking fmt clean
+
+help: ## Show this help
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/easel
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/easel ./cmd/easel
+
+demo: build ## Do the main job once over an embedded sandbox, and paint a picture
+	bin/easel demo
+
+run: build ## Keep the facade up on its fixed ports over an embedded sandbox
+	bin/easel dev
+
+test: ## Run everything that proves the project
+	$(GO) test $(RACE) -timeout 15m ./...
+
+check: lint breaking ## Vet, lint, and compare the contract with BASE (default: main)
+
+lint: .build/protodeps
+	$(GO) vet ./...
+	$(LINT) run ./...
+	$(TOOL) buf lint
+
+breaking: .build/protodeps
+	@if git rev-parse -q --verify '$(BASE)^{commit}' >/dev/null; then \
+	  rm -rf .build/base && mkdir -p .build/base && \
+	  git archive '$(BASE)' buf.yaml proto | tar -x -C .build/base && \
+	  mkdir -p .build/base/.build && cp -R .build/protodeps .build/base/.build/ && \
+	  $(TOOL) buf breaking --against .build/base; \
+	else echo "no commit $(BASE) to compare with: set BASE"; exit 1; fi
+
+generate: .build/protodeps ## Make gen/ from proto/
+	$(TOOL) buf generate
+	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/openapi/easel.swagger.json'
+
+# The .proto files that ours import, printed from the descriptors in our Go dependencies.
+.build/protodeps: internal/tools/go.mod internal/tools/protodeps/main.go
+	@rm -rf $@ && mkdir -p $@
+	$(GO) run -C internal/tools ./protodeps '$(CURDIR)/$@'
+	@touch $@
+
+fmt: ## Format the code and the contract
+	$(LINT) fmt ./...
+	$(TOOL) buf format -w proto
+
+clean: ## Remove what was built
+	rm -rf bin .build

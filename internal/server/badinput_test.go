@@ -1,0 +1,192 @@
+package server_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// badInputs is every rule of the contract, broken once. Nothing of it may reach the catalog.
+var badInputs = []struct {
+	name   string
+	method string
+	req    proto.Message
+	fields []string
+}{
+	{"a model id that is empty", "ModelService/GetModel", &easelv1.GetModelRequest{}, []string{"model_id"}},
+	{"a model id with a line break", "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: "a\r\nb"}, []string{"model_id"}},
+	{"a model id with a NUL", "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: "a\x00b"}, []string{"model_id"}},
+	{"a model id of 10 KB", "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: strings.Repeat("a", 10<<10)}, []string{"model_id"}},
+	{"a page size below 0", "ModelService/ListModels", &easelv1.ListModelsRequest{PageSize: -1}, []string{"page_size"}},
+	{"a page token that is too long", "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("a", 1025)}, []string{"page_token"}},
+	{"a page token that is forged", "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: "Zm9yZ2Vk"}, []string{"page_token"}},
+	{"a page token of another list", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageToken: "bW9kZWxzOmE"}, []string{"page_token"}},
+	{"a page size below 0, of generations", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageSize: -5}, []string{"page_size"}},
+
+	{"a quote without a model", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{InputsJson: "{}"}, []string{"model_id"}},
+	{"a quote without inputs", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m"}, []string{""}},
+	{"a quote with inputs twice", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{}, InputsJson: "{}"}, []string{""}},
+	{"an order without a key", "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{ModelId: "m", InputsJson: "{}"}, []string{"idempotency_key"}},
+	{"an order without a key and a model", "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{InputsJson: "{}"}, []string{"idempotency_key", "model_id"}},
+	{"a key of 10 KB", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = strings.Repeat("k", 10<<10) }), []string{"idempotency_key"}},
+	{"a key with a blank", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "a b" }), []string{"idempotency_key"}},
+	{"a key with a control character", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "a\nb" }), []string{"idempotency_key"}},
+	{"a cost limit below 0", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = proto.Int64(-1) }), []string{"max_cost_cents"}},
+
+	{"inputs_json that is no JSON", "GenerationService/CreateGeneration", orderJSON(`{"a":`), []string{"inputs_json"}},
+	{"inputs_json that is an array", "GenerationService/CreateGeneration", orderJSON(`[]`), []string{"inputs_json"}},
+	{"inputs_json with a member twice", "GenerationService/CreateGeneration", orderJSON(`{"a":1,"a":2}`), []string{"inputs_json"}},
+	{"inputs_json with a nested member twice", "GenerationService/CreateGeneration", orderJSON(`{"o":[{"a":1,"a":2}]}`), []string{"inputs_json"}},
+	{"inputs_json that goes on", "GenerationService/CreateGeneration", orderJSON(`{} {}`), []string{"inputs_json"}},
+	{"inputs_json nested 10,000 deep", "GenerationService/CreateGeneration", orderJSON(strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)), []string{"inputs_json"}},
+	{"inputs_json of arrays nested 10,000 deep", "GenerationService/CreateGeneration", orderJSON(`{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + "}"), []string{"inputs_json"}},
+	{"inputs_json with NaN", "GenerationService/CreateGeneration", orderJSON(`{"a":NaN}`), []string{"inputs_json"}},
+	{"inputs_json above 1 MiB", "GenerationService/CreateGeneration", orderJSON(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`), []string{"inputs_json"}},
+	{"an integer beyond 2^53 in a Struct", "GenerationService/CreateGeneration", orderStruct("n", structpb.NewNumberValue(9007199254740992)), []string{"inputs.n"}},
+	{"an integer beyond 2^53 in a list", "GenerationService/CreateGeneration", orderStruct("n", structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewNumberValue(1), structpb.NewNumberValue(-1e300)}})), []string{"inputs.n[1]"}},
+
+	{"a generation id that is empty", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: " "}, []string{"generation_id"}},
+	{"a generation id with a line break", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "a\r\nb"}, []string{"generation_id"}},
+	{"a generation id with a NUL", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "a\x00"}, []string{"generation_id"}},
+	{"a generation id of 10 KB", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("a", 10<<10)}, []string{"generation_id"}},
+	{"a staleness below 0", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "g", MaxStaleness: durationpb.New(-1)}, []string{"max_staleness"}},
+	{"a wait below 0", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g", Timeout: durationpb.New(-1)}, []string{"timeout"}},
+	{"a wait above 10 minutes", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g", Timeout: &durationpb.Duration{Seconds: 601}}, []string{"timeout"}},
+	{"a goal that does not exist", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g", Until: 9}, []string{"until"}},
+	{"a delete without an id", "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: "a b"}, []string{"generation_id"}},
+}
+
+func orderWith(change func(*easelv1.CreateGenerationRequest)) *easelv1.CreateGenerationRequest {
+	req := &easelv1.CreateGenerationRequest{ModelId: "m", InputsJson: "{}", IdempotencyKey: "k"}
+	change(req)
+	return req
+}
+
+func orderJSON(text string) *easelv1.CreateGenerationRequest {
+	return orderWith(func(r *easelv1.CreateGenerationRequest) { r.InputsJson = text })
+}
+
+func orderStruct(name string, v *structpb.Value) *easelv1.CreateGenerationRequest {
+	return orderWith(func(r *easelv1.CreateGenerationRequest) {
+		r.InputsJson, r.Inputs = "", &structpb.Struct{Fields: map[string]*structpb.Value{name: v}}
+	})
+}
+
+func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // I2 I4 I5
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		for _, bad := range badInputs {
+			t.Run(bad.name, func(t *testing.T) {
+				err := c.call(t.Context(), bad.method, bad.req, &easelv1.GetAccountResponse{})
+				st := wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400)
+				wantFields(t, st, bad.fields...)
+			})
+		}
+		if n := s.sandbox.Requests()["POST /generations"] + s.sandbox.Requests()["GET /generations/{id}"]; n != 0 {
+			t.Errorf("%d bad requests went upstream", n)
+		}
+	})
+}
+
+func TestAStreamHoldsTheRulesOfTheContractToo(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		watch := func(req *easelv1.WatchGenerationRequest) error {
+			return c.watch(t.Context(), req, func(*easelv1.WatchGenerationResponse) {})
+		}
+		for name, row := range map[string]struct {
+			err   error
+			field string
+		}{
+			"a heartbeat below 1 s":   {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", HeartbeatInterval: durationpb.New(1)}), "heartbeat_interval"},
+			"a heartbeat above 60 s":  {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", HeartbeatInterval: &durationpb.Duration{Seconds: 61}}), "heartbeat_interval"},
+			"an etag of 10 KB":        {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", KnownEtag: strings.Repeat("e", 10<<10)}), "known_etag"},
+			"an id with a blank":      {watch(&easelv1.WatchGenerationRequest{GenerationId: "a b"}), "generation_id"},
+			"a goal of its own":       {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", Until: 77}), "until"},
+			"a download that waits":   {second(c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "g", WaitTimeout: &durationpb.Duration{Seconds: 601}})), "wait_timeout"},
+			"a download without one":  {second(c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "a\tb"})), "generation_id"},
+			"a wait that runs for -1": {second(c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "g", WaitTimeout: durationpb.New(-1)})), "wait_timeout"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				wantFields(t, wantStatus(t, row.err, codes.InvalidArgument, "INVALID_REQUEST", 400), row.field)
+			})
+		}
+	})
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func TestWhatOnlyGRPCCanSayIsHeldToo(t *testing.T) {
+	s := newStack(t)
+	c := grpcCaller{s, s.key}
+	for name, row := range map[string]struct {
+		method string
+		req    proto.Message
+		field  string
+	}{
+		"a number that is none":    {"GenerationService/CreateGeneration", orderStruct("n", structpb.NewNumberValue(math.NaN())), "inputs.n"},
+		"a number without end":     {"GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{"n": structpb.NewNumberValue(math.Inf(1))}}}, "inputs.n"},
+		"a value without a kind":   {"GenerationService/CreateGeneration", orderStruct("n", &structpb.Value{}), "inputs.n"},
+		"an id that is a dot":      {"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "."}, "generation_id"},
+		"an id that goes up":       {"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: ".."}, "generation_id"},
+		"an empty id":              {"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{}, "generation_id"},
+		"an offset below 0":        {"GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", ReadOffset: -1}, "read_offset"},
+		"a limit below 0":          {"GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", ReadLimit: -1}, "read_limit"},
+		"an etag that is too long": {"GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", Etag: strings.Repeat("e", 257)}, "etag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			if req, ok := row.req.(*easelv1.DownloadGenerationRequest); ok {
+				_, err = c.download(t.Context(), req)
+			} else {
+				err = c.call(t.Context(), row.method, row.req, &easelv1.GetAccountResponse{})
+			}
+			wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), row.field)
+		})
+	}
+}
+
+func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // I3
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		for _, id := range []string{"../me", "a/b", "%2f", "%2e%2e", "..%2fme", "a?b", "a#b", "a;b", "me/../../quote", "x:wait", "x:watch"} {
+			_, err := get(t, c, id)
+			if c, ok := c.(grpcCaller); ok || err != nil {
+				_ = c
+				st := statusOf(t, err)
+				if st.Code() != codes.NotFound {
+					t.Errorf("the id %q: %v", id, err)
+				}
+			}
+		}
+		for route, n := range s.sandbox.Requests() {
+			if n > 0 && route != "GET /generations/{id}" {
+				t.Errorf("%d requests went to %s", n, route)
+			}
+		}
+	})
+}
+
+func TestOneThousandIdsAreWatchedAndOneMoreIsRefused(t *testing.T) {
+	s := newStack(t)
+	c := grpcCaller{s, s.key}
+	for name, ids := range map[string][]string{
+		"generation_ids":    make([]string, 1001),
+		"generation_ids[1]": {"a", "b c"},
+	} {
+		for i := range ids {
+			if ids[i] == "" {
+				ids[i] = strings.Repeat("a", 1+i%200) + string(rune('a'+i%26)) + strings.Repeat("b", i/200)
+			}
+		}
+		stream, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGenerations(c.keyed(t.Context()), &easelv1.WatchGenerationsRequest{GenerationIds: ids})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 0), name)
+	}
+}

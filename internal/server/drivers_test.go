@@ -1,0 +1,263 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// caller speaks to the facade in one of its two forms. Scenarios are written once and run
+// with both.
+type caller interface {
+	// call makes a unary call of a method such as "GenerationService/GetGeneration".
+	call(ctx context.Context, method string, req, resp proto.Message) error
+	// watch hands on each message of a watch until it ends.
+	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
+	// download gives the bytes that arrived.
+	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
+}
+
+// overBoth runs a scenario over gRPC and over REST, each with a stack of its own.
+func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
+	t.Run("gRPC", func(t *testing.T) { s := newStack(t, change...); scenario(t, s, grpcCaller{s, s.key}) })
+	t.Run("REST", func(t *testing.T) { s := newStack(t, change...); scenario(t, s, restCaller{s, s.key}) })
+}
+
+// grpcCaller calls over gRPC.
+type grpcCaller struct {
+	*stack
+	key string
+}
+
+func (c grpcCaller) keyed(ctx context.Context) context.Context {
+	if c.key == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.key)
+}
+
+func (c grpcCaller) call(ctx context.Context, method string, req, resp proto.Message) error {
+	return c.grpc.Invoke(c.keyed(ctx), "/easel.v1."+method, req, resp)
+}
+
+func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error {
+	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGeneration(c.keyed(ctx), req)
+	for err == nil {
+		var m *easelv1.WatchGenerationResponse
+		if m, err = stream.Recv(); err == nil {
+			each(m)
+		}
+	}
+	return unlessEOF(err)
+}
+
+func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
+	stream, err := easelv1.NewGenerationServiceClient(c.grpc).DownloadGeneration(c.keyed(ctx), req)
+	if err != nil {
+		return nil, err
+	}
+	var all []byte
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return all, unlessEOF(err)
+		}
+		chunk := m.GetChunk()
+		if chunk.GetOffset() != req.GetReadOffset()+int64(len(all)) {
+			return all, fmt.Errorf("a chunk at %d after %d bytes", chunk.GetOffset(), len(all))
+		}
+		if crc32.Checksum(chunk.GetData(), crc32.MakeTable(crc32.Castagnoli)) != chunk.GetCrc32C() {
+			return all, errors.New("a chunk has the wrong checksum")
+		}
+		all = append(all, chunk.GetData()...)
+	}
+}
+
+func unlessEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// restCaller calls over REST, by the HTTP rules of the contract itself.
+type restCaller struct {
+	*stack
+	key string
+}
+
+func (c restCaller) call(ctx context.Context, method string, req, resp proto.Message) error {
+	r := c.request(ctx, method, req)
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return restError(answer, body)
+	}
+	return protojson.Unmarshal(body, resp)
+}
+
+// restFailure is an error over REST: the status in the body, and what HTTP said.
+type restFailure struct {
+	status *status.Status
+	code   int
+	header http.Header
+}
+
+func (f *restFailure) Error() string              { return fmt.Sprintf("HTTP %d: %v", f.code, f.status.Err()) }
+func (f *restFailure) GRPCStatus() *status.Status { return f.status }
+
+func restError(answer *http.Response, body []byte) error {
+	var message rpcstatus.Status
+	if err := protojson.Unmarshal(body, &message); err != nil {
+		return fmt.Errorf("HTTP %d with a body that is no status: %s", answer.StatusCode, body)
+	}
+	return &restFailure{status.FromProto(&message), answer.StatusCode, answer.Header}
+}
+
+func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error {
+	r := c.request(ctx, "GenerationService/WatchGeneration", req)
+	r.Header.Set("Accept", "application/x-ndjson")
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(answer.Body)
+		return restError(answer, body)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var failed struct {
+			Error json.RawMessage `json:"error"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &failed); err == nil && failed.Error != nil {
+			return restError(answer, failed.Error)
+		}
+		m := &easelv1.WatchGenerationResponse{}
+		if err := protojson.Unmarshal(lines.Bytes(), m); err != nil {
+			return fmt.Errorf("the line %s: %w", lines.Bytes(), err)
+		}
+		each(m)
+	}
+	return lines.Err()
+}
+
+func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
+	plain := proto.CloneOf(req)
+	plain.ReadOffset, plain.ReadLimit, plain.Etag = 0, 0, ""
+	r := c.request(ctx, "GenerationService/DownloadGeneration", plain)
+	switch {
+	case req.GetReadLimit() > 0:
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", req.GetReadOffset(), req.GetReadOffset()+req.GetReadLimit()-1))
+	case req.GetReadOffset() > 0:
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", req.GetReadOffset()))
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if answer.StatusCode/100 != 2 {
+		return nil, restError(answer, body)
+	}
+	return body, err
+}
+
+var pathVariable = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
+
+// request makes the HTTP request of a call: variables of the path from the message, a body
+// where the rule has one, else the rest as query parameters.
+func (c restCaller) request(ctx context.Context, method string, req proto.Message) *http.Request {
+	c.Helper()
+	verb, pattern, withBody := httpRule(c.T, method)
+	fields := map[string]any{}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(req)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	path := pathVariable.ReplaceAllStringFunc(pattern, func(v string) string {
+		parts := pathVariable.FindStringSubmatch(v)
+		value := fmt.Sprint(fields[parts[1]])
+		delete(fields, parts[1])
+		if parts[2] != "" {
+			return strings.ReplaceAll(url.PathEscape(value), "%2F", "/")
+		}
+		return url.PathEscape(value)
+	})
+	var body io.Reader
+	query := url.Values{}
+	if withBody {
+		body = bytes.NewReader(text)
+	} else {
+		for name, value := range fields {
+			query.Set(name, fmt.Sprint(value))
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, verb, c.restURL+path, body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	r.URL.RawQuery = query.Encode()
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if withBody {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+// httpRule reads the HTTP rule of a method from the contract.
+func httpRule(t *testing.T, method string) (verb, pattern string, body bool) {
+	t.Helper()
+	name := protoreflect.FullName("easel.v1." + strings.ReplaceAll(method, "/", "."))
+	descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, _ := proto.GetExtension(descriptor.Options(), annotations.E_Http).(*annotations.HttpRule)
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		return "GET", p.Get, false
+	case *annotations.HttpRule_Delete:
+		return "DELETE", p.Delete, false
+	case *annotations.HttpRule_Post:
+		return "POST", p.Post, true
+	}
+	t.Fatalf("%s has no HTTP rule", method)
+	return "", "", false
+}

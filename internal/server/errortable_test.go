@@ -1,0 +1,283 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// row is one line of the error table: what the catalog answers, and what a caller is told.
+type row struct {
+	name   string
+	fault  sandbox.Fault // its Route is that of the call, unless set
+	call   string        // create, read, account, model, list or content
+	code   codes.Code
+	reason string
+	http   int
+	retry  bool     // RetryInfo, and over REST Retry-After
+	fields []string // of BadRequest
+	detail proto.Message
+}
+
+var errorTable = []row{
+	{name: "400 that names an input", call: "create", fault: answer(400, `{"code":"INVALID","message":"no","details":{"field":"prompt"}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"inputs.prompt"}},
+	{name: "422 that names the model", call: "create", fault: answer(422, `{"code":"INVALID","message":"no","details":{"field":"modelId"}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"model_id"}},
+	{name: "401", call: "account", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
+	{name: "402", call: "create", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
+	{name: "403", call: "read", fault: answer(403, `{}`), code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
+	{name: "404 on a generation", call: "read", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
+	{name: "410 on a generation", call: "read", fault: answer(410, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
+	{name: "404 on a model", call: "model", fault: answer(404, `{}`), code: codes.NotFound, reason: "MODEL_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
+	{name: "404 on a collection", call: "list", fault: answer(404, `{}`), code: codes.Internal, reason: "UPSTREAM_CONTRACT_MISMATCH", http: 500},
+	{name: "409 daily cap", call: "create", fault: answer(409, `{"code":"API_KEY_DAILY_CAP"}`), code: codes.ResourceExhausted, reason: "API_KEY_DAILY_CAP", http: 429, detail: &errdetails.QuotaFailure{}},
+	{name: "409 other, on create", call: "create", fault: answer(409, `{"code":"BUSY"}`), code: codes.Aborted, reason: "SUBMISSION_IN_PROGRESS", http: 409, retry: true},
+	{name: "409 on content of a live generation", call: "content", fault: answer(409, `{}`), code: codes.FailedPrecondition, reason: "CONTENT_NOT_READY", http: 400, retry: true},
+	{name: "425 on content of a live generation", call: "content", fault: answer(425, `{}`), code: codes.FailedPrecondition, reason: "CONTENT_NOT_READY", http: 400, retry: true},
+	{name: "404 on content of a live generation", call: "content", fault: answer(404, `{}`), code: codes.FailedPrecondition, reason: "CONTENT_NOT_READY", http: 400, retry: true},
+	{name: "413", call: "create", fault: answer(413, `{}`), code: codes.InvalidArgument, reason: "INPUTS_TOO_LARGE", http: 400, fields: []string{"inputs"}},
+	{name: "429 with Retry-After", call: "account", fault: throttled, code: codes.ResourceExhausted, reason: "UPSTREAM_RATE_LIMITED", http: 429, retry: true},
+	{name: "500 with a page", call: "account", fault: answer(500, `<html>secret stack</html>`), code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", http: 503, retry: true},
+	{name: "503", call: "read", fault: answer(503, ``), code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", http: 503, retry: true},
+	{name: "a connection that is reset", call: "account", fault: sandbox.Fault{Reset: true}, code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", http: 503, retry: true},
+	{name: "500 on create", call: "create", fault: answer(500, ``), code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
+	{name: "a create that is reset", call: "create", fault: sandbox.Fault{Reset: true}, code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
+	{name: "a create that can't be read", call: "create", fault: answer(200, `[[`), code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
+	{name: "301", call: "account", fault: sandbox.Fault{Redirect: "http://127.0.0.1:1/", Status: 301}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", http: 500},
+	{name: "307 on create", call: "create", fault: sandbox.Fault{Redirect: "http://127.0.0.1:1/", Status: 307}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", http: 500},
+	{name: "418", call: "account", fault: answer(418, `{}`), code: codes.Internal, reason: "UPSTREAM_CONTRACT_MISMATCH", http: 500},
+	{name: "200 that can't be read", call: "read", fault: answer(200, `{"id":`), code: codes.Internal, reason: "UPSTREAM_MALFORMED_RESPONSE", http: 500},
+	{name: "a key that stands for another order", call: "create", fault: answer(422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`), code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
+}
+
+func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status: status, Body: body} }
+
+var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
+
+var faultRoutes = map[string]string{
+	"create": "POST /generations", "read": "GET /generations/{id}", "account": "GET /me",
+	"model": "GET /models/detail", "list": "GET /generations", "content": "GET /generations/{id}/content",
+}
+
+func TestTheErrorTable(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		live := create(t, c, order(t, picture, "live", "a lake")).GetGenerationId()
+		for _, row := range errorTable {
+			t.Run(row.name, func(t *testing.T) {
+				row.fault.Route = faultRoutes[row.call]
+				fault := s.sandbox.Inject(row.fault)
+				defer s.sandbox.ClearFaults()
+				err := row.make(t, c, live)
+				if fault.Fired() == 0 {
+					t.Fatal("the fault did not fire")
+				}
+				st := wantStatus(t, err, row.code, row.reason, row.http)
+				row.check(t, st, err)
+			})
+		}
+	}, func(o *options) { o.sandbox.Speed = 0.01 })
+}
+
+// make makes the call of a row. A create gives up soon: what stays unknown is said so.
+func (r row) make(t *testing.T, c caller, id string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	switch r.call {
+	case "create":
+		ctx, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
+		defer cancel()
+		if rest, ok := c.(restCaller); ok {
+			c = patientREST{rest}
+		}
+		return c.call(ctx, "GenerationService/CreateGeneration", order(t, text, strings.ReplaceAll(t.Name(), " ", "-"), "a lake"), &easelv1.CreateGenerationResponse{})
+	case "read":
+		_, err := get(t, c, id)
+		return err
+	case "account":
+		return c.call(ctx, "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+	case "model":
+		return c.call(ctx, "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: "a/b"}, &easelv1.GetModelResponse{})
+	case "list":
+		return c.call(ctx, "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{}, &easelv1.ListGenerationsResponse{})
+	}
+	_, err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id})
+	return err
+}
+
+func (r row) check(t *testing.T, st *status.Status, err error) {
+	t.Helper()
+	if got := retryDelay(st) > 0; got != r.retry {
+		t.Errorf("RetryInfo %v, want %v", got, r.retry)
+	}
+	if r.fault.Header["Retry-After"] == "7" && retryDelay(st) != 7*time.Second {
+		t.Errorf("retry after %v, want 7 s", retryDelay(st))
+	}
+	var rest *restFailure
+	if errors.As(err, &rest) && (rest.header.Get("Retry-After") != "") != r.retry {
+		t.Errorf("Retry-After %q", rest.header.Get("Retry-After"))
+	}
+	if r.fields != nil {
+		wantFields(t, st, r.fields...)
+	}
+	if r.detail != nil && !hasDetail(st, r.detail) {
+		t.Errorf("no %T in %v", r.detail, st.Proto())
+	}
+	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
+	if r.fault.Status != 0 && info.GetMetadata()["upstream_status"] == "" {
+		t.Error("no upstream_status in the metadata")
+	}
+	if strings.Contains(st.Message(), "<html>") || strings.Contains(st.Message(), "secret") {
+		t.Errorf("upstream's page is echoed: %s", st.Message()) // U4
+	}
+	if n := proto.Size(st.Proto()); n > 4<<10 {
+		t.Errorf("the status has %d bytes", n) // I6
+	}
+}
+
+func hasDetail(st *status.Status, want proto.Message) bool {
+	return slices.ContainsFunc(st.Details(), func(d any) bool {
+		m, ok := d.(proto.Message)
+		return ok && m.ProtoReflect().Descriptor() == want.ProtoReflect().Descriptor()
+	})
+}
+
+// patientREST says its deadline in the header that gRPC over HTTP knows, and waits a little
+// longer itself, so that the answer of the server is seen.
+type patientREST struct{ restCaller }
+
+func (c patientREST) call(ctx context.Context, method string, req, resp proto.Message) error {
+	client := *c.http
+	client.Transport = withHeader{c.http.Transport, "Grpc-Timeout", "700m"}
+	own := *c.stack
+	own.http = &client
+	return restCaller{&own, c.key}.call(context.WithoutCancel(ctx), method, req, resp)
+}
+
+type withHeader struct {
+	http.RoundTripper
+	name, value string
+}
+
+func (h withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(h.name, h.value)
+	return h.RoundTripper.RoundTrip(r)
+}
+
+func TestAPriceAboveTheLimitIsRefusedAndNamed(t *testing.T) { // U20
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		req := order(t, picture, "k", "a lake")
+		req.MaxCostCents = proto.Int64(0)
+		err := c.call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
+		st := wantStatus(t, err, codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", 400)
+		info, _ := detailOf[*errdetails.ErrorInfo](t, st)
+		if info.GetMetadata()["price_cents"] == "" {
+			t.Error("the price is not in the metadata")
+		}
+		if n := s.sandbox.Requests()["POST /generations"]; n != 0 {
+			t.Errorf("%d orders posted", n)
+		}
+	})
+}
+
+func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), ReadOffset: 1 << 40})
+		wantStatus(t, err, codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", 416)
+	})
+}
+
+func TestOtherBytesThanThoseBegunWithAreRefused(t *testing.T) {
+	s := newStack(t)
+	c := grpcCaller{s, s.key}
+	g := create(t, c, order(t, picture, "k", "a lake"))
+	wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), Etag: `"another"`})
+	wantStatus(t, err, codes.DataLoss, "CONTENT_CHANGED", 0)
+}
+
+func TestAResultThatBreaksOffIsResumedOrSaidToBeBroken(t *testing.T) { // U16
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, &easelv1.CreateGenerationRequest{
+			ModelId: picture, IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x", "size": "640x400"}),
+		})
+		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		req := &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}
+		whole, err := c.download(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		once := s.sandbox.Inject(sandbox.Fault{Route: faultRoutes["content"], Count: 1, Cut: true, CutAfter: 1000})
+		again, err := c.download(t.Context(), req)
+		if err != nil || !slices.Equal(whole, again) || once.Fired() != 1 {
+			t.Errorf("%d of %d bytes, %v", len(again), len(whole), err)
+		}
+		s.sandbox.Inject(sandbox.Fault{Route: faultRoutes["content"], Cut: true, CutAfter: 0})
+		part, err := c.download(t.Context(), req)
+		if err == nil {
+			t.Errorf("%d of %d bytes came as a success", len(part), len(whole))
+		}
+	})
+}
+
+func TestWithoutAKeyNothingIsAnswered(t *testing.T) {
+	methods := []struct {
+		name string
+		req  proto.Message
+	}{
+		{"AccountService/GetAccount", &easelv1.GetAccountRequest{}},
+		{"ModelService/ListModels", &easelv1.ListModelsRequest{}},
+		{"ModelService/GetModel", &easelv1.GetModelRequest{ModelId: "a/b"}},
+		{"GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "a/b", InputsJson: "{}"}},
+		{"GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{ModelId: "a/b", InputsJson: "{}", IdempotencyKey: "k"}},
+		{"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "g"}},
+		{"GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{}},
+		{"GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g"}},
+		{"GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: "g"}},
+	}
+	s := newStack(t)
+	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
+		for _, m := range methods {
+			t.Run(name+" "+m.name, func(t *testing.T) {
+				wantStatus(t, c.call(t.Context(), m.name, m.req, &easelv1.GetAccountResponse{}), codes.Unauthenticated, "CREDENTIAL_MISSING", 401)
+			})
+		}
+		t.Run(name+" WatchGeneration", func(t *testing.T) {
+			err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "g"}, func(*easelv1.WatchGenerationResponse) {})
+			wantStatus(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING", 401)
+		})
+		t.Run(name+" DownloadGeneration", func(t *testing.T) {
+			_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "g"})
+			wantStatus(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING", 401)
+		})
+	}
+	for route, n := range s.sandbox.Requests() {
+		if n > 0 {
+			t.Errorf("%d requests went upstream to %s", n, route)
+		}
+	}
+}
+
+func TestTheErrorTableCoversEveryKindOfCall(t *testing.T) {
+	calls := map[string]bool{}
+	for _, r := range errorTable {
+		calls[r.call] = true
+	}
+	if len(calls) != len(faultRoutes) {
+		t.Errorf("calls %v, routes %v", slices.Collect(maps.Keys(calls)), faultRoutes)
+	}
+}

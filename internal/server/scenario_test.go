@@ -1,0 +1,625 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"image"
+	_ "image/png"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// These scenarios are the promises of the contract. Each runs over gRPC and over REST.
+
+const (
+	picture = "studio/landscape"
+	text    = "studio/haiku"
+)
+
+func inputs(t *testing.T, members map[string]any) *structpb.Struct {
+	t.Helper()
+	s, err := structpb.NewStruct(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func order(t *testing.T, model, key, prompt string) *easelv1.CreateGenerationRequest {
+	t.Helper()
+	members := map[string]any{"prompt": prompt}
+	if model == picture {
+		members["size"] = "64x40"
+	}
+	return &easelv1.CreateGenerationRequest{ModelId: model, IdempotencyKey: key, Inputs: inputs(t, members)}
+}
+
+// create places an order that must succeed.
+func create(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Generation {
+	t.Helper()
+	resp := &easelv1.CreateGenerationResponse{}
+	if err := c.call(t.Context(), "GenerationService/CreateGeneration", req, resp); err != nil {
+		t.Fatal(err)
+	}
+	return resp.GetGeneration()
+}
+
+func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
+	t.Helper()
+	resp := &easelv1.GetGenerationResponse{}
+	err := c.call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{
+		GenerationId: id, MaxStaleness: durationpb.New(0),
+	}, resp)
+	return resp.GetGeneration(), err
+}
+
+// wait waits for the end of a render.
+func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.Generation {
+	t.Helper()
+	resp := &easelv1.WaitGenerationResponse{}
+	err := c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
+		GenerationId: id, Timeout: durationpb.New(30 * time.Second), Until: until,
+	}, resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.GetGeneration()
+}
+
+// watched watches to the end and gives the updates.
+func watched(t *testing.T, c caller, req *easelv1.WatchGenerationRequest) (updates []*easelv1.GenerationUpdate) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := c.watch(ctx, req, func(m *easelv1.WatchGenerationResponse) {
+		if u := m.GetUpdate(); u != nil {
+			updates = append(updates, u)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return updates
+}
+
+func last(t *testing.T, updates []*easelv1.GenerationUpdate) *easelv1.Generation {
+	t.Helper()
+	if len(updates) == 0 {
+		t.Fatal("no update was sent")
+	}
+	return updates[len(updates)-1].GetGeneration()
+}
+
+func balance(t *testing.T, c caller) int64 {
+	t.Helper()
+	resp := &easelv1.GetAccountResponse{}
+	if err := c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, resp); err != nil {
+		t.Fatal(err)
+	}
+	return resp.GetAccount().GetBalanceCents()
+}
+
+func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		before := balance(t, c)
+		resp := &easelv1.QuoteGenerationResponse{}
+		req := order(t, picture, "k", "a lake at dawn")
+		if err := c.call(t.Context(), "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{
+			ModelId: req.GetModelId(), Inputs: req.GetInputs(),
+		}, resp); err != nil {
+			t.Fatal(err)
+		}
+		quote := resp.GetQuote()
+		if quote.GetBalanceCents() != before || !quote.GetAffordable() || quote.GetCurrencyCode() != "EUR" {
+			t.Errorf("quote %v with a balance of %d", quote, before)
+		}
+		g := create(t, c, req)
+		if g.GetCostCents() != quote.GetPriceCents() {
+			t.Errorf("cost %d, quoted %d", g.GetCostCents(), quote.GetPriceCents())
+		}
+		if after := balance(t, c); before-after != quote.GetPriceCents() || quote.GetPriceCents() <= 0 {
+			t.Errorf("balance %d before, %d after, quoted %d", before, after, quote.GetPriceCents())
+		}
+	})
+}
+
+func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake at dawn"))
+		if g.GetState() != easelv1.State_STATE_QUEUED || g.GetTerminal() || g.GetModelId() != picture {
+			t.Errorf("created as %v", g)
+		}
+		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+		if !updates[0].GetInitial() {
+			t.Error("the first update is not marked as initial")
+		}
+		end := last(t, updates)
+		if end.GetState() != easelv1.State_STATE_SUCCEEDED || !end.GetTerminal() || end.GetFile() == nil || end.GetTerminalTime() == nil {
+			t.Errorf("ended as %v", end)
+		}
+		data, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, format, err := image.Decode(bytes.NewReader(data))
+		if err != nil || format != "png" || img.Bounds().Dx() != 64 {
+			t.Errorf("the result is no picture: %v %v", format, err)
+		}
+	})
+}
+
+func TestATextIsOrderedAndStandsInTheGeneration(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, text, "k", "a lake at dawn"))
+		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		if lines := strings.Count(end.GetText().GetText(), "\n"); lines != 2 {
+			t.Errorf("the haiku is %q", end.GetText().GetText())
+		}
+		_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
+		wantStatus(t, err, codes.FailedPrecondition, "NO_CONTENT", 400)
+	})
+}
+
+func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		before := balance(t, c)
+		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
+		if balance(t, c) == before {
+			t.Error("nothing was charged")
+		}
+		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
+		if end.GetState() != easelv1.State_STATE_REFUNDED || end.GetFailureMessage() == "" {
+			t.Errorf("settled as %v", end)
+		}
+		if after := balance(t, c); after != before {
+			t.Errorf("balance %d before and %d after the refund", before, after)
+		}
+		if audit := s.audit(); audit.RefundCents != audit.ChargeCents || audit.RefundCents == 0 {
+			t.Errorf("charged %d, refunded %d", audit.ChargeCents, audit.RefundCents)
+		}
+	})
+}
+
+func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { // U14
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+		first := create(t, c, order(t, text, "k", "a lake"))
+		again := create(t, c, order(t, text, "k", "a lake"))
+		if first.GetGenerationId() != again.GetGenerationId() {
+			t.Errorf("ids %s and %s under one key", first.GetGenerationId(), again.GetGenerationId())
+		}
+		if n := s.sandbox.Requests()["POST /generations"]; n != 2 || lost.Fired() != 1 {
+			t.Errorf("%d orders posted and %d answers lost, want 2 and 1", n, lost.Fired())
+		}
+		if n := s.audit().ChargesByIdempotencyKey["k"]; n != 1 {
+			t.Errorf("%d charges, want 1", n)
+		}
+	})
+}
+
+func TestAOneHundredWatchersCostTheRequestsOfOne(t *testing.T) { // L4
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		requests := func(watchers int, key string) int {
+			before := s.sandbox.Requests()["GET /generations/{id}"]
+			g := create(t, c, order(t, picture, key, "a lake"))
+			var all sync.WaitGroup
+			for range watchers {
+				all.Go(func() {
+					end := last(t, watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}))
+					if end.GetState() != easelv1.State_STATE_SUCCEEDED {
+						t.Errorf("a watcher ended with %v", end.GetState())
+					}
+				})
+			}
+			all.Wait()
+			return s.sandbox.Requests()["GET /generations/{id}"] - before
+		}
+		one, hundred := requests(1, "one"), requests(100, "hundred")
+		t.Logf("%d upstream reads for one watcher, %d for a hundred", one, hundred)
+		// The two renders do not take equally long; a hundred pollers would take a hundred times as many.
+		if hundred > 3*one+3 {
+			t.Errorf("%d upstream reads for a hundred watchers, %d for one", hundred, one)
+		}
+	}, func(o *options) { o.sandbox.Speed = 20 })
+}
+
+func TestAWatcherThatJoinsAfterTheEndGetsTheResultAtOnce(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, text, "k", "a lake"))
+		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+		if len(updates) != 1 || updates[0].GetGeneration().GetText() == nil || !updates[0].GetInitial() {
+			t.Errorf("updates %v", updates)
+		}
+	})
+}
+
+func TestAReconnectWithTheKnownEtagCostsNoRepeat(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, text, "k", "a lake"))
+		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		beats := 0
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId(), KnownEtag: end.GetEtag()},
+			func(m *easelv1.WatchGenerationResponse) {
+				if m.GetUpdate() != nil {
+					t.Errorf("the known state was sent again: %v", m)
+				}
+				if m.GetHeartbeat() != nil {
+					beats++
+				}
+			})
+		if err != nil || beats != 1 {
+			t.Errorf("%d heartbeats and %v, want one and OK", beats, err)
+		}
+	})
+}
+
+func TestAWatchThatAsksForItCarriesTheBytesOfTheResult(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		var data []byte
+		var summary *easelv1.ContentSummary
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId(), IncludeContent: true},
+			func(m *easelv1.WatchGenerationResponse) {
+				data = append(data, m.GetContent().GetData()...)
+				if s := m.GetContent().GetSummary(); s != nil {
+					summary = s
+				}
+			})
+		if err != nil || len(data) == 0 || fmt.Sprintf("%x", sha256.Sum256(data)) != summary.GetSha256() {
+			t.Errorf("%d bytes, summary %v, %v", len(data), summary, err)
+		}
+	})
+}
+
+func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		id := g.GetGenerationId()
+		started, deleted := make(chan struct{}), make(chan error, 1)
+		go func() {
+			<-started
+			deleted <- c.call(t.Context(), "GenerationService/DeleteGeneration",
+				&easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}, &easelv1.DeleteGenerationResponse{})
+		}()
+		var states []easelv1.State
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {
+			if u := m.GetUpdate(); u != nil {
+				states = append(states, u.GetGeneration().GetState())
+			}
+			if len(states) == 1 {
+				close(started)
+			}
+		})
+		if err != nil || len(states) != 2 || states[1] != easelv1.State_STATE_DELETED {
+			t.Errorf("states %v and %v", states, err)
+		}
+		if err := <-deleted; err != nil {
+			t.Fatal(err)
+		}
+		_, err = get(t, c, id)
+		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+		err = c.call(t.Context(), "GenerationService/DeleteGeneration",
+			&easelv1.DeleteGenerationRequest{GenerationId: id, AllowMissing: true}, &easelv1.DeleteGenerationResponse{})
+		if err != nil {
+			t.Error("deleting what is not there, with allow_missing:", err)
+		}
+	}, func(o *options) { o.sandbox.Speed = 0.1 })
+}
+
+func TestAnActiveRenderIsDeletedOnlyByForce(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		err := c.call(t.Context(), "GenerationService/DeleteGeneration",
+			&easelv1.DeleteGenerationRequest{GenerationId: g.GetGenerationId()}, &easelv1.DeleteGenerationResponse{})
+		wantStatus(t, err, codes.FailedPrecondition, "GENERATION_ACTIVE", 400)
+		if _, err := get(t, c, g.GetGenerationId()); err != nil {
+			t.Error("the render is gone:", err)
+		}
+	}, func(o *options) { o.sandbox.Speed = 0.1 })
+}
+
+func TestAWaitThatRunsOutAnswersWithTheNewestState(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		resp := &easelv1.WaitGenerationResponse{}
+		err := c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
+			GenerationId: g.GetGenerationId(), Timeout: durationpb.New(200 * time.Millisecond),
+		}, resp)
+		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
+			t.Errorf("%v %v", resp, err)
+		}
+	}, func(o *options) { o.sandbox.Speed = 0.1 })
+}
+
+func TestAWaitAnswersShortlyBeforeTheCallersOwnDeadline(t *testing.T) {
+	s := newStack(t, func(o *options) { o.sandbox.Speed = 0.1 })
+	c := grpcCaller{s, s.key}
+	g := create(t, c, order(t, picture, "k", "a lake"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	resp := &easelv1.WaitGenerationResponse{}
+	if err := c.call(ctx, "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: g.GetGenerationId()}, resp); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		data, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{
+			GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(30 * time.Second),
+		})
+		if err != nil || len(data) == 0 {
+			t.Errorf("%d bytes, %v", len(data), err)
+		}
+	}, func(o *options) { o.sandbox.Speed = 20 })
+}
+
+func TestListsComeInPagesThatMissNothing(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		want := map[string]bool{}
+		for i := range 7 {
+			want[create(t, c, order(t, text, fmt.Sprintf("k%d", i), "a lake")).GetGenerationId()] = true
+		}
+		req := &easelv1.ListGenerationsRequest{PageSize: 3}
+		pages := 0
+		for {
+			resp := &easelv1.ListGenerationsResponse{}
+			if err := c.call(t.Context(), "GenerationService/ListGenerations", req, resp); err != nil {
+				t.Fatal(err)
+			}
+			pages++
+			for _, g := range resp.GetGenerations() {
+				delete(want, g.GetGenerationId())
+			}
+			if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
+				break
+			}
+			if pages == 1 { // one that appears meanwhile shifts nothing
+				create(t, c, order(t, text, "later", "a lake"))
+			}
+		}
+		if len(want) != 0 || pages != 3 {
+			t.Errorf("%d missing after %d pages", len(want), pages)
+		}
+	})
+}
+
+func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		list := &easelv1.ListModelsResponse{}
+		if err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{}, list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.GetModels()) < 5 {
+			t.Errorf("%d models", len(list.GetModels()))
+		}
+		one := &easelv1.GetModelResponse{}
+		if err := c.call(t.Context(), "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: picture}, one); err != nil {
+			t.Fatal(err)
+		}
+		m := one.GetModel()
+		if m.GetOutputKind() != easelv1.OutputKind_OUTPUT_KIND_FILE || m.GetModelId() != picture {
+			t.Errorf("model %v", m)
+		}
+		fields := map[string]*easelv1.InputField{}
+		for _, f := range m.GetInputFields() {
+			fields[f.GetName()] = f
+		}
+		if f := fields["prompt"]; f.GetType() != easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING || !f.GetRequired() {
+			t.Errorf("prompt is %v", f)
+		}
+		if f := fields["steps"]; f.GetMinimum() != 1 || f.GetMaximum() != 50 || f.GetDefaultValue().GetNumberValue() != 20 {
+			t.Errorf("steps is %v", f)
+		}
+		if f := fields["size"]; len(f.GetAllowedValues()) < 3 {
+			t.Errorf("size is %v", f)
+		}
+	})
+}
+
+func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, &easelv1.CreateGenerationRequest{
+			ModelId: text, IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","seed":9007199254740993}`,
+		})
+		// A double can't hold the seed: it is shown as text rather than changed.
+		if seed := g.GetInputs().GetFields()["seed"]; seed.GetStringValue() != "9007199254740993" {
+			t.Errorf("the seed came back as %v", seed)
+		}
+	})
+}
+
+func TestARenderOfAnotherKeyIsExactlyAsUnknownAsNone(t *testing.T) { // L7
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, order(t, text, "k", "a lake"))
+		other, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger := caller(grpcCaller{s, other})
+		if _, rest := c.(restCaller); rest {
+			stranger = restCaller{s, other}
+		}
+		_, err = get(t, stranger, g.GetGenerationId())
+		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+		_, none := get(t, stranger, "1234567890123456")
+		a, b := statusOf(t, err), statusOf(t, none)
+		if a.Code() != b.Code() || a.Message() != b.Message() {
+			t.Errorf("the errors differ: %v and %v", a, b)
+		}
+		err = stranger.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
+			t.Errorf("a stranger was told %v", m)
+		})
+		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+	})
+}
+
+func TestAnAnswerOfARunningWatchIsServedWithoutARead(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		ctx, cancel := context.WithCancel(t.Context())
+		told := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			var once sync.Once
+			_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(*easelv1.WatchGenerationResponse) {
+				once.Do(func() { close(told) })
+			})
+		}()
+		<-told
+		before := s.sandbox.Requests()["GET /generations/{id}"]
+		for range 50 {
+			resp := &easelv1.GetGenerationResponse{}
+			if err := c.call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: g.GetGenerationId()}, resp); err != nil {
+				t.Fatal(err)
+			}
+			if resp.GetGeneration().GetObserveTime() == nil {
+				t.Fatal("no observe_time")
+			}
+		}
+		if n := s.sandbox.Requests()["GET /generations/{id}"] - before; n > 10 {
+			t.Errorf("%d upstream reads for 50 calls beside a watch", n)
+		}
+		cancel()
+		<-ended
+	}, func(o *options) {
+		o.sandbox.Speed = 0.1
+		o.hub.MinInterval = time.Second
+		o.hub.MaxInterval = time.Second
+	})
+}
+
+func TestAWatchOfManyTellsAllAndCatchesUp(t *testing.T) {
+	s := newStack(t)
+	c := grpcCaller{s, s.key}
+	var ids []string
+	for i := range 12 {
+		ids = append(ids, create(t, c, order(t, text, fmt.Sprintf("k%d", i), "a lake")).GetGenerationId())
+	}
+	ids = append(ids, "1234567890123456")
+	stream, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGenerations(c.keyed(t.Context()), &easelv1.WatchGenerationsRequest{GenerationIds: ids})
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]easelv1.State{}
+	caughtUp := int32(0)
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			if unlessEOF(err) != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if g := m.GetUpdate().GetGeneration(); g != nil {
+			states[g.GetGenerationId()] = g.GetState()
+		}
+		caughtUp += m.GetCaughtUp().GetGenerationCount()
+	}
+	if caughtUp != 13 {
+		t.Errorf("caught up with %d", caughtUp)
+	}
+	for _, id := range ids[:12] {
+		if states[id] != easelv1.State_STATE_SUCCEEDED {
+			t.Errorf("%s ended as %v", id, states[id])
+		}
+	}
+	if states["1234567890123456"] != easelv1.State_STATE_DELETED {
+		t.Errorf("an unknown id ended as %v", states["1234567890123456"])
+	}
+}
+
+func TestALargeResultArrivesWholeAndResumesFromAnyOffset(t *testing.T) {
+	const size = 64 << 20
+	s := newStack(t, func(o *options) { o.sandbox.Speed = 1e6 })
+	over := map[string]caller{"gRPC": grpcCaller{s, s.key}, "REST": restCaller{s, s.key}}
+	c := over["gRPC"]
+	g := create(t, c, &easelv1.CreateGenerationRequest{
+		ModelId: "studio/print", IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x", "paper": "a3-plus"}),
+	})
+	id := g.GetGenerationId()
+	if end := wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL); end.GetState() != easelv1.State_STATE_SUCCEEDED {
+		t.Fatalf("ended as %v", end)
+	}
+	sums := map[string][32]byte{}
+	for name, c := range over {
+		whole, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
+		if err != nil || len(whole) < size*9/10 {
+			t.Fatalf("%s: %d bytes, %v", name, len(whole), err)
+		}
+		sums[name] = sha256.Sum256(whole)
+		for _, offset := range []int64{1, 65_535, 33_554_432, int64(len(whole)) - 1} {
+			rest, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: offset})
+			if err != nil || !bytes.Equal(rest, whole[offset:]) {
+				t.Errorf("%s: from %d: %d bytes, %v", name, offset, len(rest), err)
+			}
+		}
+		part, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: 1000, ReadLimit: 100_000})
+		if err != nil || !bytes.Equal(part, whole[1000:101_000]) {
+			t.Errorf("%s: a part of %d bytes, %v", name, len(part), err)
+		}
+	}
+	if sums["gRPC"] != sums["REST"] {
+		t.Error("gRPC and REST gave different bytes")
+	}
+}
+
+func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
+	s := newStack(t, func(o *options) { o.sandbox.Speed = 0.1 })
+	const watchers = 500
+	c := grpcCaller{s, s.key}
+	g := create(t, c, order(t, picture, "k", "a lake"))
+	var ready, all sync.WaitGroup
+	ready.Add(watchers)
+	for range watchers {
+		all.Go(func() {
+			var first sync.Once
+			closing := false
+			err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
+				first.Do(ready.Done)
+				closing = closing || m.GetClosing().GetReason() == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
+			})
+			st := statusOf(t, err)
+			if !closing || st.Code() != codes.Unavailable || retryDelay(st) == 0 {
+				t.Errorf("closing %v, %v", closing, err)
+			}
+		})
+	}
+	ready.Wait()
+	begun := time.Now()
+	s.stop()
+	all.Wait()
+	if err := <-s.stopped; err != nil {
+		t.Error(err)
+	}
+	s.stopped <- nil
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the drain took %v", took)
+	}
+}
+
+func TestARequestIsNotChangedByTheCall(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		req := order(t, text, "k", "a lake")
+		before := proto.CloneOf(req)
+		create(t, c, req)
+		if !proto.Equal(req, before) {
+			t.Error("the request was changed")
+		}
+	})
+}

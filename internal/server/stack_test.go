@@ -1,0 +1,114 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// stack is the whole of Easel over a sandbox: every part is the real one, on loopback
+// ports. The books of its key are checked when the test ends.
+type stack struct {
+	*testing.T
+	sandbox *sandbox.Sandbox
+	hub     *watch.Hub
+	key     string
+	grpc    *grpc.ClientConn
+	http    *http.Client
+	restURL string
+	stop    context.CancelFunc // begins the drain
+	stopped chan error         // what Serve returned
+}
+
+// options are what a test wants different.
+type options struct {
+	sandbox sandbox.Config
+	service service.Config
+	server  server.Config
+	hub     watch.Config
+}
+
+func newStack(t *testing.T, change ...func(*options)) *stack {
+	t.Helper()
+	o := options{
+		sandbox: sandbox.Config{Seed: 11, Speed: 200},
+		hub:     watch.Config{MinInterval: 20 * time.Millisecond, MaxInterval: 200 * time.Millisecond, Rate: 1000},
+		server:  server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	s := &stack{T: t, stopped: make(chan error, 1)}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	s.sandbox, err = sandbox.Open(o.sandbox)
+	must(err)
+	s.key, err = s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100_000})
+	must(err)
+	upstream := httptest.NewServer(s.sandbox)
+	transport := catalog.NewTransport()
+	client, err := catalog.New(catalog.Config{
+		BaseURL: upstream.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second,
+	})
+	must(err)
+	o.hub.Upstream = client.Once()
+	s.hub, err = watch.New(o.hub)
+	must(err)
+	o.service.Catalog, o.service.Hub = client, s.hub
+	o.server.Service, err = service.New(o.service)
+	must(err)
+	srv, err := server.New(o.server)
+	must(err)
+	must(srv.Listen())
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	go func() { s.stopped <- srv.Serve(ctx) }()
+	s.grpc, err = grpc.NewClient(srv.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(err)
+	s.http = &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	s.restURL = "http://" + srv.HTTPAddr()
+	t.Cleanup(func() {
+		s.http.CloseIdleConnections()
+		s.grpc.Close()
+		cancel()
+		if err := <-s.stopped; err != nil {
+			t.Error("the server did not stop well:", err)
+		}
+		client.Close()
+		s.hub.Close()
+		s.audit()
+		transport.CloseIdleConnections()
+		_ = s.sandbox.Close()
+		upstream.Close()
+	})
+	return s
+}
+
+// audit checks that the books are exact.
+func (s *stack) audit() sandbox.Audit {
+	s.Helper()
+	audit, err := s.sandbox.Audit(context.Background(), s.key)
+	if err == nil {
+		err = audit.Check()
+	}
+	if err != nil {
+		s.Error("the books:", err)
+	}
+	return audit
+}

@@ -1,0 +1,74 @@
+package server_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// detailOf gives the one detail of a type, or nil.
+func detailOf[T any](t *testing.T, st *status.Status) (found T, ok bool) {
+	t.Helper()
+	for _, d := range st.Details() {
+		if d, is := d.(T); is {
+			if ok {
+				t.Errorf("a detail type stands twice in %v", st.Proto())
+			}
+			found, ok = d, true
+		}
+	}
+	return found, ok
+}
+
+func statusOf(t *testing.T, err error) *status.Status {
+	t.Helper()
+	st, ok := status.FromError(err)
+	if !ok || err == nil {
+		t.Fatalf("%v is no status", err)
+	}
+	return st
+}
+
+// wantStatus checks code, reason and domain, and over REST the HTTP code.
+func wantStatus(t *testing.T, err error, code codes.Code, reason string, http int) *status.Status {
+	t.Helper()
+	st := statusOf(t, err)
+	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
+	if st.Code() != code || info.GetReason() != reason || info.GetDomain() != "easel" {
+		t.Fatalf("got %v with reason %q of %q, want %v with %q", err, info.GetReason(), info.GetDomain(), code, reason)
+	}
+	var rest *restFailure
+	if errors.As(err, &rest) && rest.code != http {
+		t.Errorf("HTTP %d, want %d", rest.code, http)
+	}
+	return st
+}
+
+// wantFields checks that exactly these fields are named as bad.
+func wantFields(t *testing.T, st *status.Status, want ...string) {
+	t.Helper()
+	bad, _ := detailOf[*errdetails.BadRequest](t, st)
+	var got []string
+	for _, v := range bad.GetFieldViolations() {
+		got = append(got, v.GetField())
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("fields %q, want %q (%v)", got, want, bad)
+	}
+}
+
+func retryDelay(st *status.Status) time.Duration {
+	for _, d := range st.Details() {
+		if retry, ok := d.(*errdetails.RetryInfo); ok {
+			return retry.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
+}
