@@ -91,19 +91,19 @@ func (f current) heading(x, y float32) (dx, dy float32) {
 // of its own layer, which keeps the ground breathing.
 func paintFlow(c *canvas, rnd *rand.Rand, inks []rgb, density float32) {
 	field := newCurrent(rnd, c.aspect)
-	for layer, width := range []float32{0.017, 0.0085, 0.0042, 0.002} {
+	for _, width := range []float32{0.017, 0.0085, 0.0042, 0.002} {
 		taken := newGrid(c.aspect, width*1.15)
 		tries := int(density * c.aspect * (0.30 / (width * width)) * 0.06)
 		for range tries {
 			ink := inks[1+rnd.IntN(len(inks)-1)]
 			ink = ink.mix(inks[0], rnd.Float32()*0.18)
-			paintStroke(c, field, taken, rnd.Float32()*c.aspect, rnd.Float32(), width*(0.55+0.45*rnd.Float32()), ink, layer)
+			paintStroke(c, field, taken, rnd.Float32()*c.aspect, rnd.Float32(), width*(0.55+0.45*rnd.Float32()), ink)
 		}
 	}
 }
 
 // paintStroke follows the current both ways from a place, then paints the path with tapered ends.
-func paintStroke(c *canvas, f current, taken grid, x, y, width float32, ink rgb, layer int) {
+func paintStroke(c *canvas, f current, taken grid, x, y, width float32, ink rgb) {
 	if taken.used(x, y) {
 		return
 	}

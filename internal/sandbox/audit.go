@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -43,41 +44,29 @@ type Audit struct {
 
 // Audit reads the books of a key, revoked or not.
 func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
-	tx, err := s.db.read.Begin() // one snapshot
-	if err != nil {
-		return Audit{}, err
-	}
-	defer tx.Rollback()
-	who, err := findAccount(tx, key)
-	if err != nil {
-		return Audit{}, err
-	}
 	a := Audit{ChargesByIdempotencyKey: map[string]int{}}
-	p, err := readPurse(tx, who.id)
-	if err != nil {
-		return Audit{}, err
-	}
-	a.BalanceCents = p.balance
-	return a, errors.Join(a.readEntries(tx, who.id), a.readGenerations(tx, who.id))
-}
-
-func (a *Audit) readEntries(from rowsQueryer, account int64) error {
-	rows, err := from.Query(`SELECT kind, cents, balance, COALESCE(public_id, ''), note, at FROM ledger
-		LEFT JOIN generations ON generations.id = ledger.generation WHERE ledger.account = ? ORDER BY ledger.id`, account)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e Entry
-		var at int64
-		if err := rows.Scan(&e.Kind, &e.Cents, &e.BalanceCents, &e.GenerationID, &e.Note, &at); err != nil {
+	err := s.db.snapshot(func(tx session) error {
+		who, err := findAccount(tx, key)
+		if err != nil {
 			return err
 		}
+		p, err := readPurse(tx, who.id)
+		a.BalanceCents = p.balance
+		return errors.Join(err, a.readEntries(tx, who.id), a.readGenerations(tx, who.id))
+	})
+	return a, err
+}
+
+func (a *Audit) readEntries(from session, account int64) error {
+	return from.each(func(rows *sql.Rows) error {
+		var e Entry
+		var at int64
+		err := rows.Scan(&e.Kind, &e.Cents, &e.BalanceCents, &e.GenerationID, &e.Note, &at)
 		e.Time = time.Unix(0, at).UTC()
 		a.add(e)
-	}
-	return rows.Err()
+		return err
+	}, `SELECT kind, cents, balance, COALESCE(public_id, ''), note, at FROM ledger
+		LEFT JOIN generations ON generations.id = ledger.generation WHERE ledger.account = ? ORDER BY ledger.id`, account)
 }
 
 func (a *Audit) add(e Entry) {
@@ -92,26 +81,19 @@ func (a *Audit) add(e Entry) {
 	}
 }
 
-func (a *Audit) readGenerations(from rowsQueryer, account int64) error {
-	rows, err := from.Query(`SELECT public_id, COALESCE(idempotency_key, ''), state, cost, deleted_at IS NOT NULL,
-		(SELECT COUNT(*) FROM ledger WHERE generation = g.id AND kind = 'charge'),
-		(SELECT COUNT(*) FROM ledger WHERE generation = g.id AND kind = 'refund')
-		FROM generations g WHERE account = ? ORDER BY id`, account)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+func (a *Audit) readGenerations(from session, account int64) error {
+	return from.each(func(rows *sql.Rows) error {
 		var g AuditedGeneration
-		if err := rows.Scan(&g.ID, &g.IdempotencyKey, &g.Status, &g.CostCents, &g.Deleted, &g.Charges, &g.Refunds); err != nil {
-			return err
-		}
+		err := rows.Scan(&g.ID, &g.IdempotencyKey, &g.Status, &g.CostCents, &g.Deleted, &g.Charges, &g.Refunds)
 		a.Generations = append(a.Generations, g)
 		if g.IdempotencyKey != "" {
 			a.ChargesByIdempotencyKey[g.IdempotencyKey] += g.Charges
 		}
-	}
-	return rows.Err()
+		return err
+	}, `SELECT public_id, COALESCE(idempotency_key, ''), state, cost, deleted_at IS NOT NULL,
+		(SELECT COUNT(*) FROM ledger WHERE generation = g.id AND kind = 'charge'),
+		(SELECT COUNT(*) FROM ledger WHERE generation = g.id AND kind = 'refund')
+		FROM generations g WHERE account = ? ORDER BY id`, account)
 }
 
 // Check returns every broken promise of the books, or nil: balance = top-ups − charges + refunds, never

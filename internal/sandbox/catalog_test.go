@@ -20,8 +20,10 @@ func TestEveryRouteRefusesAMissingAWrongAndARevokedKey(t *testing.T) {
 	if err := sh.s.RevokeKey(t.Context(), revoked); err != nil {
 		t.Fatal(err)
 	}
-	for _, route := range []string{"GET /me", "GET /models", "GET /models/detail?id=studio/haiku", "POST /quote", "POST /generations",
-		"GET /generations", "GET /generations/x", "GET /generations/x/content", "DELETE /generations/x"} {
+	for _, route := range []string{
+		"GET /me", "GET /models", "GET /models/detail?id=studio/haiku", "POST /quote", "POST /generations",
+		"GET /generations", "GET /generations/x", "GET /generations/x/content", "DELETE /generations/x",
+	} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, credential := range []string{"", "Bearer ", "Bearer sandbox_live_wrong", "Bearer " + revoked, "Basic " + sh.key, sh.key} {
 			r := sh.do(method, path, haiku, "Authorization", credential)
@@ -97,7 +99,7 @@ func TestABadRequestNamesTheField(t *testing.T) {
 
 func TestABodyThatIsNoJSONObjectIsRefused(t *testing.T) {
 	sh := open(t, fast())
-	for _, body := range []string{"", "null", "[]", "{", `"x"`, haiku + haiku, "\xff"} {
+	for _, body := range []string{"", "null", "[]", "{", `"x"`, haiku + haiku, "\xff", strings.Replace(haiku, "sea", "\xff", 1)} {
 		sh.do("POST", "/quote", body).want(t, http.StatusBadRequest, "INVALID_JSON")
 	}
 	sh.do("POST", "/quote", haiku, "Content-Type", "text/plain").want(t, http.StatusUnsupportedMediaType, "NOT_JSON")

@@ -17,15 +17,16 @@ type dice struct {
 	rnd *rand.Rand
 }
 
-// newDice mixes the seed with the number of generations that are there already, so that a file opened
-// again with the same seed does not draw the same ids again.
-func newDice(seed uint64, used int64) *dice {
+// newDice mixes the seed with the number of generations and keys that are there already, so that a file
+// opened again with the same seed does not draw the same ones again.
+func newDice(seed uint64, generations, keys int64) *dice {
 	var key [32]byte
 	if seed == 0 {
 		crand.Read(key[:]) // never fails
 	} else {
 		binary.LittleEndian.PutUint64(key[0:], seed)
-		binary.LittleEndian.PutUint64(key[8:], uint64(used))
+		binary.LittleEndian.PutUint64(key[8:], uint64(generations))
+		binary.LittleEndian.PutUint64(key[16:], uint64(keys))
 	}
 	return &dice{rnd: rand.New(rand.NewChaCha8(key))}
 }

@@ -31,7 +31,7 @@ func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (s
 }
 
 func (s *Sandbox) dropContent(generation int64) error {
-	_, err := s.db.write.Exec(`DELETE FROM content WHERE generation = ?`, generation)
+	_, err := s.db.write.exec(`DELETE FROM content WHERE generation = ?`, generation)
 	return err
 }
 
@@ -69,7 +69,7 @@ func (w *partWriter) flush() error {
 		return nil
 	}
 	w.sum.Write(w.part)
-	_, err := w.s.db.write.Exec(`INSERT INTO content (generation, part, bytes) VALUES (?, ?, ?)`,
+	_, err := w.s.db.write.exec(`INSERT INTO content (generation, part, bytes) VALUES (?, ?, ?)`,
 		w.generation, w.number, w.part)
 	w.size += int64(len(w.part))
 	w.number++
@@ -92,7 +92,7 @@ func (r *partReader) Read(p []byte) (int, error) {
 	}
 	if number := r.at / partSize; r.part == nil || number != r.number {
 		r.part = r.part[:0]
-		if err := r.s.db.read.QueryRow(`SELECT bytes FROM content WHERE generation = ? AND part = ?`,
+		if err := r.s.db.read.queryRow(`SELECT bytes FROM content WHERE generation = ? AND part = ?`,
 			r.generation, number).Scan(&r.part); err != nil {
 			return 0, err
 		}

@@ -170,7 +170,7 @@ func (c *client) order(ctx context.Context, url, idempotency string, i int) stri
 	if i%5 == 0 {
 		body = `{"modelId":"studio/landscape","inputs":{"prompt":"x","size":"64x40"}}`
 	}
-	req, err := http.NewRequestWithContext(ctx, "POST", url+sandbox.BasePath+"/generations", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+sandbox.BasePath+"/generations", strings.NewReader(body))
 	if err != nil {
 		return ""
 	}

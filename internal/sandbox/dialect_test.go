@@ -79,7 +79,7 @@ func (b *bubble) read(method, path, body string) any {
 // watch creates a generation and polls it until nothing more can happen.
 func (b *bubble) watch(body string, words map[string]bool) any {
 	b.t.Helper()
-	var last any = b.read("POST", "/generations", body)
+	last := b.read("POST", "/generations", body)
 	id := member(last, "id")
 	for range 60 {
 		words[normal(member(last, "status"))] = true

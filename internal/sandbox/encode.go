@@ -135,8 +135,10 @@ func (d Dialect) generations(list []generation, base string) any {
 }
 
 func (d Dialect) generationRecord(g generation, base string) record {
-	out := record{"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID,
-		"status": d.status(g)}
+	out := record{
+		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID,
+		"status": d.status(g),
+	}
 	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" {
 		out["id"] = json.Number(g.publicID)
 	}

@@ -30,8 +30,10 @@ func (sh *shop) inject(f sandbox.Fault) *sandbox.Injected {
 
 func TestAFaultAnswersInPlaceOfTheHandler(t *testing.T) {
 	sh := open(t, fast())
-	sh.inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 503, Body: "<h1>no</h1>",
-		Header: map[string]string{"Content-Type": "text/html", "Retry-After": "in a while"}})
+	sh.inject(sandbox.Fault{
+		Route: "POST /generations", Count: 1, Status: 503, Body: "<h1>no</h1>",
+		Header: map[string]string{"Content-Type": "text/html", "Retry-After": "in a while"},
+	})
 	r := sh.do("POST", "/generations", haiku).want(t, 503, "<h1>no</h1>")
 	if r.header.Get("Retry-After") != "in a while" || r.header.Get("Content-Type") != "text/html" {
 		t.Errorf("headers are %v", r.header)
@@ -212,7 +214,7 @@ func TestABodyCanDrip(t *testing.T) {
 	sh.inject(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "GET", sh.url+sandbox.BasePath+"/me", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, sh.url+sandbox.BasePath+"/me", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,8 +45,8 @@ func scanGeneration(row interface{ Scan(...any) error }) (g generation, err erro
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
 // generationByID finds a generation of an account. One of another account is as unknown as none.
-func generationByID(from queryer, account int64, publicID string) (generation, error) {
-	g, err := scanGeneration(from.QueryRow(selectGeneration+
+func generationByID(from session, account int64, publicID string) (generation, error) {
+	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
 	if errors.Is(err, sql.ErrNoRows) {
 		return g, errNoGeneration
@@ -57,8 +57,8 @@ func generationByID(from queryer, account int64, publicID string) (generation, e
 // create prices, charges and queues a render in one transaction. A key that was used before leads to
 // the generation of that time, whatever has become of it.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
-	err = s.db.tx(func(tx *sql.Tx) error {
-		earlier, err := scanGeneration(tx.QueryRow(selectGeneration+
+	err = s.db.tx(func(tx session) error {
+		earlier, err := scanGeneration(tx.queryRow(selectGeneration+
 			`WHERE account = ? AND idempotency_key = ?`, who.id, idempotencyKey))
 		if err == nil {
 			g, replayed = earlier, true
@@ -76,7 +76,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	if err != nil || replayed {
 		return g, replayed, err
 	}
-	s.queue.add(event{generation: g.id, at: time.Unix(0, g.due)})
+	s.queue.add(g.id, g.due)
 	return g, false, nil
 }
 
@@ -84,8 +84,10 @@ func sameRequest(g generation, o order) error {
 	if string(g.hash) == string(o.hash) {
 		return nil
 	}
-	return &apiError{status: http.StatusUnprocessableEntity, code: "IDEMPOTENCY_KEY_REUSED", field: "Idempotency-Key",
-		message: "This Idempotency-Key was used with another body."}
+	return &apiError{
+		status: http.StatusUnprocessableEntity, code: "IDEMPOTENCY_KEY_REUSED", field: "Idempotency-Key",
+		message: "This Idempotency-Key was used with another body.",
+	}
 }
 
 // draw decides everything about a new render that is left to chance.
@@ -114,8 +116,8 @@ func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
 
-func insertGeneration(tx *sql.Tx, g *generation, idempotencyKey string) error {
-	res, err := tx.Exec(`INSERT INTO generations (account, public_id, idempotency_key, request_hash, model, inputs, cost,
+func insertGeneration(tx session, g *generation, idempotencyKey string) error {
+	res, err := tx.exec(`INSERT INTO generations (account, public_id, idempotency_key, request_hash, model, inputs, cost,
 		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		g.account, g.publicID, sql.NullString{String: idempotencyKey, Valid: idempotencyKey != ""}, g.hash, g.model, g.inputs,
 		g.cost, g.state, g.doom, g.created, g.starts, g.due)
@@ -128,27 +130,19 @@ func insertGeneration(tx *sql.Tx, g *generation, idempotencyKey string) error {
 
 // recent lists the newest generations of an account first.
 func (s *Sandbox) recent(account int64, limit int) ([]generation, error) {
-	rows, err := s.db.read.Query(selectGeneration+
-		`WHERE account = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`, account, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var list []generation
-	for rows.Next() {
+	err := s.db.read.each(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)
-		if err != nil {
-			return nil, err
-		}
 		list = append(list, g)
-	}
-	return list, rows.Err()
+		return err
+	}, selectGeneration+`WHERE account = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`, account, limit)
+	return list, err
 }
 
 // delete hides a generation and drops its file. An unfinished render is dropped without a refund; a
 // failed one whose refund is still to come gets it now.
 func (s *Sandbox) delete(account int64, publicID string) error {
-	return s.db.tx(func(tx *sql.Tx) error {
+	return s.db.tx(func(tx session) error {
 		g, err := generationByID(tx, account, publicID)
 		if err != nil {
 			return err
@@ -160,11 +154,11 @@ func (s *Sandbox) delete(account int64, publicID string) error {
 				return err
 			}
 		}
-		if _, err := tx.Exec(`UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
+		if _, err := tx.exec(`UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
 			s.cfg.Now().UnixNano(), state, g.id); err != nil {
 			return err
 		}
-		_, err = tx.Exec(`DELETE FROM content WHERE generation = ?`, g.id)
+		_, err = tx.exec(`DELETE FROM content WHERE generation = ?`, g.id)
 		return err
 	})
 }

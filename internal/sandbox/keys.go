@@ -58,10 +58,10 @@ func (s *Sandbox) CreateKey(_ context.Context, c KeyConfig) (string, error) {
 	if dailyCap == 0 {
 		dailyCap = s.cfg.DailyCapCents
 	}
-	return key, s.db.tx(func(tx *sql.Tx) error { return s.insertKey(tx, key, c, max(dailyCap, 0)) })
+	return key, s.db.tx(func(tx session) error { return s.insertKey(tx, key, c, max(dailyCap, 0)) })
 }
 
-func (s *Sandbox) insertKey(tx *sql.Tx, key string, c KeyConfig, dailyCap int64) error {
+func (s *Sandbox) insertKey(tx session, key string, c KeyConfig, dailyCap int64) error {
 	_, err := findAccount(tx, key)
 	if err == nil {
 		return ErrKeyExists
@@ -69,8 +69,8 @@ func (s *Sandbox) insertKey(tx *sql.Tx, key string, c KeyConfig, dailyCap int64)
 	if !errors.Is(err, ErrUnknownKey) {
 		return err
 	}
-	res, err := tx.Exec(`INSERT INTO accounts (key_hash, name, daily_cap, created_at) VALUES (?, ?, ?, ?)`,
-		hashKey(key), c.Name, dailyCap, s.cfg.Now().UnixNano())
+	res, err := tx.exec(`INSERT INTO accounts (key_hash, name, daily_cap, created_at) VALUES (?, ?, ?, ?)`,
+		digest(key), c.Name, dailyCap, s.cfg.Now().UnixNano())
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,12 @@ func (s *Sandbox) insertKey(tx *sql.Tx, key string, c KeyConfig, dailyCap int64)
 
 // RevokeKey makes every later request with the key a 401. Its ledger stays; its renders go on.
 func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
-	return s.db.tx(func(tx *sql.Tx) error {
+	return s.db.tx(func(tx session) error {
 		who, err := findAccount(tx, key)
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(`UPDATE accounts SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.id)
+		_, err = tx.exec(`UPDATE accounts SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.id)
 		return err
 	})
 }
@@ -98,7 +98,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	if cents <= 0 {
 		return errors.New("sandbox: a top-up is at least one cent")
 	}
-	return s.db.tx(func(tx *sql.Tx) error {
+	return s.db.tx(func(tx session) error {
 		who, err := findAccount(tx, key)
 		if err != nil {
 			return err
@@ -107,10 +107,10 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-func findAccount(from queryer, key string) (account, error) {
+func findAccount(from session, key string) (account, error) {
 	var who account
-	err := from.QueryRow(`SELECT id, name, daily_cap, revoked_at IS NOT NULL FROM accounts WHERE key_hash = ?`,
-		hashKey(key)).Scan(&who.id, &who.name, &who.dailyCap, &who.revoked)
+	err := from.queryRow(`SELECT id, name, daily_cap, revoked_at IS NOT NULL FROM accounts WHERE key_hash = ?`,
+		digest(key)).Scan(&who.id, &who.name, &who.dailyCap, &who.revoked)
 	if errors.Is(err, sql.ErrNoRows) {
 		return account{}, ErrUnknownKey
 	}
@@ -119,8 +119,10 @@ func findAccount(from queryer, key string) (account, error) {
 
 // authenticate finds the account behind a request. Missing, wrong and revoked keys look the same.
 func (s *Sandbox) authenticate(r *http.Request) (account, error) {
-	refused := &apiError{status: http.StatusUnauthorized, code: "UNAUTHORIZED",
-		message: "The API key is missing, wrong or revoked."}
+	refused := &apiError{
+		status: http.StatusUnauthorized, code: "UNAUTHORIZED",
+		message: "The API key is missing, wrong or revoked.",
+	}
 	key := bearer(r)
 	if key == "" {
 		return account{}, refused
@@ -144,8 +146,8 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(key)
 }
 
-func hashKey(key string) []byte {
-	sum := sha256.Sum256([]byte(key))
+func digest(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
 	return sum[:]
 }
 

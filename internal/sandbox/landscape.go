@@ -15,19 +15,19 @@ func renderLandscape(v values) (artifact, error) {
 // scene is everything that is decided before the first stroke.
 type scene struct {
 	mood
-	rnd            *rand.Rand
-	seed           uint32
-	octaves        int // more give finer detail
-	horizon        float32
-	place          string // mountains, sea, desert, forest or snow
-	lightX         float32
-	hasWater       bool
-	mirror         bool
-	clouds         float32 // share of the sky that they cover
-	snowing        bool
-	raining        bool
-	aurora, rising bool
-	ranges         []hills
+	rnd      *rand.Rand
+	seed     uint32
+	octaves  int // more give finer detail
+	horizon  float32
+	place    string // mountains, sea, desert, forest or snow
+	lightX   float32
+	hasWater bool
+	mirror   bool
+	clouds   float32 // share of the sky that they cover
+	snowing  bool
+	raining  bool
+	aurora   bool
+	ranges   []hills
 }
 
 // places and hours are the words that steer a scene. The first match wins.
@@ -56,8 +56,10 @@ var (
 func newScene(v values) *scene {
 	prompt := v.text("prompt")
 	seed := v.seed()
-	s := &scene{rnd: rand.New(rand.NewPCG(seed, 4)), seed: uint32(seed ^ seed>>32), octaves: 3 + int(v.integer("steps"))/10,
-		horizon: float32(v.number("horizon")), place: "mountains", mirror: v.flag("reflections")}
+	s := &scene{
+		rnd: rand.New(rand.NewPCG(seed, 4)), seed: uint32(seed ^ seed>>32), octaves: 3 + int(v.integer("steps"))/10,
+		horizon: float32(v.number("horizon")), place: "mountains", mirror: v.flag("reflections"),
+	}
 	if v.text("quality") == "draft" {
 		s.octaves = 3
 	}
@@ -86,7 +88,7 @@ func newScene(v values) *scene {
 		s.clouds = 0.7
 	}
 	if mentions(prompt, "storm", "stormy", "thunder", "rain", "rainy", "tempest") {
-		s.mood, s.clouds, s.raining = s.mood.gloomy(), 0.95, s.place != "snow"
+		s.mood, s.clouds, s.raining = s.gloomy(), 0.95, s.place != "snow"
 	}
 	s.snowing = s.place == "snow" && mentions(prompt, "snowing", "storm", "stormy", "blizzard", "falling", "snowfall", "flake")
 	s.aurora = mentions(prompt, "aurora", "northern", "borealis")

@@ -19,14 +19,9 @@ type purse struct {
 	dayCharges int64
 }
 
-// queryer and rowsQueryer are what a database and a transaction have in common.
-type queryer interface {
-	QueryRow(query string, args ...any) *sql.Row
-}
-
-func readPurse(from queryer, account int64) (purse, error) {
+func readPurse(from session, account int64) (purse, error) {
 	var p purse
-	err := from.QueryRow(`SELECT balance, day, day_charges FROM ledger WHERE account = ? ORDER BY id DESC LIMIT 1`,
+	err := from.queryRow(`SELECT balance, day, day_charges FROM ledger WHERE account = ? ORDER BY id DESC LIMIT 1`,
 		account).Scan(&p.balance, &p.day, &p.dayCharges)
 	if errors.Is(err, sql.ErrNoRows) {
 		return purse{}, nil
@@ -46,29 +41,33 @@ func (s *Sandbox) spentToday(p purse) int64 {
 }
 
 // charge takes the price of a new generation from the balance, or refuses.
-func (s *Sandbox) charge(tx *sql.Tx, who account, g generation) error {
+func (s *Sandbox) charge(tx session, who account, g generation) error {
 	p, err := readPurse(tx, who.id)
 	if err != nil {
 		return err
 	}
 	if p.balance < g.cost {
-		return &apiError{status: http.StatusPaymentRequired, code: "INSUFFICIENT_BALANCE",
-			message: "The balance is not enough for this render."}
+		return &apiError{
+			status: http.StatusPaymentRequired, code: "INSUFFICIENT_BALANCE",
+			message: "The balance is not enough for this render.",
+		}
 	}
 	if who.dailyCap > 0 && s.spentToday(p)+g.cost > who.dailyCap {
-		return &apiError{status: http.StatusConflict, code: "API_KEY_DAILY_CAP",
-			message: "The daily cap of this API key has been reached."}
+		return &apiError{
+			status: http.StatusConflict, code: "API_KEY_DAILY_CAP",
+			message: "The daily cap of this API key has been reached.",
+		}
 	}
 	return s.book(tx, who.id, kindCharge, -g.cost, g.id, "render")
 }
 
 // refund gives the price back. The schema refuses a second one.
-func (s *Sandbox) refund(tx *sql.Tx, g generation) error {
+func (s *Sandbox) refund(tx session, g generation) error {
 	return s.book(tx, g.account, kindRefund, g.cost, g.id, "failed render")
 }
 
 // book appends one entry. generation is 0 for a top-up.
-func (s *Sandbox) book(tx *sql.Tx, account int64, kind string, cents, generation int64, note string) error {
+func (s *Sandbox) book(tx session, account int64, kind string, cents, generation int64, note string) error {
 	p, err := readPurse(tx, account)
 	if err != nil {
 		return err
@@ -77,13 +76,9 @@ func (s *Sandbox) book(tx *sql.Tx, account int64, kind string, cents, generation
 	if kind == kindCharge {
 		dayCharges -= cents
 	}
-	_, err = tx.Exec(`INSERT INTO ledger (account, kind, cents, balance, day, day_charges, generation, note, at)
+	_, err = tx.exec(`INSERT INTO ledger (account, kind, cents, balance, day, day_charges, generation, note, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		account, kind, cents, p.balance+cents, s.today(), dayCharges,
 		sql.NullInt64{Int64: generation, Valid: generation != 0}, note, s.cfg.Now().UnixNano())
 	return err
-}
-
-type rowsQueryer interface {
-	Query(query string, args ...any) (*sql.Rows, error)
 }

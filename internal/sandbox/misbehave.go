@@ -47,7 +47,7 @@ func (s *Sandbox) answer(f *Fault, w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 		}
 		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
-		io.WriteString(w, f.Body)
+		write(w, []byte(f.Body))
 	}
 }
 
@@ -87,9 +87,9 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetLinger(0)
+		_ = tcp.SetLinger(0) // without it the client sees an orderly end, which also is a lost answer
 	}
-	conn.Close()
+	_ = conn.Close()
 }
 
 // oversize streams one JSON string.
@@ -103,8 +103,13 @@ func oversize(w http.ResponseWriter, status int, size int64) {
 		n, err = w.Write(block[:min(size, int64(len(block)))])
 		size -= int64(n)
 	}
-	io.WriteString(w, `"`)
+	if err == nil {
+		write(w, []byte(`"`))
+	}
 }
+
+// write sends what is left of an answer. A client that is gone is no error of ours.
+func write(w io.Writer, p []byte) { _, _ = w.Write(p) }
 
 // lostAnswer takes an answer that nobody will see.
 type lostAnswer struct{ head http.Header }
@@ -126,7 +131,7 @@ func (s *Sandbox) bend(f *Fault, w http.ResponseWriter, r *http.Request, serve h
 	body := changed(kept.body.Bytes(), f.Set)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	b.WriteHeader(kept.status)
-	b.Write(body)
+	write(b, body)
 	b.finish()
 }
 
@@ -201,7 +206,7 @@ func (b *bentWriter) WriteHeader(status int) {
 func (b *bentWriter) Write(p []byte) (int, error) {
 	b.WriteHeader(http.StatusOK)
 	if b.f.Cut && int64(len(p)) >= b.left {
-		b.send(p[:b.left])
+		_, _ = b.send(p[:b.left]) // the connection ends either way
 		b.cut()
 	}
 	b.left -= int64(len(p))
@@ -218,7 +223,7 @@ func (b *bentWriter) Write(p []byte) (int, error) {
 
 // cut ends the connection. What was written before goes out first.
 func (b *bentWriter) cut() {
-	http.NewResponseController(b.w).Flush()
+	_ = http.NewResponseController(b.w).Flush() // the connection ends either way
 	panic(http.ErrAbortHandler)
 }
 
@@ -238,7 +243,9 @@ func (b *bentWriter) send(p []byte) (int, error) {
 		if _, err := b.w.Write(p[i : i+1]); err != nil {
 			return i, err
 		}
-		http.NewResponseController(b.w).Flush()
+		if err := http.NewResponseController(b.w).Flush(); err != nil {
+			return i, err
+		}
 		b.s.sleep(pause, b.r)
 		if b.r.Context().Err() != nil {
 			return i, b.r.Context().Err()

@@ -47,16 +47,24 @@ func findModel(id string) (*model, bool) {
 func bound(v float64) *float64 { return &v }
 
 var (
-	promptField = field{name: "prompt", label: "Prompt", kind: "string", required: true,
+	promptField = field{
+		name: "prompt", label: "Prompt", kind: "string", required: true,
 		help: "What the render is about. A prompt with [fail] in it makes a render that fails.",
-		min:  bound(1), max: bound(4000)}
-	seedField = field{name: "seed", label: "Seed", kind: "integer",
+		min:  bound(1), max: bound(4000),
+	}
+	seedField = field{
+		name: "seed", label: "Seed", kind: "integer",
 		help: "The same seed and inputs make the same result. Without one it follows from the prompt.",
-		min:  bound(0), max: bound(math.MaxInt64)}
-	sizeField = field{name: "size", label: "Size", kind: "string", def: "1024x640",
-		help: "Width and height in pixels.", allowed: []string{"64x40", "320x200", "640x400", "1024x640", "1600x1000"}}
-	formatField = field{name: "format", label: "File format", kind: "string", def: "png",
-		help: "PNG is exact, JPEG is smaller.", allowed: []string{"png", "jpeg"}}
+		min:  bound(0), max: bound(math.MaxInt64),
+	}
+	sizeField = field{
+		name: "size", label: "Size", kind: "string", def: "1024x640",
+		help: "Width and height in pixels.", allowed: []string{"64x40", "320x200", "640x400", "1024x640", "1600x1000"},
+	}
+	formatField = field{
+		name: "format", label: "File format", kind: "string", def: "png",
+		help: "PNG is exact, JPEG is smaller.", allowed: []string{"png", "jpeg"},
+	}
 )
 
 // catalog is every model that there is.
@@ -64,17 +72,27 @@ var catalog = []*model{
 	{
 		id: "studio/landscape", name: "Landscape", kind: "image",
 		description: "Paints scenery: words such as sea, forest, desert, snow, storm, night or sunset steer it.",
-		fields: []field{promptField, sizeField,
-			{name: "quality", label: "Quality", kind: "string", def: "standard", allowed: []string{"draft", "standard", "fine"},
-				help: "Fine paints every pixel four times."},
-			{name: "time_of_day", label: "Time of day", kind: "string", def: "auto",
-				allowed: []string{"auto", "dawn", "day", "sunset", "dusk", "night"}, help: "Auto listens to the prompt."},
-			{name: "steps", label: "Steps", kind: "integer", def: int64(20), min: bound(1), max: bound(50),
-				help: "More steps give finer clouds and ridges."},
-			{name: "horizon", label: "Horizon", kind: "number", def: 0.64, min: bound(0.45), max: bound(0.85),
-				help: "Height of the horizon, from the top of the picture."},
+		fields: []field{
+			promptField, sizeField,
+			{
+				name: "quality", label: "Quality", kind: "string", def: "standard", allowed: []string{"draft", "standard", "fine"},
+				help: "Fine paints every pixel four times.",
+			},
+			{
+				name: "time_of_day", label: "Time of day", kind: "string", def: "auto",
+				allowed: []string{"auto", "dawn", "day", "sunset", "dusk", "night"}, help: "Auto listens to the prompt.",
+			},
+			{
+				name: "steps", label: "Steps", kind: "integer", def: int64(20), min: bound(1), max: bound(50),
+				help: "More steps give finer clouds and ridges.",
+			},
+			{
+				name: "horizon", label: "Horizon", kind: "number", def: 0.64, min: bound(0.45), max: bound(0.85),
+				help: "Height of the horizon, from the top of the picture.",
+			},
 			{name: "reflections", label: "Reflections", kind: "boolean", def: true, help: "Water mirrors the scene."},
-			formatField, seedField},
+			formatField, seedField,
+		},
 		price:  func(v values) int64 { return imagePrice(v, 4, float64(v.integer("steps"))/20) },
 		pace:   pace{median: 9 * time.Second, sigma: 0.35},
 		render: renderLandscape,
@@ -82,14 +100,22 @@ var catalog = []*model{
 	{
 		id: "studio/abstract", name: "Abstract", kind: "image",
 		description: "Generative art: ink that follows a current, or tiles that find each other.",
-		fields: []field{promptField, sizeField,
-			{name: "style", label: "Style", kind: "string", def: "flow", allowed: []string{"flow", "tiles"},
-				help: "Flow draws thousands of lines, tiles lays a Truchet pattern."},
-			{name: "density", label: "Density", kind: "number", def: 0.6, min: bound(0.1), max: bound(1),
-				help: "How full the picture gets."},
-			{name: "palette", label: "Palette", kind: "array", help: "Colours such as #1d3557; the first one is the ground.",
-				min: bound(2), max: bound(8), items: &field{name: "colour", label: "Colour", kind: "string", min: bound(7), max: bound(7)}},
-			formatField, seedField},
+		fields: []field{
+			promptField, sizeField,
+			{
+				name: "style", label: "Style", kind: "string", def: "flow", allowed: []string{"flow", "tiles"},
+				help: "Flow draws thousands of lines, tiles lays a Truchet pattern.",
+			},
+			{
+				name: "density", label: "Density", kind: "number", def: 0.6, min: bound(0.1), max: bound(1),
+				help: "How full the picture gets.",
+			},
+			{
+				name: "palette", label: "Palette", kind: "array", help: "Colours such as #1d3557; the first one is the ground.",
+				min: bound(2), max: bound(8), items: &field{name: "colour", label: "Colour", kind: "string", min: bound(7), max: bound(7)},
+			},
+			formatField, seedField,
+		},
 		price:  func(v values) int64 { return imagePrice(v, 2, v.number("density")) },
 		pace:   pace{median: 3 * time.Second, sigma: 0.25, slow: 16 * time.Second, slowShare: 0.3},
 		render: renderAbstract,
@@ -97,14 +123,18 @@ var catalog = []*model{
 	{
 		id: "studio/print", name: "Print", kind: "image",
 		description: "A poster at 300 dots an inch as uncompressed PNG. The largest file is about 64 MiB.",
-		fields: []field{promptField,
-			{name: "paper", label: "Paper", kind: "string", def: "a6", allowed: []string{"a6", "a5", "a4", "a3", "a3-plus"},
-				help: "Size of the paper."},
+		fields: []field{
+			promptField,
+			{
+				name: "paper", label: "Paper", kind: "string", def: "a6", allowed: []string{"a6", "a5", "a4", "a3", "a3-plus"},
+				help: "Size of the paper.",
+			},
 			{name: "frame", label: "Frame", kind: "object", help: "A margin around the poster.", props: []field{
 				{name: "percent", label: "Width in percent", kind: "integer", def: int64(6), min: bound(0), max: bound(20)},
 				{name: "colour", label: "Colour", kind: "string", def: "#f6f1e5", min: bound(7), max: bound(7)},
 			}},
-			seedField},
+			seedField,
+		},
 		price:  func(v values) int64 { w, h := paperSize(v.text("paper")); return 10 + int64(w*h)/250_000 },
 		pace:   pace{median: 25 * time.Second, sigma: 0.3},
 		render: renderPrint,
@@ -120,11 +150,15 @@ var catalog = []*model{
 	{
 		id: "studio/essay", name: "Essay", kind: "text",
 		description: "An essay about the prompt, as long as you like.",
-		fields: []field{promptField,
-			{name: "paragraphs", label: "Paragraphs", kind: "integer", def: int64(3), min: bound(1), max: bound(200),
-				help: "Number of paragraphs."},
+		fields: []field{
+			promptField,
+			{
+				name: "paragraphs", label: "Paragraphs", kind: "integer", def: int64(3), min: bound(1), max: bound(200),
+				help: "Number of paragraphs.",
+			},
 			{name: "title", label: "Title", kind: "boolean", def: true, help: "Begin with a title."},
-			seedField},
+			seedField,
+		},
 		price: func(v values) int64 { return 2*v.integer("paragraphs") + int64(len(v.text("prompt")))/100 },
 		pace:  pace{median: 5 * time.Second, sigma: 0.4},
 

@@ -204,7 +204,7 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), stay)
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, "POST", sh.url+sandbox.BasePath+"/generations", strings.NewReader(haiku))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, sh.url+sandbox.BasePath+"/generations", strings.NewReader(haiku))
 			if err != nil {
 				return err
 			}
@@ -244,11 +244,33 @@ func TestKeysAndTopUpsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
+func TestAFileOpenedAgainWithItsSeedDrawsNewKeys(t *testing.T) {
+	cfg := sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Seed: 3}
+	seen := map[string]bool{}
+	for range 3 {
+		s, err := sandbox.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := s.CreateKey(t.Context(), sandbox.KeyConfig{})
+		if err != nil || seen[key] {
+			t.Errorf("key %s: %v", key, err)
+		}
+		seen[key] = true
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAnAuditFindsWhatIsWrong(t *testing.T) {
 	sound := func() sandbox.Audit {
 		return sandbox.Audit{
-			Entries: []sandbox.Entry{{Kind: "top_up", Cents: 10, BalanceCents: 10}, {Kind: "charge", Cents: -4, BalanceCents: 6},
-				{Kind: "refund", Cents: 4, BalanceCents: 10}},
+			Entries: []sandbox.Entry{
+				{Kind: "top_up", Cents: 10, BalanceCents: 10},
+				{Kind: "charge", Cents: -4, BalanceCents: 6},
+				{Kind: "refund", Cents: 4, BalanceCents: 10},
+			},
 			Generations: []sandbox.AuditedGeneration{{ID: "g", Status: "refunded", Charges: 1, Refunds: 1}},
 			TopUpCents:  10, ChargeCents: 4, RefundCents: 4, BalanceCents: 10,
 			ChargesByIdempotencyKey: map[string]int{"k": 1},

@@ -54,8 +54,10 @@ func (s *scene) planMountains(c *canvas) {
 	peak := s.rnd.Float32() * c.aspect
 	for i := range layers {
 		t := float32(i) / (layers - 1)
-		h := hills{depth: t, foot: s.horizon + 0.015, rough: 1 - 0.4*t, colour: s.far.mix(s.near, t*t*0.75+0.10*t),
-			snow: snow * step(0.5, 0.1, t)}
+		h := hills{
+			depth: t, foot: s.horizon + 0.015, rough: 1 - 0.4*t, colour: s.far.mix(s.near, t*t*0.75+0.10*t),
+			snow: snow * step(0.5, 0.1, t),
+		}
 		if s.place == "snow" {
 			h.snow, h.rough, h.colour = snow, 1-0.6*t, h.colour.mix(s.sky[0], 0.4)
 		}

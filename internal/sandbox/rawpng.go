@@ -68,14 +68,14 @@ func (p *rawPNG) stored(data []byte, last bool) error {
 }
 
 func (p *rawPNG) chunk(kind string, data []byte) error {
-	sum := crc32.NewIEEE()
-	io.WriteString(sum, kind)
-	sum.Write(data)
-	head := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
-	p.w.Write(append(head, kind...))
-	p.w.Write(data)
-	_, err := p.w.Write(sum.Sum(nil)) // the buffered writer keeps the first error
-	return err
+	head := append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), kind...)
+	sum := crc32.Update(crc32.ChecksumIEEE(head[4:]), crc32.IEEETable, data)
+	for _, part := range [][]byte{head, data, binary.BigEndian.AppendUint32(nil, sum)} {
+		if _, err := p.w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *rawPNG) close() error {

@@ -24,7 +24,10 @@ type queue struct {
 
 func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
 
-func (q *queue) add(e event) {
+// add queues the next step of a generation at a time in Unix nanoseconds. From here on the monotonic
+// clock counts: setting the wall clock neither hurries nor delays a render.
+func (q *queue) add(generation, at int64) {
+	e := event{generation: generation, at: time.Now().Add(time.Until(time.Unix(0, at)))}
 	q.mu.Lock()
 	heap.Push(&q.events, e)
 	q.mu.Unlock()
@@ -62,25 +65,19 @@ func (h *eventHeap) Pop() any {
 
 // recover queues every step that an earlier process left undone.
 func (s *Sandbox) recover() error {
-	var used int64
-	if err := s.db.read.QueryRow(`SELECT COALESCE(MAX(id), 0) FROM generations`).Scan(&used); err != nil {
+	var generations, keys int64
+	if err := s.db.read.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),
+		(SELECT COALESCE(MAX(id), 0) FROM accounts)`).Scan(&generations, &keys); err != nil {
 		return err
 	}
-	s.dice = newDice(s.cfg.Seed, used)
+	s.dice = newDice(s.cfg.Seed, generations, keys)
 	s.faults = newFaultBook(s.dice)
-	rows, err := s.db.read.Query(`SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return s.db.read.each(func(rows *sql.Rows) error {
 		var id, due int64
-		if err := rows.Scan(&id, &due); err != nil {
-			return err
-		}
-		s.queue.add(event{generation: id, at: time.Unix(0, due)})
-	}
-	return rows.Err()
+		err := rows.Scan(&id, &due)
+		s.queue.add(id, due)
+		return err
+	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
 // start runs the scheduler and the workers.
@@ -128,7 +125,7 @@ var errClosing = errors.New("sandbox: closing")
 
 // step takes one generation one step further. A step that the database refused is tried again later.
 func (s *Sandbox) step(e event) {
-	g, err := scanGeneration(s.db.read.QueryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, e.generation))
+	g, err := scanGeneration(s.db.read.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, e.generation))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err == nil && g.due == 0:
 		return // deleted meanwhile
@@ -143,7 +140,7 @@ func (s *Sandbox) step(e event) {
 		return
 	}
 	s.cfg.Logger.Error("render step failed", "generation", g.publicID, "error", err)
-	s.queue.add(event{generation: e.generation, at: time.Now().Add(time.Second)})
+	s.queue.add(e.generation, time.Now().Add(time.Second).UnixNano())
 }
 
 // produce draws the result and stores it. A model that cannot draw makes a failed render.
@@ -158,7 +155,7 @@ func (s *Sandbox) produce(g generation) error {
 			return err
 		}
 	}
-	changed, err := affected(s.db.write.Exec(`UPDATE generations SET state = 'succeeded', due_at = NULL, finished_at = ?,
+	changed, err := affected(s.db.write.exec(`UPDATE generations SET state = 'succeeded', due_at = NULL, finished_at = ?,
 		content_type = ?, content_size = ?, content_etag = ?, text_output = ?
 		WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`,
 		s.cfg.Now().UnixNano(), g.contentType, g.contentSize, g.contentEtag, made.text, g.id))
@@ -199,8 +196,8 @@ func (s *Sandbox) fail(g generation, why string) error {
 	case RefundAtOnce:
 		state = stateRefunded
 	}
-	err := s.db.tx(func(tx *sql.Tx) error {
-		changed, err := affected(tx.Exec(`UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
+	err := s.db.tx(func(tx session) error {
+		changed, err := affected(tx.exec(`UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
 			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, why, due, s.cfg.Now().UnixNano(), g.id))
 		if err != nil || !changed || due.Valid {
 			return err
@@ -208,15 +205,15 @@ func (s *Sandbox) fail(g generation, why string) error {
 		return s.refund(tx, g)
 	})
 	if err == nil && due.Valid {
-		s.queue.add(event{generation: g.id, at: time.Unix(0, due.Int64)})
+		s.queue.add(g.id, due.Int64)
 	}
 	return err
 }
 
 // finishRefund is the second step of a failed render.
 func (s *Sandbox) finishRefund(g generation) error {
-	return s.db.tx(func(tx *sql.Tx) error {
-		changed, err := affected(tx.Exec(`UPDATE generations SET state = 'refunded', due_at = NULL
+	return s.db.tx(func(tx session) error {
+		changed, err := affected(tx.exec(`UPDATE generations SET state = 'refunded', due_at = NULL
 			WHERE id = ? AND state = 'failed' AND due_at IS NOT NULL AND deleted_at IS NULL`, g.id))
 		if err != nil || !changed {
 			return err

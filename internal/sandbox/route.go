@@ -121,8 +121,10 @@ func (s *Sandbox) admit(c *call, to route) (err error) {
 		return &apiError{status: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED", message: "The path does not take this method."}
 	}
 	if wait := s.limits.take(c.who.id); wait > 0 {
-		return &apiError{status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests.",
-			retryAfter: int(math.Ceil(wait.Seconds()))}
+		return &apiError{
+			status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests.",
+			retryAfter: int(math.Ceil(wait.Seconds())),
+		}
 	}
 	return c.readBody()
 }
@@ -260,5 +262,5 @@ func send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	head.Set("Content-Length", strconv.Itoa(len(body)))
 	head.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	w.Write(body) // a client that is gone is no error of ours
+	write(w, body)
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	_ "embed"
 	"errors"
-	"fmt"
 	"net/url"
 
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
@@ -16,77 +15,118 @@ var schema string
 
 // store is the database: one connection that writes, and a few that read. In memory both are the same
 // single connection, because a second one would be a second database.
-//
-// No call carries the context of a request. Statements take well under a millisecond, and a transaction
-// that a leaving client could interrupt would cost an in-memory database its only connection.
 type store struct {
-	write, read *sql.DB
+	write, read session
+	pools       []*sql.DB
+}
+
+// session runs statements on a database or in a transaction. They never carry the context of a request:
+// each takes well under a millisecond, and one that a leaving client could interrupt would cost an in-memory
+// database its only connection. That is what the nolint marks say.
+type session struct {
+	conn interface {
+		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}
+}
+
+//nolint:contextcheck // see session
+func (s session) exec(query string, args ...any) (sql.Result, error) {
+	return s.conn.ExecContext(context.Background(), query, args...)
+}
+
+// each reads rows one by one.
+//
+//nolint:contextcheck // see session
+func (s session) each(read func(*sql.Rows) error, query string, args ...any) (err error) {
+	rows, err := s.conn.QueryContext(context.Background(), query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+//nolint:contextcheck // see session
+func (s session) queryRow(query string, args ...any) *sql.Row {
+	return s.conn.QueryRowContext(context.Background(), query, args...)
 }
 
 func openStore(path string) (*store, error) {
-	if path == "" {
-		db, err := connect(":memory:", "immediate", 1, "foreign_keys(1)")
-		if err != nil {
-			return nil, err
-		}
-		st := &store{write: db, read: db}
-		return st, st.migrate()
-	}
-	file := (&url.URL{Path: path}).EscapedPath()
-	const waits, links = "busy_timeout(10000)", "foreign_keys(1)"
-	write, err := connect(file, "immediate", 1, waits, "journal_mode(WAL)", "synchronous(NORMAL)", links)
-	if err != nil {
-		return nil, err
-	}
-	st := &store{write: write, read: write}
-	if err := st.migrate(); err != nil {
-		return nil, err
-	}
-	if st.read, err = connect(file, "deferred", 4, waits, "query_only(1)"); err != nil {
-		return nil, errors.Join(err, write.Close())
+	st := &store{}
+	if err := st.open(path); err != nil {
+		return nil, errors.Join(err, st.close())
 	}
 	return st, nil
 }
 
+func (st *store) open(path string) (err error) {
+	if path == "" {
+		if st.write, err = st.connect(":memory:", "immediate", 1, "foreign_keys(1)"); err != nil {
+			return err
+		}
+		st.read = st.write
+		_, err = st.write.exec(schema)
+		return err
+	}
+	file := (&url.URL{Path: path}).EscapedPath()
+	const waits, links = "busy_timeout(10000)", "foreign_keys(1)"
+	if st.write, err = st.connect(file, "immediate", 1, waits, "journal_mode(WAL)", "synchronous(NORMAL)", links); err != nil {
+		return err
+	}
+	if _, err = st.write.exec(schema); err != nil {
+		return err
+	}
+	st.read, err = st.connect(file, "deferred", 4, waits, "query_only(1)")
+	return err
+}
+
 // connect opens a pool. begin is the kind of its transactions: one that writes must be immediate, because a
 // deferred one that turns to writing late can be refused without waiting.
-func connect(file, begin string, connections int, pragmas ...string) (*sql.DB, error) {
+func (st *store) connect(file, begin string, connections int, pragmas ...string) (session, error) {
 	query := url.Values{"_pragma": pragmas, "_txlock": {begin}}
 	db, err := sql.Open("sqlite", "file:"+file+"?"+query.Encode())
 	if err != nil {
-		return nil, err
+		return session{}, err
 	}
+	st.pools = append(st.pools, db)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	if err := db.Ping(); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
-}
-
-func (st *store) migrate() error {
-	if _, err := st.write.Exec(schema); err != nil {
-		return errors.Join(fmt.Errorf("create tables: %w", err), st.write.Close())
-	}
-	return nil
+	return session{db}, nil
 }
 
 // tx runs do in one writing transaction. An error rolls it back.
-func (st *store) tx(do func(*sql.Tx) error) error {
-	tx, err := st.write.BeginTx(context.Background(), nil)
+func (st *store) tx(do func(session) error) error {
+	return begin(st.pools[0], do)
+}
+
+// snapshot runs do in one reading transaction: it sees a single moment.
+func (st *store) snapshot(do func(session) error) error {
+	return begin(st.pools[len(st.pools)-1], do)
+}
+
+//nolint:contextcheck // see session
+func begin(db *sql.DB, do func(session) error) error {
+	tx, err := db.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // after Commit it does nothing
-	if err := do(tx); err != nil {
-		return err
+	if err := do(session{tx}); err != nil {
+		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
 }
 
 func (st *store) close() error {
-	if st.read == st.write {
-		return st.write.Close()
+	var faults []error
+	for _, db := range st.pools {
+		faults = append(faults, db.Close())
 	}
-	return errors.Join(st.read.Close(), st.write.Close())
+	return errors.Join(faults...)
 }

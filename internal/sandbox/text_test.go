@@ -46,8 +46,10 @@ func TestAHaikuHasFiveSevenAndFiveSyllables(t *testing.T) {
 
 // syllables counts groups of vowels, less silent endings, with the words that the rule gets wrong.
 func syllables(line string) (n int) {
-	exceptions := map[string]int{"quiet": 2, "lighthouse": 2, "something": 2, "everything": 3, "snowflake": 2, "moonlight": 2, "between": 2,
-		"silence": 2, "nobody": 3, "being": 2, "somewhere": 2, "remembers": 3, "failing": 2, "while": 1, "noticed": 2}
+	exceptions := map[string]int{
+		"quiet": 2, "lighthouse": 2, "something": 2, "everything": 3, "snowflake": 2, "moonlight": 2, "between": 2,
+		"silence": 2, "nobody": 3, "being": 2, "somewhere": 2, "remembers": 3, "failing": 2, "while": 1, "noticed": 2,
+	}
 	for word := range strings.FieldsSeq(strings.ToLower(strings.NewReplacer(",", "", ".", "").Replace(line))) {
 		if special, ok := exceptions[word]; ok {
 			n += special

@@ -31,7 +31,7 @@ func (v values) size() (w, h int) {
 // seed is the seed that was asked for, mixed with the prompt, so that two prompts differ under one seed.
 func (v values) seed() uint64 {
 	h := fnv.New64a()
-	io.WriteString(h, v.text("prompt"))
+	h.Write([]byte(v.text("prompt"))) // never fails
 	return h.Sum64() ^ uint64(v.integer("seed"))*0x9e3779b97f4a7c15
 }
 
@@ -45,14 +45,16 @@ type order struct {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &apiError{status: http.StatusBadRequest, code: "INVALID_FIELD", field: field,
-		message: fmt.Sprintf("Invalid field %s: ", field) + fmt.Sprintf(format, args...)}
+	return &apiError{
+		status: http.StatusBadRequest, code: "INVALID_FIELD", field: field,
+		message: fmt.Sprintf("Invalid field %s: ", field) + fmt.Sprintf(format, args...),
+	}
 }
 
 // readOrder reads and checks the body that quote and create share.
 func readOrder(body []byte) (order, error) {
 	var top map[string]json.RawMessage
-	if err := decode(body, &top); err != nil || top == nil {
+	if !utf8.Valid(body) || decode(body, &top) != nil || top == nil {
 		return order{}, &apiError{status: http.StatusBadRequest, code: "INVALID_JSON", message: "The body is not a JSON object."}
 	}
 	for name := range top {
@@ -77,8 +79,11 @@ func readOrder(body []byte) (order, error) {
 		return order{}, err
 	}
 	o := order{model: m, values: checked, price: m.price(checked)}
-	canonical, err := json.Marshal(map[string]any{"modelId": id, "inputs": inputs})
-	o.hash = hashKey(string(canonical))
+	canonical, err := json.Marshal(map[string]any{"modelId": id, "inputs": inputs}) // sorts the members
+	if err != nil {
+		return order{}, err
+	}
+	o.hash = digest(string(canonical))
 	var compact bytes.Buffer
 	err = json.Compact(&compact, top["inputs"])
 	o.inputs = compact.String()
