@@ -66,7 +66,7 @@ func (c connection) openWith(p *program, key string) (*stubs, error) {
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
-		grpc.WithUserAgent("easel/" + version().Version),
+		grpc.WithUserAgent("easel/" + thisBuild().Version),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		// The default waits up to two minutes between dials, longer than our own back-off.

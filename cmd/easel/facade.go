@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
@@ -19,7 +20,7 @@ import (
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
 	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
-		Version: version().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: logs,
+		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: logs,
 	})
 	if err != nil {
 		return wrongSetting("OTEL_*", err)
@@ -80,7 +81,7 @@ func (c *serveCmd) frontend(client *catalog.Client, hub *watch.Hub, observed *te
 	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
-		Service: services, Logger: observed.Logger, Metrics: observed.Metrics, DrainTimeout: c.DrainTimeout,
+		Service: services, Logger: observed.Logger, Metrics: observed.Metrics, OpenAPI: openapi.Document, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_TLS_*", err)

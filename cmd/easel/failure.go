@@ -21,6 +21,7 @@ type failure struct {
 	code       string // of gRPC, "" where the error is our own
 	reason     string // of ErrorInfo
 	message    string
+	resource   string // what was not found
 	fields     []badField
 	retryDelay time.Duration
 	metadata   map[string]string
@@ -68,6 +69,8 @@ func (f *failure) addDetails(s *status.Status) {
 			f.reason, f.metadata = d.Reason, d.Metadata
 		case *errdetails.RetryInfo:
 			f.retryDelay = d.RetryDelay.AsDuration()
+		case *errdetails.ResourceInfo:
+			f.resource = d.ResourceName
 		case *errdetails.BadRequest:
 			for _, v := range d.FieldViolations {
 				f.fields = append(f.fields, badField{v.Field, v.Description})
@@ -103,6 +106,9 @@ func messageOf(err error) string { return oneLine(plainMessage(status.Convert(er
 // write prints the failure for a person: one line that says what, one that says what to do.
 func (f failure) write(w io.Writer) {
 	line := "easel: " + f.message
+	if !strings.Contains(line, f.resource) {
+		line += ": " + f.resource
+	}
 	for _, field := range f.fields {
 		// Where the catalog names one bad field, message and description are often the same.
 		if !strings.Contains(f.message, field.Description) {
@@ -129,13 +135,14 @@ func (f failure) writeJSON(w io.Writer) {
 		Code              string            `json:"code,omitempty"`
 		Reason            string            `json:"reason,omitempty"`
 		Message           string            `json:"message"`
+		Resource          string            `json:"resource,omitempty"`
 		Fields            []badField        `json:"fields,omitempty"`
 		RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
 		Metadata          map[string]string `json:"metadata,omitempty"`
 		Cure              string            `json:"cure,omitempty"`
 		ExitCode          int               `json:"exitCode"`
 	}
-	writeJSONLine(w, map[string]body{"error": {f.code, f.reason, f.message, f.fields,
+	writeJSONLine(w, map[string]body{"error": {f.code, f.reason, f.message, f.resource, f.fields,
 		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit}})
 }
 

@@ -145,7 +145,7 @@ func (s *session) follow(ids []string, until easelv1.WatchUntil) *follower {
 		open: s.openMany,
 	}
 	if s.errStyle.terminal {
-		f.heartbeat = 5 * time.Second // somebody looks at it
+		f.heartbeat = 3 * time.Second // somebody looks at it
 	}
 	if len(ids) == 1 {
 		f.open = s.openOne

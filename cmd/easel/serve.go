@@ -54,7 +54,7 @@ type tuningFlags struct {
 // Help is the end of the command's help.
 func (*serveCmd) Help() string {
 	return "Every setting is a flag and an environment variable of the same name; the flag wins. " +
-		"Traces, metrics and logs are exported as the OTEL_* variables of OpenTelemetry say."
+		"Traces and metrics are exported as the OTEL_* variables of OpenTelemetry say."
 }
 
 // faults are all settings that can't work, one sentence each.

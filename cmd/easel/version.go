@@ -9,7 +9,10 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// build says which program this is. The toolchain stamps it into the binary.
+// version is set by the linker of a release. Without it the toolchain's stamp counts.
+var version string
+
+// build says which program this is.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -18,14 +21,17 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-func version() build {
+func thisBuild() build {
 	b := build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		b.Version = v
+	switch {
+	case version != "":
+		b.Version = version
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
+		b.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -44,7 +50,7 @@ type versionCmd struct {
 
 // Run prints the version.
 func (c *versionCmd) Run(p *program) error {
-	b := version()
+	b := thisBuild()
 	if c.Output == "json" {
 		writeJSONLine(p.stdout, b)
 		return nil
