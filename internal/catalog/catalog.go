@@ -46,10 +46,15 @@ func (s State) Terminal() bool {
 }
 
 // Account is what the catalog says about a key.
+//
+// Here and below, Extra holds the members that have no field of their own, or that
+// could not be read, as they were sent: nil, bool, string, json.Number, []any and
+// map[string]any, at most 24 deep. Keys, what looks like one, and addresses of results
+// are left out.
 type Account struct {
 	BalanceCents *int64 // nil where it was not readable
 	ObserveTime  time.Time
-	Extra        map[string]any // members without a field of their own
+	Extra        map[string]any
 }
 
 // OutputKind says where the result of a model's renders is found.
@@ -87,7 +92,7 @@ type Model struct {
 	Extra       map[string]any
 }
 
-// InputField describes one input of a model.
+// InputField describes one input of a model. Its values are of the types of Extra.
 type InputField struct {
 	Name        string
 	DisplayName string
@@ -117,6 +122,10 @@ type Order struct {
 }
 
 // Generation is one paid render job. A value is never changed once it is shared.
+//
+// A succeeded one has a File, a Text, or both where the catalog offers both; one from a
+// list has neither where the list leaves the result out. Inputs are of the types of
+// Extra.
 type Generation struct {
 	ID             string
 	ModelID        string // "" where the record does not say

@@ -24,7 +24,9 @@ const maxResumes = 3
 //
 // Bytes are told apart by a strong ETag. Without one, a body that is resumed is read
 // again from where it began and compared with what was delivered by checksum. An
-// answer whose end can't be told from a cut, by length or framing, is taken as cut.
+// answer whose end can't be told from a cut, by range, length or framing, is taken as
+// cut. What can't be noticed is a Content-Length that is too small from a server that
+// does not know ranges.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err
@@ -276,12 +278,11 @@ func (b *contentBody) connect() error {
 	if b.etag == "" {
 		from = b.start // what was delivered can only be told by reading it again
 	}
-	header := http.Header{"Accept": {"*/*"}}
-	if from > 0 {
-		header.Set("Range", "bytes="+strconv.FormatInt(from, 10)+"-")
-		if b.etag != "" {
-			header.Set("If-Range", b.etag)
-		}
+	// Even the whole file is asked for as a range: the answer then tells its size twice,
+	// and a wrong Content-Length shows.
+	header := http.Header{"Accept": {"*/*"}, "Range": {"bytes=" + strconv.FormatInt(from, 10) + "-"}}
+	if b.etag != "" {
+		header.Set("If-Range", b.etag)
 	}
 	timed, cancel := context.WithCancelCause(b.ctx)
 	timer := time.AfterFunc(b.c.timeout, func() { cancel(errSilent) })

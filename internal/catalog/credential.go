@@ -10,17 +10,23 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is a key. It prints as [redacted] by every verb, encoder and log.
-type Secret struct{ text string }
+// Secret is a key. It prints as [redacted] by every verb, encoder and log. The text is
+// behind a pointer because %p prints what a struct holds without asking it.
+type Secret struct{ text *string }
 
 // NewSecret wraps the text of a key.
-func NewSecret(text string) Secret { return Secret{text} }
+func NewSecret(text string) Secret { return Secret{&text} }
 
 // Reveal gives the key itself. The only callers are those that put it on the wire.
-func (s Secret) Reveal() string { return s.text }
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
 
 // Empty reports whether there is no key.
-func (s Secret) Empty() bool { return s.text == "" }
+func (s Secret) Empty() bool { return s.Reveal() == "" }
 
 // String hides the key.
 func (s Secret) String() string { return redacted }
@@ -58,7 +64,7 @@ type Credential struct {
 // Forwarded is the credential of a caller that sent its own key.
 func Forwarded(key Secret) Credential {
 	mac := hmac.New(sha256.New, tenantKey)
-	mac.Write([]byte(key.text))
+	mac.Write([]byte(key.Reveal()))
 	return Credential{
 		Tenant: Tenant(fmt.Sprintf("%x", mac.Sum(nil)[:16])),
 		key:    func() Secret { return key },

@@ -132,7 +132,7 @@ func (c *complaint) read(contentType string, body []byte) {
 		if code := codeLine.FindStringSubmatch(line); code != nil {
 			c.code, line = code[1], line[len(code[0]):]
 		}
-		c.message = c.hide.clean(line)
+		c.message = c.hide.clean(strings.TrimSpace(line))
 	}
 }
 
@@ -158,7 +158,7 @@ func (c *complaint) readJSON(value any) {
 	r, ok := newRecord(value)
 	if !ok {
 		if line, ok := word(value); ok {
-			c.message = c.hide.clean(line)
+			c.message = c.hide.clean(strings.TrimSpace(line))
 		}
 		return
 	}

@@ -95,7 +95,7 @@ func (a answer) generation(r record, asked string) (Generation, bool) {
 	}
 	switch g.State {
 	case StateSucceeded:
-		g.Text, g.File = takeResult(r)
+		g.Text, g.File = takeResult(r, asked != "")
 	case StateFailed, StateRefunded:
 		g.FailureMessage = a.hide.clean(takeFailure(r))
 	}
@@ -189,28 +189,31 @@ func (s scrubber) redact(value any) any {
 	return value
 }
 
-// takeResult reads the result of a succeeded render. Without a text there must be a
-// file, even where the record does not give its address. An empty text beside a file
-// is no result.
-func takeResult(r record) (*string, *File) {
+// takeResult reads the result of a succeeded render. A whole record without a text
+// stands for a file, even where it does not give the address; in a list, which may say
+// less, it stands for nothing. An empty text beside a file is no result.
+func takeResult(r record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, word)
-	answer, ok := take(r, textOutputNames, text)
-	if ok && (answer != "" || !located) {
-		if !located {
-			return &answer, nil
-		}
-		return &answer, takeFile(r)
+	answer, written := take(r, textOutputNames, text)
+	file, described := takeFile(r)
+	if !located && (written || !full && !described) {
+		file = nil
 	}
-	return nil, takeFile(r)
+	if written && (answer != "" || file == nil) {
+		return &answer, file
+	}
+	return nil, file
 }
 
-func takeFile(r record) *File {
-	file := new(File)
-	file.ContentType, _ = take(r, contentTypeNames, word)
-	if size, ok := take(r, contentSizeNames, whole); ok {
+// takeFile reads what a record says about a file, and whether it says anything.
+func takeFile(r record) (*File, bool) {
+	contentType, typed := take(r, contentTypeNames, word)
+	size, sized := take(r, contentSizeNames, whole)
+	file := &File{ContentType: contentType}
+	if sized {
 		file.SizeBytes = &size
 	}
-	return file
+	return file, typed || sized
 }
 
 // takeFailure reads why a render failed: a text, or an object that has one.

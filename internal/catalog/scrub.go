@@ -76,7 +76,9 @@ func (s scrubber) holdsKey(text string) bool {
 
 // suspicious reports whether text holds the key of the call or what looks like a key.
 func (s scrubber) suspicious(text string) bool {
-	return s.holdsKey(text) || keyLike.MatchString(text)
+	lower := asciiLower(text)
+	likely := strings.Contains(lower, "_live_") || strings.Contains(lower, "bearer")
+	return s.holdsKey(lower) || likely && keyLike.MatchString(text)
 }
 
 // clean is text fit for an error: no keys, no HTML, no control characters, at most
@@ -96,7 +98,7 @@ func (s scrubber) clean(text string) string {
 		}
 		return r
 	}, text)
-	return clamp(strings.TrimSpace(text), maxText)
+	return clamp(text, maxText)
 }
 
 // replaceFold redacts every occurrence of form, which is in lower case, in any case.

@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -130,10 +131,13 @@ func (c *complaint) violate(field, description string) {
 	}
 }
 
+// bracketed is a step such as [prompt] or ["prompt"]; [0] stays as it is.
+var bracketed = regexp.MustCompile(`\[["']?([^\]"'0-9][^\]"']*)["']?\]`)
+
 // contractField is the name that callers know a field of the catalog by.
 func contractField(op, field string) string {
-	field = strings.NewReplacer("/", ".", "[", ".", "]", "", `"`, "", "'", "").Replace(strings.TrimSpace(field))
-	steps := strings.Split(field, ".")
+	field = bracketed.ReplaceAllString(strings.TrimSpace(field), ".$1")
+	steps := strings.Split(strings.ReplaceAll(field, "/", "."), ".")
 	for len(steps) > 1 && slices.Contains(pathPrefixes, fold(steps[0])) {
 		steps = steps[1:]
 	}

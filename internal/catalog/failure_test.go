@@ -1,0 +1,301 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// every stands for the routes that have no row of their own for the status.
+const every = ""
+
+func TestEveryStatusHasItsKind(t *testing.T) {
+	rows := []struct {
+		op     string
+		status int
+		body   string
+		want   Kind
+	}{
+		{every, 300, ``, KindRedirect},
+		{every, 301, ``, KindRedirect},
+		{every, 302, ``, KindRedirect},
+		{every, 303, ``, KindRedirect},
+		{every, 304, ``, KindRedirect},
+		{every, 305, ``, KindRedirect},
+		{every, 307, ``, KindRedirect},
+		{every, 308, ``, KindRedirect},
+		{every, 399, ``, KindRedirect},
+		{every, 400, ``, KindInvalidInput},
+		{every, 401, ``, KindCredentialRejected},
+		{every, 402, ``, KindInsufficientFunds},
+		{every, 403, ``, KindForbidden},
+		{every, 404, ``, KindContract},
+		{opModel, 404, ``, KindNotFound},
+		{opGeneration, 404, ``, KindNotFound},
+		{opContent, 404, ``, KindNotFound},
+		{opDelete, 404, ``, KindNotFound},
+		{opQuote, 404, `{"code":"MODEL_NOT_FOUND"}`, KindNotFound},
+		{opCreate, 404, `{"code":"MODEL_NOT_FOUND"}`, KindNotFound},
+		{opContent, 404, `{"code":"NO_CONTENT"}`, KindNoContent},
+		{every, 405, ``, KindContract},
+		{every, 406, ``, KindContract},
+		{every, 407, ``, KindContract},
+		{every, 408, ``, KindUnavailable},
+		{opCreate, 408, ``, KindOutcomeUnknown},
+		{every, 409, ``, KindContract},
+		{opCreate, 409, ``, KindInProgress},
+		{opCreate, 409, `{"code":"IN_PROGRESS"}`, KindInProgress},
+		{opContent, 409, ``, KindContentNotReady},
+		{every, 409, `{"code":"API_KEY_DAILY_CAP"}`, KindDailyCap},
+		{opCreate, 409, `{"error":{"code":"API_KEY_DAILY_CAP","message":"x"}}`, KindDailyCap},
+		{opCreate, 409, `{"error":"API_KEY_DAILY_CAP"}`, KindDailyCap},
+		{opCreate, 409, `{"code":"CONFLICT","details":{"reason":"API_KEY_DAILY_CAP"}}`, KindDailyCap},
+		{opCreate, 409, `{"code":"apiKeyDailyCap"}`, KindDailyCap},
+		{opCreate, 409, `API_KEY_DAILY_CAP: come back tomorrow`, KindDailyCap},
+		{opCreate, 409, `<h1>API_KEY_DAILY_CAP</h1>`, KindDailyCap},
+		{opCreate, 429, `{"code":"API_KEY_DAILY_CAP"}`, KindDailyCap},
+		{opCreate, 409, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
+		{opCreate, 422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
+		{opCreate, 400, `{"code":"idempotency-key-mismatch"}`, KindKeyReused},
+		{opCreate, 422, `{"type":"https://x/errors/IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
+		{opCreate, 422, `IDEMPOTENCY_KEY_REUSED: x`, KindKeyReused},
+		{every, 410, ``, KindContract},
+		{opModel, 410, ``, KindNotFound},
+		{opGeneration, 410, ``, KindNotFound},
+		{opContent, 410, ``, KindNotFound},
+		{opDelete, 410, ``, KindNotFound},
+		{every, 413, ``, KindContract},
+		{opQuote, 413, ``, KindInputsTooLarge},
+		{opCreate, 413, ``, KindInputsTooLarge},
+		{every, 414, ``, KindContract},
+		{every, 415, ``, KindContract},
+		{every, 416, ``, KindContract},
+		{opContent, 416, ``, KindOutOfRange},
+		{every, 418, ``, KindContract},
+		{every, 422, ``, KindInvalidInput},
+		{every, 425, ``, KindContract},
+		{opCreate, 425, ``, KindInProgress},
+		{opContent, 425, ``, KindContentNotReady},
+		{every, 429, ``, KindRateLimited},
+		{every, 431, ``, KindContract},
+		{every, 451, ``, KindContract},
+		{every, 500, ``, KindUnavailable},
+		{every, 501, ``, KindUnavailable},
+		{every, 502, ``, KindUnavailable},
+		{every, 503, ``, KindUnavailable},
+		{every, 504, ``, KindUnavailable},
+		{every, 599, ``, KindUnavailable},
+		{opCreate, 500, ``, KindOutcomeUnknown},
+		{opCreate, 501, ``, KindOutcomeUnknown},
+		{opCreate, 502, ``, KindOutcomeUnknown},
+		{opCreate, 503, ``, KindOutcomeUnknown},
+		{opCreate, 504, ``, KindOutcomeUnknown},
+		{opCreate, 599, ``, KindOutcomeUnknown},
+		{every, 999, ``, KindContract},
+		{opCreate, 999, ``, KindOutcomeUnknown},
+	}
+	own := func(op string, status int, body string) bool {
+		return slices.ContainsFunc(rows, func(r struct {
+			op     string
+			status int
+			body   string
+			want   Kind
+		}) bool {
+			return r.op == op && r.status == status && r.body == body
+		})
+	}
+	for _, row := range rows {
+		for op, call := range calls {
+			if row.op != op && (row.op != every || own(op, row.status, row.body)) {
+				continue
+			}
+			t.Run(fmt.Sprint(op, row.status, row.body), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					err := call(t.Context(), newTestClient(t, answering(row.status, "text/plain", row.body)))
+					e := asError(t, err)
+					if e.Kind != row.want || e.Op != op || e.Status != row.status {
+						t.Errorf("got %+v, want the kind %v", e, row.want)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAWrongBaseURLIsSaid(t *testing.T) {
+	for _, status := range []int{302, 404} {
+		err := calls[opModels](t.Context(), newTestClient(t, answering(status, "text/html", `<html>`)))
+		if e := asError(t, err); !strings.Contains(e.Message, "check the base URL") {
+			t.Errorf("%d: got %q", status, e.Message)
+		}
+	}
+}
+
+func TestAnUnreadableAnswerToAnOrderLeavesTheOutcomeOpen(t *testing.T) {
+	for _, status := range []int{200, 201, 202, 204, 206} {
+		for _, body := range []string{``, `{}`, `<html>`, `{"id":null,"status":"queued"}`, `{"id":"g`} {
+			err := calls[opCreate](t.Context(), newTestClient(t, answering(status, "application/json", body)))
+			if e := asError(t, err); e.Kind != KindOutcomeUnknown || e.Err == nil || e.Status != status {
+				t.Errorf("%d %s: got %+v", status, body, e)
+			}
+		}
+	}
+}
+
+func TestWhatAnErrorSaysIsReadInEveryShape(t *testing.T) {
+	long := strings.Repeat("ü", 40_000)
+	for name, c := range map[string]struct{ contentType, body, code, message string }{
+		"flat":                     {"application/json", `{"code":"BAD","message":"not so"}`, "BAD", "not so"},
+		"under error":              {"application/json", `{"error":{"code":"BAD","message":"not so"}}`, "BAD", "not so"},
+		"error as a sentence":      {"application/json", `{"error":"not so"}`, "", "not so"},
+		"error as a code":          {"application/json", `{"error":"invalid_request","error_description":"not so"}`, "invalid_request", "not so"},
+		"error as a single word":   {"application/json", `{"error":"nope"}`, "nope", ""},
+		"problem":                  {"application/problem+json", `{"type":"about:blank","title":"Bad Request","status":400,"detail":"not so","code":"BAD"}`, "BAD", "not so"},
+		"problem with a type":      {"application/problem+json", `{"type":"https://x/problems/out-of-ink","title":"not so"}`, "out-of-ink", "not so"},
+		"numbers for codes":        {"application/json", `{"code":400,"error":{"code":17,"message":"not so"}}`, "", "not so"},
+		"a list of errors":         {"application/json", `{"errors":[{"message":"not so"}]}`, "", ""},
+		"a list of one field":      {"application/json", `{"errors":[{"field":"prompt","message":"not so"}]}`, "", "not so"},
+		"a JSON text":              {"application/json", `"not so"`, "", "not so"},
+		"plain":                    {"text/plain", "not so\n", "", "not so"},
+		"plain with a code":        {"text/plain; charset=utf-8", "BAD_INK: not so\n", "BAD_INK", "not so"},
+		"HTML":                     {"text/html", `<html><h1>not so</h1></html>`, "", ""},
+		"HTML called plain":        {"text/plain", ` <!DOCTYPE html><h1>not so</h1>`, "", ""},
+		"HTML called JSON":         {"application/json", `<html>not so</html>`, "", ""},
+		"HTML in JSON":             {"application/json", `{"message":"see <html><body>x</body>"}`, "", ""},
+		"binary":                   {"application/octet-stream", "\x00\x01\x02", "", ""},
+		"nothing":                  {"", ``, "", ""},
+		"wrong types":              {"application/json", `{"code":{},"message":[],"error":null,"details":7}`, "", ""},
+		"control characters":       {"application/json", `{"message":"not\r\nso\u0000"}`, "", "not  so "},
+		"64 KB":                    {"application/json", `{"message":"` + long[:60_000] + `"}`, "", long[:1024]},
+		"more than is read at all": {"text/plain", long, "", ""},
+		"an odd length":            {"text/plain", "x" + long[:2000], "", "x" + long[:1022]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := calls[opQuote](t.Context(), newTestClient(t, answering(400, c.contentType, c.body)))
+			if e := asError(t, err); e.Code != c.code || e.Message != c.message {
+				t.Errorf("got %q %.80q, want %q %.80q", e.Code, e.Message, c.code, c.message)
+			}
+		})
+	}
+}
+
+func TestTheBadFieldIsNamedInEveryShape(t *testing.T) {
+	prompt := []Violation{{Field: "inputs.prompt"}}
+	long := []Violation{{Field: "inputs.prompt", Description: "too long"}}
+	for body, want := range map[string][]Violation{
+		`{"details":{"field":"prompt"}}`:                                                prompt,
+		`{"details":{"field":"inputs.prompt"}}`:                                         prompt,
+		`{"error":{"code":"X","message":"y","details":{"field":"prompt"}}}`:             prompt,
+		`{"field":"prompt","message":"too long"}`:                                       long,
+		`{"error":{"param":"prompt","message":"too long"}}`:                             long,
+		`{"details":{"fields":["prompt"]}}`:                                             prompt,
+		`{"details":{"fields":{"prompt":"too long"}}}`:                                  long,
+		`{"details":{"fields":[{"name":"prompt","reason":"too long"}]}}`:                long,
+		`{"details":[{"field":"prompt","message":"too long"}]}`:                         long,
+		`{"details":[{"path":["inputs","prompt"],"message":"too long"}]}`:               long,
+		`{"details":{"prompt":"too long"}}`:                                             long,
+		`{"details":{"prompt":["too long","and too late"]}}`:                            long,
+		`{"details":{"prompt":{"message":"too long"}}}`:                                 long,
+		`{"errors":[{"param":"prompt","msg":"too long"}]}`:                              long,
+		`{"errors":{"prompt":["too long"]}}`:                                            long,
+		`{"fieldErrors":{"prompt":"too long"}}`:                                         long,
+		`{"invalid-params":[{"name":"prompt","reason":"too long"}]}`:                    long,
+		`{"detail":[{"loc":["body","inputs","prompt"],"msg":"too long"}]}`:              long,
+		`{"issues":[{"path":["inputs","prompt"],"message":"too long"}]}`:                long,
+		`{"violations":[{"property":"inputs[prompt]","message":"too long"}]}`:           long,
+		`{"errors":[{"pointer":"/inputs/prompt","detail":"too long"}]}`:                 long,
+		`{"errors":[{"path":"$.inputs.prompt","message":"too long"}]}`:                  long,
+		`{"errors":[{"field":"prompt","message":"too long"},{"field":"prompt"}]}`:       long,
+		`{"details":{"field":"modelId"}}`:                                               {{Field: "model_id"}},
+		`{"details":{"field":"model"}}`:                                                 {{Field: "model_id"}},
+		`{"details":{"field":"Idempotency-Key"}}`:                                       {{Field: "idempotency_key"}},
+		`{"details":{"field":"inputs"}}`:                                                {{Field: "inputs"}},
+		`{"details":{"field":"inputs.palette[0]"}}`:                                     {{Field: "inputs.palette[0]"}},
+		`{"details":{"field":"inputs.frame.percent"}}`:                                  {{Field: "inputs.frame.percent"}},
+		`{"errors":[{"field":"a","message":"x"},{"field":"b","message":"y"}]}`:          {{"inputs.a", "x"}, {"inputs.b", "y"}},
+		`{"details":{"requestId":"r","hint":"look"}}`:                                   nil,
+		`{"details":"prompt is too long"}`:                                              nil,
+		`{"details":["prompt is too long"]}`:                                            nil,
+		`{"name":"ValidationError","path":"/quote","message":"no"}`:                     nil,
+		`{"details":{"field":{"a":1}}}`:                                                 nil,
+		`{"details":{"field":""}}`:                                                      nil,
+		`{"message":"Invalid field"}`:                                                   nil,
+		`[{"field":"prompt"}]`:                                                          nil,
+		`{"details":` + strings.Repeat(`[`, 50) + `"x"` + strings.Repeat(`]`, 50) + `}`: nil,
+	} {
+		err := calls[opQuote](t.Context(), newTestClient(t, answering(400, "application/json", body)))
+		if diff := cmp.Diff(want, asError(t, err).Violations); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	}
+}
+
+func TestViolationsAreFewAndShort(t *testing.T) {
+	var list []string
+	for i := range 100 {
+		list = append(list, fmt.Sprintf(`{"field":"f%d%s","message":"%s"}`, i, strings.Repeat("y", 300), strings.Repeat("x", 300)))
+	}
+	err := calls[opQuote](t.Context(), newTestClient(t, answering(422, "application/json", "["+strings.Join(list, ",")+"]")))
+	if got := asError(t, err).Violations; len(got) != 0 {
+		t.Errorf("a bare list names no fields, got %d", len(got))
+	}
+	err = calls[opQuote](t.Context(), newTestClient(t, answering(422, "application/json", `{"errors":[`+strings.Join(list, ",")+"]}")))
+	e := asError(t, err)
+	if len(e.Violations) != maxViolations {
+		t.Errorf("got %d violations, want %d", len(e.Violations), maxViolations)
+	}
+	for _, v := range e.Violations {
+		if len(v.Field) > maxViolationText || len(v.Description) > maxViolationText {
+			t.Errorf("got a violation of %d and %d bytes", len(v.Field), len(v.Description))
+		}
+	}
+}
+
+func TestFieldsOfOtherRoutesHaveTheirOwnNames(t *testing.T) {
+	for op, want := range map[string]string{opModel: "model_id", opGeneration: "generation_id", opQuote: "inputs.id"} {
+		err := calls[op](t.Context(), newTestClient(t, answering(400, "application/json", `{"details":{"field":"id"}}`)))
+		if got := asError(t, err).Violations; len(got) != 1 || got[0].Field != want {
+			t.Errorf("%s: got %+v, want %s", op, got, want)
+		}
+	}
+}
+
+func TestRetryAfterIsHandedOn(t *testing.T) {
+	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+		return reply(r, 429, http.Header{"Retry-After": {"7"}}, ""), nil
+	})
+	requests := 0
+	counted := roundTrip(func(r *http.Request) (*http.Response, error) { requests++; return transport(r) })
+	for op, call := range calls {
+		requests = 0
+		e := asError(t, call(context.Background(), newTestClient(t, counted)))
+		if e.Kind != KindRateLimited || e.RetryAfter != 7*time.Second || requests != 1 {
+			t.Errorf("%s: got %+v after %d requests", op, e, requests)
+		}
+	}
+}
+
+func FuzzReadError(f *testing.F) {
+	f.Add("application/json", `{"error":{"code":"X","message":"m","details":{"fields":{"a":["b"]}}}}`)
+	f.Add("application/json", `{"detail":[{"loc":["body","inputs",0],"msg":"x"}]}`)
+	f.Add("text/plain", `API_KEY_DAILY_CAP: no`)
+	f.Fuzz(func(t *testing.T, contentType, body string) {
+		said := complaint{hide: newScrubber(testKey), op: opCreate}
+		said.read(contentType, []byte(body))
+		said.recognize([]byte(body))
+		all := said.code + said.message
+		for _, v := range said.violations {
+			all += v.Field + v.Description
+		}
+		if len(said.message) > maxText || len(said.violations) > maxViolations || strings.Contains(asciiLower(all), asciiLower(testKey)) {
+			t.Errorf("got %+v", said)
+		}
+	})
+}

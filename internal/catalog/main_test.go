@@ -1,0 +1,152 @@
+package catalog
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	testKey = "easel_live_Zk3xQ9vL2mN8"
+	testURL = "https://catalog.example/api/v1/api/catalog"
+)
+
+var testCredential = Forwarded(NewSecret(testKey))
+
+// roundTrip is a transport that is a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// answering is a transport that gives the same answer every time.
+func answering(status int, contentType, body string) roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		return reply(r, status, http.Header{"Content-Type": {contentType}}, body), nil
+	}
+}
+
+func reply(r *http.Request, status int, header http.Header, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Header: header, Request: r, ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+func newTestClient(t testing.TB, transport http.RoundTripper) *Client {
+	t.Helper()
+	c, err := New(Config{BaseURL: testURL, Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// calls is one call of every route.
+var calls = map[string]func(context.Context, *Client) error{
+	opAccount: func(ctx context.Context, c *Client) error { _, err := c.Account(ctx, testCredential); return err },
+	opModels:  func(ctx context.Context, c *Client) error { _, err := c.Models(ctx, testCredential); return err },
+	opModel:   func(ctx context.Context, c *Client) error { _, err := c.Model(ctx, testCredential, "a/b"); return err },
+	opQuote: func(ctx context.Context, c *Client) error {
+		_, err := c.Quote(ctx, testCredential, "a/b", []byte(`{}`))
+		return err
+	},
+	opCreate: func(ctx context.Context, c *Client) error {
+		_, err := c.post(ctx, testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
+		return err
+	},
+	opGenerations: func(ctx context.Context, c *Client) error { _, err := c.Generations(ctx, testCredential); return err },
+	opGeneration: func(ctx context.Context, c *Client) error {
+		_, err := c.Generation(ctx, testCredential, "g1")
+		return err
+	},
+	opContent: func(ctx context.Context, c *Client) error {
+		content, err := c.Content(ctx, testCredential, "g1", 0, "")
+		if err == nil {
+			_, err = io.Copy(io.Discard, content.Body)
+			content.Body.Close()
+		}
+		return err
+	},
+	opDelete: func(ctx context.Context, c *Client) error { return c.Delete(ctx, testCredential, "g1") },
+}
+
+// asError is err as the package's own error.
+func asError(t testing.TB, err error) *Error {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want an *Error", err)
+	}
+	return e
+}
+
+// wire serves raw bytes over connections in memory, which work inside a bubble of
+// synctest: each request is handed to answer with its number, from 0, and what answer
+// writes is the whole of what comes back. The connection is closed after it, unless
+// connections are reused.
+type wire struct {
+	mu       sync.Mutex
+	requests []*http.Request
+	answer   func(n int, r *http.Request, conn net.Conn)
+	reused   bool // connections stay open for more requests
+}
+
+func (w *wire) client(t testing.TB, cfg Config) *Client {
+	t.Helper()
+	transport := NewTransport()
+	transport.DialContext = w.dial
+	t.Cleanup(transport.CloseIdleConnections)
+	cfg.Transport, cfg.BaseURL, cfg.AllowInsecure = transport, "http://catalog.example", true
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *wire) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	go w.serve(far)
+	return near, nil
+}
+
+func (w *wire) serve(conn net.Conn) {
+	defer conn.Close()
+	buffered := bufio.NewReader(conn)
+	for again := true; again; again = w.reused {
+		r, err := http.ReadRequest(buffered)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.mu.Lock()
+		n := len(w.requests)
+		w.requests = append(w.requests, r)
+		w.mu.Unlock()
+		w.answer(n, r, conn)
+	}
+}
+
+func (w *wire) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.requests)
+}
+
+// before is a context that ends after d.
+func before(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

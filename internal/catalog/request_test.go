@@ -1,0 +1,382 @@
+package catalog
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestABaseURLIsCheckedBeforeAnythingIsSent(t *testing.T) {
+	for base, want := range map[string]string{
+		"https://catalog.example":                          "",
+		"https://catalog.example:8443/api/v1/api/catalog/": "",
+		"HTTPS://catalog.example/a%2Fb":                    "",
+		"http://localhost:8080":                            "",
+		"http://127.0.0.1/x":                               "",
+		"http://127.8.9.1":                                 "",
+		"http://[::1]:80":                                  "",
+		"":                                                 "is empty",
+		"catalog.example/api":                              "must begin with https://",
+		"//catalog.example":                                "must begin with https://",
+		"ftp://catalog.example":                            "must begin with https://",
+		"https://":                                         "has no host",
+		"https://:443/x":                                   "has no host",
+		"https:catalog.example":                            "has no host",
+		"https://user:hunter2@catalog.example":             "must not hold a user",
+		"https://user@catalog.example":                     "must not hold a user",
+		"https://catalog.example/?a=b":                     "must not have a query",
+		"https://catalog.example/?":                        "must not have a query",
+		"https://catalog.example/#x":                       "must not have a query or fragment",
+		"https://catalog.example/#":                        "must not have a query or fragment",
+		"http://catalog.example":                           "must be https for host catalog.example",
+		"http://localhost.example":                         "must be https",
+		"http://10.0.0.1":                                  "must be https",
+		"https://catalog.example/\x7f":                     "can't be read",
+		"https://user:hunter2@catalog.example:port":        "can't be read",
+	} {
+		_, err := New(Config{BaseURL: base})
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")) {
+			t.Errorf("%q: got %v, want %q", base, err, want)
+		}
+	}
+	if _, err := New(Config{BaseURL: "http://catalog.example", AllowInsecure: true}); err != nil {
+		t.Error(err)
+	}
+	if _, err := New(Config{BaseURL: testURL, AttemptTimeout: -1}); err == nil {
+		t.Error("a negative timeout was taken")
+	}
+}
+
+func TestAnIdentifierNeverLeadsToAnotherPath(t *testing.T) { // I3
+	var got atomic.Pointer[string]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got.Store(&r.RequestURI)
+		io.WriteString(w, `{"id":"x","status":"queued"}`)
+	}))
+	defer server.Close()
+	c, err := New(Config{BaseURL: server.URL + "/api/a%2Fb/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.transport.(*http.Transport).CloseIdleConnections()
+	for id, want := range map[string]string{
+		"gen_1": "gen_1", "a/b": "a%2Fb", "%2f": "%252f", "%2e%2e": "%252e%252e", "a?b#c": "a%3Fb%23c", "a b": "a%20b", "...": "...",
+		"画": "%E7%94%BB", "a;b=c": "a%3Bb=c", "a..b": "a..b", `a\b`: "a%5Cb", "//": "%2F%2F", "~": "~", ":": ":", strings.Repeat("x", 256): strings.Repeat("x", 256),
+	} {
+		got.Store(new(string))
+		_, err := c.Generation(t.Context(), testCredential, id)
+		if path := "/api/a%2Fb/generations/" + want; err != nil || *got.Load() != path {
+			t.Errorf("%q went to %s, %v, want %s", id, *got.Load(), err, path)
+		}
+		_, err = c.Model(t.Context(), testCredential, id)
+		if !strings.HasPrefix(*got.Load(), "/api/a%2Fb/models/detail?id=") || strings.ContainsAny(*got.Load(), "&#") {
+			t.Errorf("%q went to %s, %v", id, *got.Load(), err)
+		}
+	}
+	for _, id := range []string{
+		"", ".", "..", "../me", "a/../b", "a/..", "./a", `..\me`, "a\r\nX-Evil: 1", "a\x00b", "a\tb", "\x7f", "\xff", strings.Repeat("x", 257), strings.Repeat("x", 10_000),
+	} {
+		got.Store(nil)
+		for field, call := range map[string]func() error{
+			"generation_id":   func() error { _, err := c.Generation(t.Context(), testCredential, id); return err },
+			"generation_id ":  func() error { return c.Delete(t.Context(), testCredential, id) },
+			"generation_id  ": func() error { _, err := c.Content(t.Context(), testCredential, id, 0, ""); return err },
+			"model_id":        func() error { _, err := c.Model(t.Context(), testCredential, id); return err },
+			"model_id ":       func() error { _, err := c.Quote(t.Context(), testCredential, id, []byte(`{}`)); return err },
+		} {
+			e := asError(t, call())
+			if e.Kind != KindInvalidInput || len(e.Violations) != 1 || e.Violations[0].Field != strings.TrimSpace(field) || got.Load() != nil {
+				t.Errorf("%.20q: got %+v", id, e)
+			}
+		}
+	}
+}
+
+func TestARequestCarriesWhatItShould(t *testing.T) {
+	for op, call := range calls {
+		var sent *http.Request
+		var body []byte
+		_ = call(t.Context(), newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			sent = r
+			if r.Body != nil {
+				body, _ = io.ReadAll(r.Body)
+			}
+			return reply(r, 400, nil, ""), nil
+		})))
+		if sent.Pattern != op || sent.Method+" " != op[:len(sent.Method)+1] || sent.GetBody != nil || len(body) != int(sent.ContentLength) {
+			t.Errorf("%s: sent as %s %q with %d bytes", op, sent.Method, sent.Pattern, sent.ContentLength)
+		}
+		if sent.Header.Get("Authorization") != "Bearer "+testKey || sent.Header.Get("Accept-Encoding") != "identity" {
+			t.Errorf("%s: sent with %v", op, sent.Header)
+		}
+		if (sent.Header.Get("Idempotency-Key") == "k") != (op == opCreate) {
+			t.Errorf("%s: idempotency key %q", op, sent.Header.Get("Idempotency-Key"))
+		}
+	}
+}
+
+func TestInputsAreSentDigitForDigit(t *testing.T) {
+	inputs := "{ \"seed\": 9007199254740993, \"x\":1.10,\"x\":1e2,\n\"prompt\":\"<ü\\u00fc>\" }"
+	var body []byte
+	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		body, _ = io.ReadAll(r.Body)
+		return reply(r, 200, nil, `{"id":"g","cents":1}`), nil
+	}))
+	want := `{"modelId":"a/\"b\"","inputs":` + inputs + `}`
+	if _, err := c.Quote(t.Context(), testCredential, `a/"b"`, []byte(inputs)); err != nil || string(body) != want {
+		t.Errorf("%v, sent %s", err, body)
+	}
+	body = nil
+	order := Order{ModelID: `a/"b"`, Inputs: []byte(inputs), IdempotencyKey: "k"}
+	if _, err := c.post(t.Context(), testCredential, order); err != nil || string(body) != want {
+		t.Errorf("%v, sent %s", err, body)
+	}
+}
+
+func TestWhatIsNoOrderIsNotSent(t *testing.T) {
+	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }))
+	for _, inputs := range []string{``, `null`, `[]`, `7`, `{`, `{},"modelId":"x"`, `{}{}`, "{\"a\":\"\xff\"}", "\uFEFF{}"} {
+		_, err := c.post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(inputs), IdempotencyKey: "k"})
+		if e := asError(t, err); e.Kind != KindInvalidInput || e.Violations[0].Field != "inputs" {
+			t.Errorf("%q: got %v", inputs, err)
+		}
+	}
+	for _, key := range []string{"", "a b", "a\nb", "a\x00", "ü", strings.Repeat("k", 257)} { // I4
+		_, err := c.post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: key})
+		if e := asError(t, err); e.Kind != KindInvalidInput || e.Violations[0].Field != "idempotency_key" {
+			t.Errorf("%q: got %v", key, err)
+		}
+	}
+	for _, key := range []string{"", "a\nb", "a b", "ü"} {
+		if _, err := c.Account(t.Context(), Forwarded(NewSecret(key))); KindOf(err) != KindCredentialRejected {
+			t.Errorf("the key %q: got %v", key, err)
+		}
+	}
+}
+
+func TestNoRedirectIsFollowed(t *testing.T) { // U17
+	var strangers atomic.Int64
+	stranger := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strangers.Add(1) })
+	elsewhere, secure := httptest.NewServer(stranger), httptest.NewTLSServer(stranger)
+	defer elsewhere.Close()
+	defer secure.Close()
+	var location atomic.Pointer[string]
+	var status, asked, followed atomic.Int64
+	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/followed") {
+			followed.Add(1)
+		}
+		asked.Add(1)
+		w.Header()["Location"] = []string{*location.Load()}
+		w.WriteHeader(int(status.Load()))
+	}))
+	defer home.Close()
+	c, err := New(Config{BaseURL: home.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.transport.(*http.Transport).CloseIdleConnections()
+	load := int64(0)
+	for _, to := range []string{
+		elsewhere.URL, secure.URL, home.URL + "/followed", "/followed", "//" + strings.TrimPrefix(elsewhere.URL, "http://"), "", "::not a url", "https://other.invalid/",
+	} {
+		for _, code := range []int64{300, 301, 302, 303, 304, 305, 307, 308} {
+			location.Store(&to)
+			status.Store(code)
+			for op, call := range calls {
+				load++
+				if e := asError(t, call(t.Context(), c)); e.Kind != KindRedirect || e.Status != int(code) {
+					t.Errorf("%s: %d to %q: got %v", op, code, to, e)
+				}
+			}
+		}
+	}
+	if asked.Load() != load || followed.Load() != 0 || strangers.Load() != 0 {
+		t.Errorf("%d of %d requests at home, %d followed, %d elsewhere", asked.Load(), load, followed.Load(), strangers.Load())
+	}
+}
+
+func TestTheContentURLIsNeverDialled(t *testing.T) {
+	var paths []string
+	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		paths = append(paths, r.URL.String())
+		return reply(r, 200, nil, `{"id":"g1","status":"succeeded","contentUrl":"http://169.254.169.254/latest"}`), nil
+	}))
+	for _, op := range []string{opGeneration, opContent} {
+		if err := calls[op](t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fmt.Sprint([]string{testURL + "/generations/g1", testURL + "/generations/g1/content"})
+	if fmt.Sprint(paths) != want {
+		t.Errorf("asked for %v, want %v", paths, want)
+	}
+}
+
+func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) {
+	var posts atomic.Int64
+	w := &wire{reused: true, answer: func(_ int, r *http.Request, conn net.Conn) {
+		if r.Method == http.MethodPost {
+			posts.Add(1)
+			conn.Close() // after the whole request was read
+			return
+		}
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		c := w.client(t, Config{})
+		if _, err := c.Account(t.Context(), testCredential); err != nil {
+			t.Fatal(err)
+		}
+		err := calls[opCreate](t.Context(), c)
+		if KindOf(err) != KindOutcomeUnknown || posts.Load() != 1 {
+			t.Errorf("got %v after %d requests", err, posts.Load())
+		}
+		synctest.Wait()
+	})
+}
+
+// endless is a body without an end. It counts what was taken of it.
+type endless struct {
+	text  string
+	taken atomic.Int64
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, bytes.Repeat([]byte(e.text), len(p)/len(e.text)+1))
+	e.taken.Add(int64(n))
+	return n, nil
+}
+
+func (e *endless) Close() error { return nil }
+
+func TestABodyIsReadUpToALimitOnly(t *testing.T) { // U18
+	for op, call := range calls {
+		if op == opContent {
+			continue
+		}
+		for _, status := range []int{200, 400, 500} {
+			body := &endless{text: " "}
+			c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				resp := reply(r, status, nil, "")
+				resp.Body, resp.ContentLength = body, -1
+				return resp, nil
+			})).Once()
+			err := call(t.Context(), c)
+			limit := int64(maxRecord)
+			if op == opModels || op == opGenerations {
+				limit = maxList
+			}
+			if status != 200 || op == opDelete {
+				limit = maxFailure
+			}
+			if body.taken.Load() > limit*2 || (err == nil) != (op == opDelete && status == 200) {
+				t.Errorf("%s, %d: read %d bytes, %v", op, status, body.taken.Load(), err)
+			}
+		}
+	}
+}
+
+func TestABodyThatSaysItIsTooLargeIsNotRead(t *testing.T) {
+	body := &endless{text: " "}
+	_, err := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := reply(r, 200, nil, "")
+		resp.Body, resp.ContentLength = body, 1<<30
+		return resp, nil
+	})).Generations(t.Context(), testCredential)
+	if KindOf(err) != KindMalformed || body.taken.Load() != 0 || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("read %d bytes, %v", body.taken.Load(), err)
+	}
+}
+
+func TestAGigabyteOfJSONCostsLittleMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := reply(r, 200, nil, "")
+		resp.Body, resp.ContentLength = &endless{text: `[{"a":`}, -1
+		return resp, nil
+	})).Generations(t.Context(), testCredential)
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; KindOf(err) != KindMalformed || grown > 80<<20 {
+		t.Errorf("allocated %d MiB, %v", grown>>20, err)
+	}
+}
+
+func TestADrippingBodyIsGivenUp(t *testing.T) { // U3
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+			for err := error(nil); err == nil; _, err = io.WriteString(conn, " ") {
+				time.Sleep(time.Second)
+			}
+		}}
+		start := time.Now()
+		_, err := w.client(t, Config{}).Once().Account(t.Context(), testCredential)
+		if KindOf(err) != KindUnavailable || time.Since(start) != 15*time.Second {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+		time.Sleep(time.Second) // for the other side to notice, by the clock of the bubble
+	})
+}
+
+func TestAnEndlessHeaderIsRefused(t *testing.T) { // U18
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
+			for n, err := 0, error(nil); err == nil; sent.Add(int64(n)) {
+				n, err = io.WriteString(conn, "X-A: "+strings.Repeat("a", 1000)+"\r\n")
+			}
+		}}
+		_, err := w.client(t, Config{}).Once().Account(t.Context(), testCredential)
+		if KindOf(err) != KindUnavailable || sent.Load() > 1<<20 {
+			t.Errorf("got %v after %d bytes", err, sent.Load())
+		}
+		synctest.Wait()
+	})
+}
+
+func TestCompressionIsNotAskedForNorUndone(t *testing.T) { // U18
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08")
+		}}
+		c := w.client(t, Config{})
+		if _, err := c.Account(t.Context(), testCredential); KindOf(err) != KindMalformed {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.Content(t.Context(), testCredential, "g1", 0, ""); KindOf(err) != KindContract {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestABodyCutShortIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, raw := range []string{
+			"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{\"id\":\"g\",\"status\":\"queued\"}",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1c\r\n{\"id\":\"g\",\"status\":\"queued\"}",
+			"HTTP/1.1 200 OK\r\nContent-Le",
+			"",
+		} {
+			w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { io.WriteString(conn, raw) }}
+			c := w.client(t, Config{}).Once()
+			if err := calls[opGeneration](t.Context(), c); KindOf(err) != KindUnavailable {
+				t.Errorf("%q: got %v", raw, err)
+			}
+			if err := calls[opCreate](t.Context(), c); KindOf(err) != KindOutcomeUnknown {
+				t.Errorf("%q: got %v", raw, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,245 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRetryAfterIsSecondsOrADate(t *testing.T) {
+	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"1": time.Second, " 30 ": 30 * time.Second, "120": 2 * time.Minute, "+5": 5 * time.Second,
+		"121": 2 * time.Minute, "315360000": 2 * time.Minute, "99999999999999999999999": 2 * time.Minute,
+		"0": 0, "-1": 0, "-99999999999999999999999": 0, "": 0, "soon": 0, "1.5": 0, "5 s": 0, "0x10": 0, "1e3": 0, "∞": 0,
+		"Tue, 01 Jan 2030 12:00:09 GMT":   9 * time.Second,
+		"Tuesday, 01-Jan-30 12:00:09 GMT": 9 * time.Second,
+		"Tue Jan  1 12:00:09 2030":        9 * time.Second,
+		"Tue, 01 Jan 2030 12:00:00 GMT":   0,
+		"Tue, 01 Jan 2030 11:59:59 GMT":   0,
+		"Thu, 01 Jan 1970 00:00:00 GMT":   0,
+		"Tue, 01 Jan 2040 12:00:00 GMT":   2 * time.Minute,
+		"Fri, 31 Dec 9999 23:59:59 GMT":   2 * time.Minute,
+		"2030-01-01T12:00:09Z":            0,
+	} {
+		if got := ParseRetryAfter(value, now); got != want {
+			t.Errorf("%q: got %v, want %v", value, got, want)
+		}
+	}
+}
+
+func FuzzParseRetryAfter(f *testing.F) {
+	f.Add("7")
+	f.Add("-")
+	f.Add("Tue, 01 Jan 2030 12:00:09 GMT")
+	f.Fuzz(func(t *testing.T, value string) {
+		if got := ParseRetryAfter(value, observed); got < 0 || got > maxRetryAfter {
+			t.Errorf("%q: got %v", value, got)
+		}
+	})
+}
+
+// failing counts requests and answers them with status, or not at all where it is 0.
+type failing struct {
+	status     int
+	retryAfter string
+	requests   int
+}
+
+func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.requests++
+	if f.status == 0 {
+		return nil, errors.New("connection refused")
+	}
+	return reply(r, f.status, http.Header{"Retry-After": {f.retryAfter}}, ""), nil
+}
+
+func TestAReadIsTriedThreeTimesWhenTheCatalogIsAway(t *testing.T) {
+	for status, want := range map[int]int{0: 3, 500: 3, 502: 3, 503: 3, 400: 1, 401: 1, 402: 1, 403: 1, 404: 1, 408: 1, 409: 1, 429: 1, 302: 1} {
+		for op, call := range calls {
+			synctest.Test(t, func(t *testing.T) {
+				upstream := &failing{status: status}
+				expected := want
+				if op == opCreate {
+					expected = 1
+				}
+				err := call(t.Context(), newTestClient(t, upstream))
+				if err == nil || upstream.requests != expected {
+					t.Errorf("%s, %d: %d requests, want %d", op, status, upstream.requests, expected)
+				}
+				upstream.requests = 0
+				err = call(t.Context(), newTestClient(t, upstream).Once())
+				if err == nil || upstream.requests != 1 {
+					t.Errorf("%s, %d: %d requests without retries", op, status, upstream.requests)
+				}
+			})
+		}
+	}
+}
+
+func TestAnOutageCostsHardlyMoreRequestsThanCalls(t *testing.T) { // U1
+	for _, status := range []int{0, 503} {
+		synctest.Test(t, func(t *testing.T) {
+			upstream := &failing{status: status}
+			c := newTestClient(t, upstream)
+			const load = 200
+			for range load {
+				if _, err := c.Account(t.Context(), testCredential); KindOf(err) != KindUnavailable {
+					t.Fatalf("got %v", err)
+				}
+			}
+			if upstream.requests <= load || upstream.requests > load*110/100 {
+				t.Errorf("%d requests for %d calls", upstream.requests, load)
+			}
+		})
+	}
+}
+
+func TestRetriesComeBackAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &failing{status: 503}
+		c := newTestClient(t, upstream)
+		for range 50 {
+			_, _ = c.Account(t.Context(), testCredential)
+		}
+		c.transport = answering(200, "application/json", `{"balanceCents":1}`)
+		for range 80 {
+			if _, err := c.Account(t.Context(), testCredential); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.transport, upstream.requests = upstream, 0
+		if _, _ = c.Account(t.Context(), testCredential); upstream.requests < 2 {
+			t.Error("no retry although the catalog was well for long")
+		}
+	})
+}
+
+func TestARetryWaitsAsLongAsItWasAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &failing{status: 503, retryAfter: "4"}
+		start := time.Now()
+		_, err := newTestClient(t, upstream).Account(t.Context(), testCredential)
+		if e := asError(t, err); e.RetryAfter != 4*time.Second || upstream.requests != 3 || time.Since(start) != 8*time.Second {
+			t.Errorf("%d requests in %v, %v", upstream.requests, time.Since(start), err)
+		}
+	})
+}
+
+func TestARetryThatTheDeadlineDoesNotAllowIsLeftToTheCaller(t *testing.T) {
+	for name, c := range map[string]struct {
+		retryAfter string
+		deadline   time.Duration
+		requests   int
+	}{
+		"no room for the first":  {"4", 3 * time.Second, 1},
+		"no room for the second": {"4", 6 * time.Second, 2},
+		"beyond our patience":    {"60", 10 * time.Minute, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				upstream := &failing{status: 503, retryAfter: c.retryAfter}
+				start := time.Now()
+				_, err := newTestClient(t, upstream).Account(before(t, c.deadline), testCredential)
+				if e := asError(t, err); e.Kind != KindUnavailable || e.RetryAfter == 0 || upstream.requests != c.requests || time.Since(start) >= c.deadline {
+					t.Errorf("%d requests in %v, %v", upstream.requests, time.Since(start), err)
+				}
+			})
+		})
+	}
+}
+
+// silent never answers.
+func silent(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestACatalogThatNeverAnswersIsGivenUp(t *testing.T) { // U2
+	for op, call := range calls {
+		synctest.Test(t, func(t *testing.T) {
+			c := newTestClient(t, roundTrip(silent)).Once()
+			start := time.Now()
+			err := call(t.Context(), c)
+			want := KindUnavailable
+			if op == opCreate {
+				want = KindOutcomeUnknown
+			}
+			if e := asError(t, err); e.Kind != want || !strings.Contains(err.Error(), "no answer in time") || time.Since(start) != 15*time.Second {
+				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
+			}
+		})
+	}
+}
+
+func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
+	for op, call := range calls {
+		synctest.Test(t, func(t *testing.T) {
+			c := newTestClient(t, roundTrip(silent))
+			start := time.Now()
+			err := call(before(t, 2*time.Second), c)
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
+				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
+			}
+			if op == opCreate { // it was under way
+				if KindOf(err) != KindOutcomeUnknown {
+					t.Errorf("got %v", err)
+				}
+			} else if err != context.DeadlineExceeded {
+				t.Errorf("%s: %v is wrapped", op, err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			if err := call(ctx, c); err != context.Canceled {
+				t.Errorf("%s: got %v before anything was sent", op, err)
+			}
+		})
+	}
+}
+
+func TestAPauseEndsWithTheCallersContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Second, cancel)
+		_, err := newTestClient(t, &failing{status: 503, retryAfter: "9"}).Account(ctx, testCredential)
+		if err != context.Canceled {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestADeletionThatMayHaveBeenCarriedOutCountsAsDone(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []int // 0 is a lost answer
+		want    Kind
+	}{
+		"confirmed":                 {[]int{204}, 0},
+		"confirmed with a body":     {[]int{200}, 0},
+		"unknown":                   {[]int{404}, KindNotFound},
+		"gone after a lost answer":  {[]int{0, 404}, 0},
+		"gone after two":            {[]int{0, 503, 410}, 0},
+		"refused after one":         {[]int{0, 403}, KindForbidden},
+		"never answered":            {[]int{0, 0, 0}, KindUnavailable},
+		"refused by rate, then 404": {[]int{429}, KindRateLimited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				err := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+					status := c.answers[n]
+					if n++; status == 0 {
+						return nil, errors.New("connection reset")
+					}
+					return reply(r, status, nil, "not even JSON"), nil
+				})).Delete(t.Context(), testCredential, "g1")
+				if KindOf(err) != c.want || (err == nil) != (c.want == 0) || n != len(c.answers) {
+					t.Errorf("got %v after %d requests", err, n)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,407 @@
+package catalog_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	picture = "studio/landscape"
+	poem    = "studio/haiku"
+)
+
+var small = json.RawMessage(`{"prompt":"a quiet sea","size":"64x40"}`)
+
+// bench is a client of a sandbox of its own.
+type bench struct {
+	*catalog.Client
+	t    *testing.T
+	box  *sandbox.Sandbox
+	url  string
+	key  string
+	cred catalog.Credential
+}
+
+func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
+	t.Helper()
+	if cfg.Speed == 0 {
+		cfg.Speed = 1000
+	}
+	box, err := sandbox.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(box)
+	transport := catalog.NewTransport()
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = box.Close() // before the server: it ends the waits of faults
+		server.Close()
+	})
+	b := &bench{t: t, box: box, url: server.URL + sandbox.BasePath}
+	if b.Client, err = catalog.New(catalog.Config{BaseURL: b.url, Transport: transport, BodyIdleTimeout: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	if b.key, err = box.CreateKey(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	b.cred = catalog.Forwarded(catalog.NewSecret(b.key))
+	return b
+}
+
+// render orders a render and polls it until it is terminal.
+func (b *bench) render(model, inputs string) catalog.Generation {
+	b.t.Helper()
+	order := catalog.Order{ModelID: model, Inputs: json.RawMessage(inputs), IdempotencyKey: fmt.Sprint(time.Now().UnixNano())}
+	g, err := b.Create(b.t.Context(), b.cred, order)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.until(g.ID, catalog.State.Terminal)
+}
+
+func (b *bench) until(id string, reached func(catalog.State) bool) catalog.Generation {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	defer cancel()
+	for tick := time.NewTicker(2 * time.Millisecond); ; <-tick.C {
+		g, err := b.Generation(ctx, b.cred, id)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if reached(g.State) {
+			tick.Stop()
+			return g
+		}
+	}
+}
+
+// file reads a result by the plainest means.
+func (b *bench) file(id string) [sha256.Size]byte {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.url+"/generations/"+id+"/content", nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+b.key)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		b.t.Fatal(resp.Status, err)
+	}
+	return sha256.Sum256(body)
+}
+
+func (b *bench) download(id string) (*catalog.Content, []byte, error) {
+	content, err := b.Content(b.t.Context(), b.cred, id, 0, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer content.Body.Close()
+	body, err := io.ReadAll(content.Body)
+	return content, body, err
+}
+
+func everyDialect(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig, test func(*testing.T, sandbox.Dialect, *bench)) {
+	for _, dialect := range sandbox.Dialects() {
+		t.Run(dialect.Name, func(t *testing.T) {
+			t.Parallel()
+			cfg := cfg
+			cfg.Dialect = dialect
+			test(t, dialect, open(t, cfg, key))
+		})
+	}
+}
+
+func TestEveryDialectIsReadAlike(t *testing.T) {
+	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, d sandbox.Dialect, b *bench) {
+		ctx := t.Context()
+		account, err := b.Account(ctx, b.cred)
+		if err != nil || account.BalanceCents == nil || *account.BalanceCents != 1000 || account.Extra["name"] != "sandbox" {
+			t.Errorf("account %+v, %v", account, err)
+		}
+		models, err := b.Models(ctx, b.cred)
+		if at := slices.IndexFunc(models, func(m catalog.Model) bool { return m.ID == picture }); err != nil || len(models) != 5 || at < 0 ||
+			models[at].Name != "Landscape" || models[at].Output != catalog.OutputFile || models[at].Description == "" {
+			t.Errorf("models %+v, %v", models, err)
+		}
+		quote, err := b.Quote(ctx, b.cred, picture, small)
+		if err != nil || quote.PriceCents != 5 {
+			t.Errorf("quote %+v, %v", quote, err)
+		}
+		g := b.render(picture, string(small))
+		if g.State != catalog.StateSucceeded || g.ModelID != picture || g.File == nil || g.Text != nil || g.CostCents == nil || *g.CostCents != 5 ||
+			g.Inputs["prompt"] != "a quiet sea" {
+			t.Errorf("generation %+v", g)
+		}
+		if timed := d.Times != sandbox.TimeAbsent; g.CreateTime.IsZero() == timed || g.TerminalTime.IsZero() == timed {
+			t.Errorf("created %v, terminal %v", g.CreateTime, g.TerminalTime)
+		}
+		list, err := b.Generations(ctx, b.cred)
+		if err != nil || d.ListLimit >= 0 && len(list) != 1 {
+			t.Errorf("list %+v, %v", list, err)
+		}
+		if len(list) == 1 && !d.SparseList && list[0].Etag() != g.Etag() {
+			t.Errorf("the list says %+v, the record %+v", list[0], g)
+		}
+		content, body, err := b.download(g.ID)
+		if err != nil || sha256.Sum256(body) != b.file(g.ID) || content.ContentType != "image/png" || *content.Size != int64(len(body)) {
+			t.Errorf("content %+v, %d bytes, %v", content, len(body), err)
+		}
+		if err := b.Delete(ctx, b.cred, g.ID); err != nil {
+			t.Error(err)
+		}
+		_, err = b.Generation(ctx, b.cred, g.ID)
+		if catalog.KindOf(err) != catalog.KindNotFound || catalog.KindOf(b.Delete(ctx, b.cred, g.ID)) != catalog.KindNotFound {
+			t.Errorf("a deleted generation: %v", err)
+		}
+	})
+}
+
+func TestEveryDialectTellsAModelAlike(t *testing.T) {
+	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{}, func(t *testing.T, _ sandbox.Dialect, b *bench) {
+		m, err := b.Model(t.Context(), b.cred, picture)
+		if err != nil || m.ID != picture || len(m.Fields) != 9 {
+			t.Fatalf("model %+v, %v", m, err)
+		}
+		at := func(name string) catalog.InputField {
+			return m.Fields[slices.IndexFunc(m.Fields, func(f catalog.InputField) bool { return f.Name == name })]
+		}
+		low, high := 1.0, 50.0
+		steps := at("steps")
+		steps.Description = ""
+		no := false
+		want := catalog.InputField{Name: "steps", DisplayName: "Steps", Type: catalog.FieldInteger, Required: &no,
+			Default: json.Number("20"), Minimum: &low, Maximum: &high}
+		if diff := cmp.Diff(want, steps); diff != "" {
+			t.Error(diff)
+		}
+		if prompt := at("prompt"); m.Fields[0].Name != "prompt" || prompt.Required == nil || !*prompt.Required || prompt.Type != catalog.FieldString || prompt.Minimum != nil {
+			t.Errorf("prompt %+v", prompt)
+		}
+		if quality := at("quality"); !cmp.Equal(quality.Allowed, []any{"draft", "standard", "fine"}) || quality.Default != "standard" {
+			t.Errorf("quality %+v", quality)
+		}
+		if _, err := b.Model(t.Context(), b.cred, "studio/none"); catalog.KindOf(err) != catalog.KindNotFound {
+			t.Errorf("an unknown model: %v", err)
+		}
+	})
+}
+
+func TestEveryDialectReturnsATextAlike(t *testing.T) {
+	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, d sandbox.Dialect, b *bench) {
+		g := b.render(poem, `{"prompt":"rain"}`)
+		if g.State != catalog.StateSucceeded || g.Text == nil || strings.Count(strings.TrimSpace(*g.Text), "\n") != 2 || g.File != nil {
+			t.Errorf("generation %+v", g)
+		}
+		_, _, err := b.download(g.ID)
+		if kind := catalog.KindOf(err); kind != catalog.KindNoContent {
+			t.Errorf("the file of a text: %v", err)
+		}
+		list, err := b.Generations(t.Context(), b.cred)
+		if err != nil || len(list) == 1 && (list[0].File != nil || (list[0].Text == nil) != d.SparseList) {
+			t.Errorf("list %+v, %v", list, err)
+		}
+	})
+}
+
+func TestEveryDialectFailsAlike(t *testing.T) {
+	everyDialect(t, sandbox.Config{RefundDelay: time.Second}, sandbox.KeyConfig{BalanceCents: 100, DailyCapCents: 20}, func(t *testing.T, d sandbox.Dialect, b *bench) {
+		ctx := t.Context()
+		g := b.render(picture, `{"prompt":"[fail]","size":"64x40"}`)
+		if g.FailureMessage == "" || g.Text != nil || g.File != nil {
+			t.Errorf("generation %+v", g)
+		}
+		if d.Refund != sandbox.RefundSilent {
+			b.until(g.ID, func(s catalog.State) bool { return s == catalog.StateRefunded })
+		}
+		_, err := b.Quote(ctx, b.cred, picture, json.RawMessage(`{"prompt":"x","steps":99}`))
+		e := kind(t, err, catalog.KindInvalidInput)
+		if d.Errors <= sandbox.ErrorProblem && (len(e.Violations) != 1 || e.Violations[0].Field != "inputs.steps") {
+			t.Errorf("violations %+v", e.Violations)
+		}
+		if d.Errors != sandbox.ErrorHTML && (e.Code != "INVALID_FIELD" && d.Errors != sandbox.ErrorHTML || !strings.Contains(e.Message, "steps")) {
+			t.Errorf("code %q, message %q", e.Code, e.Message)
+		}
+		if strings.Contains(fmt.Sprintf("%+v", e), "<") {
+			t.Errorf("HTML is echoed: %+v", e)
+		}
+		dear := catalog.Order{ModelID: picture, Inputs: json.RawMessage(`{"prompt":"x","size":"1600x1000","quality":"fine"}`), IdempotencyKey: "dear"}
+		_, err = b.Create(ctx, b.cred, dear)
+		kind(t, err, catalog.KindInsufficientFunds, catalog.KindDailyCap)
+		capped := 0
+		for i := range 6 {
+			_, err = b.Create(ctx, b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: fmt.Sprint("n", i)})
+			if catalog.KindOf(err) == catalog.KindDailyCap {
+				capped++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if capped == 0 {
+			t.Error("the daily cap was not reached")
+		}
+		_, err = b.Account(ctx, catalog.Forwarded(catalog.NewSecret("sandbox_live_unknown")))
+		kind(t, err, catalog.KindCredentialRejected)
+		_, err = b.Generation(ctx, b.cred, "gen_unknown")
+		kind(t, err, catalog.KindNotFound)
+		books, err := b.box.Audit(ctx, b.key)
+		if err = errors.Join(err, books.Check()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func kind(t *testing.T, err error, want ...catalog.Kind) *catalog.Error {
+	t.Helper()
+	var e *catalog.Error
+	if !errors.As(err, &e) || !slices.Contains(want, e.Kind) {
+		t.Fatalf("got %v, want %v", err, want)
+	}
+	return e
+}
+
+func TestAReusedKeyIsToldApartInEveryDialect(t *testing.T) {
+	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, _ sandbox.Dialect, b *bench) {
+		other, err := catalog.New(catalog.Config{BaseURL: b.url}) // knows nothing of the first order
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Create(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = other.Create(t.Context(), b.cred, catalog.Order{ModelID: poem, Inputs: json.RawMessage(`{"prompt":"x"}`), IdempotencyKey: "k"})
+		kind(t, err, catalog.KindKeyReused)
+		b.t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	})
+}
+
+func TestAResultThatIsNotThereYetIsNotReady(t *testing.T) {
+	b := open(t, sandbox.Config{Speed: 0.001}, sandbox.KeyConfig{BalanceCents: 1000})
+	g, err := b.Create(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = b.download(g.ID)
+	kind(t, err, catalog.KindContentNotReady)
+}
+
+func TestAResultArrivesWholeOrNotAtAll(t *testing.T) { // U16
+	const some = 50_000
+	for _, dialect := range []sandbox.Dialect{{Name: "ranges"}, {Name: "no ranges", NoRange: true}} {
+		t.Run(dialect.Name, func(t *testing.T) {
+			b := open(t, sandbox.Config{Dialect: dialect}, sandbox.KeyConfig{BalanceCents: 1000})
+			g := b.render(picture, `{"prompt":"harbour"}`)
+			want := b.file(g.ID)
+			for name, c := range map[string]struct {
+				fault sandbox.Fault
+				whole bool // whether resuming is sure to help
+			}{
+				"cut at once":               {sandbox.Fault{Count: 1, Cut: true}, true},
+				"cut in the middle":         {sandbox.Fault{Count: 1, Cut: true, CutAfter: some}, true},
+				"cut three times":           {sandbox.Fault{Count: 3, Cut: true, CutAfter: some}, true},
+				"reset":                     {sandbox.Fault{Count: 1, Reset: true}, true},
+				"hanging":                   {sandbox.Fault{Count: 1, Hang: true}, false},
+				"dripping":                  {sandbox.Fault{Count: 1, Drip: 2}, true},
+				"a length that is too long": {sandbox.Fault{Count: 1, ContentLengthDelta: 1000}, !dialect.NoRange},
+				"a length that is short":    {sandbox.Fault{Count: 1, ContentLengthDelta: -1000}, !dialect.NoRange},
+				"no ETag, cut":              {sandbox.Fault{Count: 1, Cut: true, CutAfter: some, Header: map[string]string{"ETag": ""}}, true},
+				"a weak ETag, cut":          {sandbox.Fault{Count: 1, Cut: true, CutAfter: some, Header: map[string]string{"ETag": `W/"x"`}}, true},
+				"another part":              {sandbox.Fault{Count: 1, Header: map[string]string{"Content-Range": "bytes 5-9/10"}}, dialect.NoRange},
+				"down":                      {sandbox.Fault{Count: 2, Status: 503, Body: "<html>"}, true},
+				"down for ever":             {sandbox.Fault{Status: 503, Body: "<html>"}, false},
+			} {
+				t.Run(name, func(t *testing.T) {
+					if dialect.NoRange && name == "a length that is short" {
+						t.Skip("can't be noticed without ranges")
+					}
+					b.t = t
+					c.fault.Route = "GET /generations/{id}/content"
+					client, err := catalog.New(catalog.Config{BaseURL: b.url, AttemptTimeout: 400 * time.Millisecond, BodyIdleTimeout: 200 * time.Millisecond})
+					if err != nil {
+						t.Fatal(err)
+					}
+					fault := b.box.Inject(c.fault)
+					defer fault.Remove()
+					fresh := *b
+					fresh.Client = client
+					_, body, err := fresh.download(g.ID)
+					if err == nil && sha256.Sum256(body) != want {
+						t.Errorf("%d wrong bytes without an error", len(body))
+					}
+					if c.whole && err != nil {
+						t.Errorf("got %d bytes, %v", len(body), err)
+					}
+					if fault.Fired() == 0 {
+						t.Error("the fault did not fire")
+					}
+				})
+			}
+		})
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+func TestAnOutageCostsHardlyMoreRequestsThanCallsOverTheWire(t *testing.T) { // U1
+	b := open(t, sandbox.Config{}, sandbox.KeyConfig{})
+	fault := b.box.Inject(sandbox.Fault{Status: 503, Body: "<html>down</html>", Header: map[string]string{"Content-Type": "text/html"}})
+	const load = 100
+	for range load {
+		_, err := b.Models(t.Context(), b.cred)
+		if e := kind(t, err, catalog.KindUnavailable); e.Message != "" {
+			t.Errorf("HTML is echoed: %q", e.Message)
+		}
+	}
+	if fired := fault.Fired(); fired < load || fired > load*110/100 {
+		t.Errorf("%d requests for %d calls", fired, load)
+	}
+}
+
+func TestTheKeyInAnErrorOfTheCatalogIsScrubbed(t *testing.T) { // U22
+	b := open(t, sandbox.Config{}, sandbox.KeyConfig{})
+	text := fmt.Sprintf(`{"code":"BAD","message":"key %s is odd","details":{"field":"%s"}}`, b.key, b.key)
+	fault := b.box.Inject(sandbox.Fault{Status: 400, Body: text})
+	_, err := b.Account(t.Context(), b.cred)
+	if e := kind(t, err, catalog.KindInvalidInput); strings.Contains(fmt.Sprintf("%+v %#v %v", e, *e, err), b.key) || fault.Fired() != 1 {
+		t.Errorf("the key is in %+v", e)
+	}
+}
+
+func TestUnknownMembersStatusesAndTypesAreSurvived(t *testing.T) { // U11
+	b := open(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000})
+	g := b.render(picture, string(small))
+	for name, set := range map[string]map[string]any{
+		"an unknown status":  {"status": "hibernating"},
+		"a number":           {"status": 5},
+		"no status":          {"status": nil},
+		"wrong types":        {"costCents": "a", "inputs": []int{1}, "createdAt": true, "modelId": []string{}, "textOutput": 7, "contentUrl": 9},
+		"a deep member":      {"x": map[string]any{"y": []any{map[string]any{"z": 1e300}}}},
+		"numbers of no kind": {"costCents": 1e300, "createdAt": -1e300},
+	} {
+		fault := b.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: set})
+		got, err := b.Generation(t.Context(), b.cred, g.ID)
+		if _, stated := set["status"]; err != nil || got.ID != g.ID || stated != (got.State == catalog.StateUnrecognized) || fault.Fired() != 1 {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+		fault.Remove()
+	}
+}

@@ -1,0 +1,141 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestTheKeyIsTakenOutOfErrorsInEverySpelling(t *testing.T) {
+	for name, echo := range map[string]string{
+		"as it is":               testKey,
+		"upper case":             strings.ToUpper(testKey),
+		"lower case":             strings.ToLower(testKey),
+		"query escaped":          url.QueryEscape(testKey),
+		"fully escaped":          strings.ReplaceAll(testKey, "_", "%5F"),
+		"base64":                 base64.StdEncoding.EncodeToString([]byte(testKey)),
+		"base64 for URLs":        base64.RawURLEncoding.EncodeToString([]byte(testKey)),
+		"base64 of a header":     base64.StdEncoding.EncodeToString([]byte("Bearer " + testKey)),
+		"base64 of basic auth":   base64.StdEncoding.EncodeToString([]byte("ab:" + testKey + ":c")),
+		"as a header":            "Authorization: Bearer " + testKey,
+		"another key":            "acme_live_Abc123",
+		"another bearer":         "bearer abc.def-ghi",
+		"twice":                  testKey + testKey,
+		"in the middle of words": "x" + testKey + "y",
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, err := json.Marshal(map[string]any{
+				"code": echo, "message": "you sent <" + echo + ">, " + echo,
+				"details": map[string]string{"field": "prompt", "message": echo},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := fmt.Sprintf("%+v", asError(t, calls[opQuote](t.Context(), newTestClient(t, answering(400, "application/json", string(body))))))
+			for _, secret := range []string{testKey, echo, "Abc123", "abc.def"} {
+				if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
+					t.Errorf("%q is in %s", secret, text)
+				}
+			}
+			if !strings.Contains(text, redacted) {
+				t.Errorf("nothing was redacted in %s", text)
+			}
+		})
+	}
+}
+
+func TestTheKeyIsTakenOutOfNetworkErrors(t *testing.T) {
+	inner := errors.New(`malformed HTTP response "hello ` + testKey + `"`)
+	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, inner })).Once()
+	_, err := c.Account(t.Context(), testCredential)
+	if !errors.Is(err, inner) || strings.Contains(err.Error(), testKey) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOrdinaryTextIsLeftAlone(t *testing.T) {
+	for _, text := range []string{"Invalid field inputs.prompt: missing", "a live show", "the_live", "ünïcödé 画像", "1 < 2 > 0", "Bearer"} {
+		if got := newScrubber(testKey).clean(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+func FuzzScrub(f *testing.F) {
+	f.Add("k_live_abc", "K_LIVE_ABC and k_live_abc")
+	f.Add("a", "aaAAa")
+	f.Add("[redacted]", "x[redacted]y")
+	f.Fuzz(func(t *testing.T, key, text string) {
+		if !printable(key) {
+			return
+		}
+		got := newScrubber(key).clean(text)
+		if len(got) > maxText || !utf8.ValidString(got) {
+			t.Errorf("got %d bytes", len(got))
+		}
+		rest := strings.ReplaceAll(asciiLower(got), redacted, "\n")
+		if strings.Contains(rest, asciiLower(key)) {
+			t.Errorf("%q is left in %q", key, got)
+		}
+	})
+}
+
+func TestASecretPrintsAsRedactedEverywhere(t *testing.T) {
+	secret, cred := NewSecret(testKey), testCredential
+	type holder struct {
+		Key  Secret
+		Cred Credential
+		Ptr  *Secret
+	}
+	all := []any{secret, &secret, cred, &cred, holder{secret, cred, &secret}, &holder{secret, cred, &secret}, []Secret{secret}, map[string]Secret{"k": secret}}
+	var out bytes.Buffer
+	for _, v := range all {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%10.3s", "%p"} {
+			fmt.Fprintf(&out, verb+"\n", v)
+		}
+		fmt.Fprintln(&out, v, errors.New(fmt.Sprint(v)))
+		text, _ := json.Marshal(v)
+		out.Write(text)
+		text, _ = xml.Marshal(v)
+		out.Write(text)
+		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "v", v)
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "v", v)
+	}
+	hexed := fmt.Sprintf("%x", testKey)
+	if text := strings.ToLower(out.String()); strings.Contains(text, strings.ToLower(testKey)) || strings.Contains(text, hexed) {
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, strings.ToLower(testKey)) || strings.Contains(line, hexed) {
+				t.Errorf("the key was printed: %s", line)
+			}
+		}
+	}
+	if secret.Reveal() != testKey || secret.Empty() || !NewSecret("").Empty() {
+		t.Error("a secret does not hold its key")
+	}
+}
+
+func TestTwoKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
+	a, again, b := Forwarded(NewSecret("a")), Forwarded(NewSecret("a")), Forwarded(NewSecret("b"))
+	if a.Tenant != again.Tenant || a.Tenant == b.Tenant || a.Held || strings.Contains(string(a.Tenant), "a_key") {
+		t.Errorf("tenants %s, %s, %s", a.Tenant, again.Tenant, b.Tenant)
+	}
+	key := NewSecret("one")
+	held := Held(func() Secret { return key })
+	before := held.Tenant
+	key = NewSecret("two")
+	if held.Key().Reveal() != "two" || held.Tenant != before || !held.Held {
+		t.Error("a held credential does not follow its key")
+	}
+	if !(Credential{}).Key().Empty() {
+		t.Error("no credential has a key")
+	}
+}
