@@ -16,13 +16,14 @@ type catalogServer struct {
 	*sandbox.Sandbox
 	addr   string
 	server *http.Server
-	failed chan error // why it stopped by itself
+	ended  chan struct{} // closed when it listens no more
+	err    error         // why, once it has ended
 }
 
 // startCatalog opens a sandbox and listens. With admin, everybody who reaches the address
 // also rules over it.
-func startCatalog(addr string, cfg sandbox.Config, admin bool) (*catalogServer, error) {
-	listener, err := net.Listen("tcp", addr)
+func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bool) (*catalogServer, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -38,14 +39,17 @@ func startCatalog(addr string, cfg sandbox.Config, admin bool) (*catalogServer, 
 	c := &catalogServer{
 		Sandbox: box,
 		addr:    listener.Addr().String(),
-		failed:  make(chan error, 1),
+		ended:   make(chan struct{}),
 		server: &http.Server{
 			Handler:           routes,
 			ReadHeaderTimeout: 10 * time.Second,
 			ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		},
 	}
-	go func() { c.failed <- c.server.Serve(listener) }()
+	go func() {
+		defer close(c.ended)
+		c.err = c.server.Serve(listener)
+	}()
 	return c, nil
 }
 
@@ -57,19 +61,19 @@ func (c *catalogServer) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-c.failed:
-		c.failed <- err // close reads it too
-		return err
+	case <-c.ended:
+		return c.err
 	}
 }
 
-// close ends requests that still run after a moment, and then the sandbox.
-func (c *catalogServer) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+// close ends requests that still run after a moment, and then the sandbox. That ctx has
+// ended is why it is called.
+func (c *catalogServer) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if c.server.Shutdown(ctx) != nil {
-		c.server.Close()
+		_ = c.server.Close()
 	}
-	<-c.failed
-	_ = c.Sandbox.Close() // nothing is left that could be done about it
+	<-c.ended
+	_ = c.Close() // nothing is left that could be done about it
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/alecthomas/kong"
@@ -54,13 +53,11 @@ func groups() []kong.Group {
 
 // printHelp prints the usual help, and below that of the whole program its exit codes.
 func printHelp(options kong.HelpOptions, line *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(options, line); err != nil {
-		return err
+	err := kong.DefaultHelpPrinter(options, line)
+	if err == nil && line.Selected() == nil {
+		_, err = io.WriteString(line.Stdout, "\n"+exitCodes)
 	}
-	if line.Selected() == nil {
-		fmt.Fprint(line.Stdout, "\n"+exitCodes)
-	}
-	return nil
+	return err
 }
 
 type exitCodesCmd struct{}

@@ -49,6 +49,9 @@ func newStubs(conn *grpc.ClientConn) *stubs {
 	}
 }
 
+// close ends the connection, and with it whatever still runs on it.
+func (s *stubs) close() { _ = s.conn.Close() }
+
 // open prepares the connection with the key that the user has named.
 func (c connection) open(p *program) (*stubs, error) {
 	key, err := c.key(p)

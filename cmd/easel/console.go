@@ -19,6 +19,7 @@ type console struct {
 	out  io.Writer
 	err  io.Writer
 	live string // the live line as it stands on the terminal, "" where there is none
+	lost error  // why a line of the result could not be written
 
 	outStyle, errStyle style
 	width              func() int // of the terminal behind err
@@ -74,8 +75,17 @@ func (c *console) above(w io.Writer, line string) {
 	defer c.mu.Unlock()
 	live := c.live
 	c.erase()
-	fmt.Fprintln(w, line)
+	if _, err := fmt.Fprintln(w, line); err != nil && w == c.out && c.lost == nil {
+		c.lost = err
+	}
 	c.draw(live)
+}
+
+// broken says why the result is not complete: a full disk, a pipe that nobody reads.
+func (c *console) broken() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost
 }
 
 // show replaces the live line. Without a terminal there is none.
@@ -90,7 +100,7 @@ func (c *console) show(line string) {
 
 func (c *console) erase() {
 	if c.live != "" {
-		fmt.Fprint(c.err, "\r\x1b[K")
+		_, _ = io.WriteString(c.err, "\r\x1b[K")
 		c.live = ""
 	}
 }
@@ -100,7 +110,7 @@ func (c *console) draw(line string) {
 		return
 	}
 	c.live = line
-	fmt.Fprint(c.err, cut(line, c.width()-1))
+	_, _ = io.WriteString(c.err, cut(line, c.width()-1))
 }
 
 // cut shortens a line to what fits, so that it never wraps; colours take no room.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -22,11 +20,11 @@ func (c *demoCmd) Run(ctx context.Context, p *program) error {
 		Speed:   2,
 		Dialect: sandbox.Dialect{ShowRunning: true}, // or there would be nothing to see between queued and succeeded
 	}
-	catalog, err := startCatalog("127.0.0.1:0", box, false)
+	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
 		return err
 	}
-	defer catalog.close()
+	defer catalog.close(ctx)
 	key, err := catalog.CreateKey(ctx, sandbox.KeyConfig{Name: "demo", BalanceCents: 5000})
 	if err != nil {
 		return err
@@ -54,17 +52,17 @@ func (c *demoCmd) tour(ctx context.Context, p *program, addr, key string) error 
 	if err != nil {
 		return err
 	}
-	defer stubs.conn.Close()
+	defer stubs.close()
 	t := &tour{
 		session: &session{stubs: stubs, console: newConsole(p)},
 		prompt:  c.Prompt, out: c.Out, started: time.Now(),
 	}
-	fmt.Fprintf(p.stdout, "Easel demo: a catalog with play money, the facade in front of it, and one client.\n"+
-		"It all runs on this machine; the client calls %s.\n\n", addr)
+	t.print("Easel demo: a catalog with play money, the facade in front of it, and one client.")
+	t.print("It all runs on this machine; the client calls " + addr + ".\n")
 	if err := t.run(ctx); err != nil {
 		return err
 	}
-	_, err = io.WriteString(p.stdout, "\nEverything is as it should be, after "+briefly(time.Since(t.started))+".\n"+
-		"Next: easel dev keeps it running and says how to call it.\n")
-	return err
+	t.print("\nEverything is as it should be, after " + briefly(time.Since(t.started)) + ".")
+	t.print("Next: easel dev keeps it running and says how to call it.")
+	return t.broken()
 }

@@ -31,11 +31,11 @@ func (c *devCmd) faults() []string {
 
 // Run serves over a catalog of its own until it is interrupted.
 func (c *devCmd) Run(ctx context.Context, p *program) error {
-	catalog, err := startCatalog("127.0.0.1:0", c.config(p.stderr), false)
+	catalog, err := startCatalog(ctx, "127.0.0.1:0", c.config(p.stderr), false)
 	if err != nil {
 		return err
 	}
-	defer catalog.close()
+	defer catalog.close(ctx)
 	key, err := c.makeKey(ctx, catalog.Sandbox)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) error {
 	facade.listenFlags, facade.LogLevel, facade.LogFormat = c.listenFlags, c.LogLevel, "text"
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.stderr, facade, func(s *server.Server) {
-			c.tellHow(p.stdout, devPlace(s, catalog, key))
+			_ = c.tellHow(p.stdout, devPlace(s, catalog, key)) // it runs, whether or not anybody reads
 		})
 	})
 }
@@ -101,12 +101,12 @@ func local(addr string) string {
 }
 
 // tellHow prints lines that can be copied.
-func (c *devCmd) tellHow(w io.Writer, at place) {
+func (c *devCmd) tellHow(w io.Writer, at place) error {
 	addr := ""
 	if at.grpc != "localhost:50051" {
 		addr = " --addr " + at.grpc
 	}
-	fmt.Fprintf(w, `Easel is running, over a catalog of its own. The money is play money.
+	_, err := fmt.Fprintf(w, `Easel is running, over a catalog of its own. The money is play money.
 
   gRPC      %[1]s
   REST      http://%[2]s
@@ -127,4 +127,5 @@ Or with other tools:
 
 Ctrl-C ends it.
 `, at.grpc, at.http, at.admin, at.catalog, at.key, c.worth(), addr)
+	return err
 }

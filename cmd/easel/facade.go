@@ -51,7 +51,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return err
 	}
-	if err := front.Listen(); err != nil {
+	if err := front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
 		return wrongSetting("EASEL_GRPC_ADDR, EASEL_HTTP_ADDR, EASEL_ADMIN_ADDR", err)
 	}
 	if ready != nil {

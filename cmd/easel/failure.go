@@ -123,10 +123,11 @@ func (f failure) write(w io.Writer) {
 	if f.retryDelay > 0 {
 		line += "; try again in " + briefly(f.retryDelay)
 	}
-	fmt.Fprintln(w, oneLine(line))
+	text := oneLine(line) + "\n"
 	if f.cure != "" {
-		fmt.Fprintln(w, "       "+oneLine(f.cure))
+		text += "       " + oneLine(f.cure) + "\n"
 	}
+	_, _ = io.WriteString(w, text) // where errors can't be written, nothing can be done
 }
 
 // writeJSON prints the failure for a program.
@@ -142,8 +143,10 @@ func (f failure) writeJSON(w io.Writer) {
 		Cure              string            `json:"cure,omitempty"`
 		ExitCode          int               `json:"exitCode"`
 	}
-	writeJSONLine(w, map[string]body{"error": {f.code, f.reason, f.message, f.resource, f.fields,
-		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit}})
+	writeJSONLine(w, map[string]body{"error": {
+		f.code, f.reason, f.message, f.resource, f.fields,
+		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit,
+	}})
 }
 
 // cureOf says what helps, where that is known.
@@ -185,5 +188,5 @@ func writeJSONLine(w io.Writer, v any) {
 	if err != nil {
 		text = []byte(`{"error":{"message":"this error can't be written as JSON"}}`)
 	}
-	fmt.Fprintf(w, "%s\n", text)
+	_, _ = fmt.Fprintf(w, "%s\n", text)
 }

@@ -67,15 +67,18 @@ func (d *fetching) leave(ctx context.Context, err error) error {
 		d.part.discard()
 		return err
 	}
-	if _, own := err.(*problem); own || !d.part.keep() {
-		if own {
-			d.part.discard()
-		}
+	if errors.As(err, new(*problem)) {
+		d.part.discard()
+		return err
+	}
+	if !d.part.keep() {
 		return err
 	}
 	f := explain(ctx, err)
-	return &problem{exit: f.exit, text: f.message, err: err,
-		cure: "Run the same command again to go on after " + size(d.part.size) + "."}
+	return &problem{
+		exit: f.exit, text: f.message, err: err,
+		cure: "Run the same command again to go on after " + size(d.part.size) + ".",
+	}
 }
 
 // fetchAll opens streams until every byte is there.

@@ -111,17 +111,24 @@ func isLoopback(host string) bool {
 
 // Run serves the catalog until it is interrupted.
 func (c *sandboxCmd) Run(ctx context.Context, p *program) error {
-	catalog, err := startCatalog(c.Addr, c.config(p.stderr), c.Admin)
+	catalog, err := startCatalog(ctx, c.Addr, c.config(p.stderr), c.Admin)
 	if err != nil {
 		return err
 	}
-	defer catalog.close()
+	defer catalog.close(ctx)
 	key, err := c.makeKey(ctx, catalog.Sandbox)
 	if err != nil {
 		return err
 	}
-	base := catalog.baseURL()
-	fmt.Fprintf(p.stdout, `The catalog is at
+	if _, err := io.WriteString(p.stdout, c.howTo(catalog, key)); err != nil {
+		return err
+	}
+	return catalog.wait(ctx)
+}
+
+// howTo is what can be copied.
+func (c *sandboxCmd) howTo(catalog *catalogServer, key string) string {
+	text := fmt.Sprintf(`The catalog is at
   %[1]s
 
 Its key (%[3]s):
@@ -132,11 +139,11 @@ Try it:
 
 Put the facade in front of it:
   EASEL_UPSTREAM_URL=%[1]s easel serve
-`, base, key, c.worth())
+`, catalog.baseURL(), key, c.worth())
 	if c.Admin {
-		fmt.Fprintf(p.stdout, "\nBreak it:\n  curl -s http://%s%sfaults\n", catalog.addr, sandbox.AdminPath)
+		text += fmt.Sprintf("\nRule it (keys, top-ups, faults, books):\n  curl -s http://%s%sfaults\n", catalog.addr, sandbox.AdminPath)
 	}
-	return catalog.wait(ctx)
+	return text
 }
 
 func (f *sandboxFlags) worth() string {

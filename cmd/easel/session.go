@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 )
@@ -16,7 +15,7 @@ type callFlags struct {
 }
 
 // AfterApply makes errors follow the format of the output from here on.
-func (c *callFlags) AfterApply(p *program) error {
+func (c *callFlags) AfterApply(p *program) error { //nolint:unparam // the parser wants this signature
 	p.jsonErrors = c.Output == "json"
 	return nil
 }
@@ -44,15 +43,13 @@ const (
 	orderLimit    = 2 * time.Minute
 )
 
-var errTimeout = errors.New("--timeout ran out")
-
 // call connects and does the work of a command within its time.
 func (c *callFlags) call(ctx context.Context, p *program, limit time.Duration, do func(context.Context, *session) error) error {
 	stubs, err := c.open(p)
 	if err != nil {
 		return err
 	}
-	defer stubs.conn.Close()
+	defer stubs.close()
 	if c.Timeout > 0 {
 		limit = c.Timeout
 	}
@@ -61,11 +58,15 @@ func (c *callFlags) call(ctx context.Context, p *program, limit time.Duration, d
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	return do(ctx, &session{
+	s := &session{
 		stubs:   stubs,
 		console: newConsole(p),
 		json:    c.Output == "json",
 		quiet:   c.Quiet,
 		stdin:   p.stdin,
-	})
+	}
+	if err := do(ctx, s); err != nil {
+		return err
+	}
+	return s.broken()
 }

@@ -25,8 +25,10 @@ func targetPath(out, suggested string) (string, error) {
 	// The server promises a safe name; what it must not be able to do is checked all the same.
 	name := filepath.Base(filepath.Clean("/" + strings.ReplaceAll(suggested, `\`, "/")))
 	if name != suggested || strings.HasPrefix(name, ".") || printable(name) != name {
-		return "", &problem{exit: exitFailure, text: fmt.Sprintf("the server suggests the unsafe file name %q", suggested),
-			cure: "Name the file with --out."}
+		return "", &problem{
+			exit: exitFailure, text: fmt.Sprintf("the server suggests the unsafe file name %q", suggested),
+			cure: "Name the file with --out.",
+		}
 	}
 	return filepath.Join(out, name), nil
 }
@@ -69,13 +71,13 @@ func openPart(target, identity string) (*partFile, error) {
 		}
 	}
 	var err error
-	p.file, err = os.OpenFile(work, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	p.file, err = os.OpenFile(work, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the user says where, and the umask who may read
 	return p, err
 }
 
 // takeOver reads what is there already, because the checksum covers the whole.
 func (p *partFile) takeOver(work string) (err error) {
-	if p.file, err = os.OpenFile(work, os.O_RDWR, 0); err != nil {
+	if p.file, err = os.OpenFile(work, os.O_RDWR, 0); err != nil { //nolint:gosec // as above, and the file is our own
 		return err
 	}
 	p.size, err = io.Copy(p.sum, p.file)
@@ -111,13 +113,12 @@ func (p *partFile) keep() bool {
 		p.discard()
 		return false
 	}
-	p.file.Close()
-	return os.Rename(p.file.Name(), p.kept) == nil
+	return p.file.Close() == nil && os.Rename(p.file.Name(), p.kept) == nil
 }
 
 func (p *partFile) discard() {
-	p.file.Close()
-	os.Remove(p.file.Name())
+	_ = p.file.Close() // it is not wanted any more, whatever became of it
+	_ = os.Remove(p.file.Name())
 }
 
 // finish gives the whole file its name. Without force an existing file is never
@@ -154,8 +155,7 @@ func (p *partFile) finish(target string, force bool) error {
 // directory, and the bytes are safe without.
 func syncDir(target string) error {
 	if dir, err := os.Open(filepath.Dir(target)); err == nil {
-		_ = dir.Sync()
-		dir.Close()
+		_ = errors.Join(dir.Sync(), dir.Close())
 	}
 	return nil
 }

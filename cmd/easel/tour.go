@@ -176,11 +176,11 @@ func (t *tour) download(ctx context.Context, g *easelv1.Generation) error {
 	if d.summary == nil {
 		return mismatch("the download ended without a checksum")
 	}
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // it has just been written
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	picture, format, err := image.DecodeConfig(file)
 	if err != nil {
 		return mismatch("%s is no picture: %v", path, err)
