@@ -1,0 +1,114 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// certificate makes a self-signed certificate that is good for a server on this machine,
+// for a client, and as the authority of both.
+func certificate(t *testing.T, name string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IsCA:        true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))),
+		write(t, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+}
+
+// startHeld starts a sandbox and a server that holds its key, and gives the server's address.
+func startHeld(t *testing.T, settings map[string]string) string {
+	t.Helper()
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0")
+	env := map[string]string{
+		"EASEL_UPSTREAM_URL":      find(t, `(http://\S+/catalog)`, box.stdout.String()),
+		"EASEL_UPSTREAM_KEY_FILE": write(t, find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
+		"EASEL_GRPC_ADDR":         "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}
+	maps.Copy(env, settings)
+	served := start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	return find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())
+}
+
+func TestAServiceTokenSaysWhoCalls(t *testing.T) {
+	hash := sha256.Sum256([]byte("token-of-billing"))
+	addr := startHeld(t, map[string]string{"EASEL_CALLERS_FILE": write(t, "billing sha256:"+hex.EncodeToString(hash[:])+"\n")})
+	for token, exit := range map[string]int{"token-of-billing": exitOK, "another": exitCredential, "": exitCredential} {
+		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": token}, "account", "--addr", addr)
+		if got.exit != exit {
+			t.Errorf("token %q: exit %d, want %d\n%s", token, got.exit, exit, got.stderr)
+		}
+	}
+	if got := easel(t.Context(), nil, "account", "--addr", addr, "--api-key-file", write(t, "token-of-billing\n")); got.exit != exitOK {
+		t.Errorf("from a file: exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestACertificateSaysWhoCalls(t *testing.T) {
+	serverCert, serverKey := certificate(t, "easel")
+	clientCert, clientKey := certificate(t, "billing")
+	addr := startHeld(t, map[string]string{
+		"EASEL_TLS_CERT_FILE": serverCert, "EASEL_TLS_KEY_FILE": serverKey, "EASEL_TLS_CLIENT_CA_FILE": clientCert,
+	})
+	for name, test := range map[string]struct {
+		args []string
+		exit int
+	}{
+		"with the certificate":    {[]string{"--tls-ca-file", serverCert, "--tls-cert-file", clientCert, "--tls-key-file", clientKey}, exitOK},
+		"without":                 {[]string{"--tls-ca-file", serverCert}, exitCredential},
+		"without trust":           {[]string{"--tls"}, exitRetry},
+		"without TLS":             {nil, exitRetry},
+		"with another's as trust": {[]string{"--tls-ca-file", clientCert}, exitRetry},
+	} {
+		got := easel(t.Context(), nil, append([]string{"account", "--addr", addr}, test.args...)...)
+		if got.exit != test.exit {
+			t.Errorf("%s: exit %d, want %d\n%s", name, got.exit, test.exit, got.stderr)
+		}
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestAResultThatCanNotBeWrittenIsAFailure(t *testing.T) {
+	stderr := newBuffer()
+	p := &program{stdout: full{}, stderr: stderr, lookup: func(string) (string, bool) { return "", false }}
+	p.dial = watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
+	if exit := run(t.Context(), []string{"watch", "gen_1"}, p); exit != exitFailure || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit %d\n%s", exit, stderr)
+	}
+}
