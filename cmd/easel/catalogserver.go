@@ -25,11 +25,11 @@ type catalogServer struct {
 func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bool) (*catalogServer, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, err
+		return nil, wrongSetting("EASEL_SANDBOX_ADDR", err)
 	}
 	box, err := sandbox.Open(cfg)
 	if err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, wrongSetting("EASEL_SANDBOX_DB", errors.Join(err, listener.Close()))
 	}
 	routes := http.NewServeMux()
 	routes.Handle(sandbox.BasePath+"/", box)

@@ -10,7 +10,7 @@ import (
 
 type demoCmd struct {
 	Out    string `default:"easel-demo.png" placeholder:"FILE" help:"Where the picture goes. A file of that name is overwritten."`
-	Prompt string `default:"a lighthouse on a cliff at dusk, calm sea" placeholder:"TEXT" help:"What to paint."`
+	Prompt string `default:"a calm sea at dusk, hills on the far shore" placeholder:"TEXT" help:"What to paint."`
 }
 
 // Run starts the whole stack on free ports, and is its client.
@@ -32,7 +32,7 @@ func (c *demoCmd) Run(ctx context.Context, p *program) error {
 	facade := quietFacade(catalog.baseURL())
 	facade.PollMinInterval, facade.PollMaxInterval = 200*time.Millisecond, 500*time.Millisecond
 	listening := make(chan *server.Server, 1)
-	return together(ctx, catalog.wait,
+	err = together(ctx, catalog.wait,
 		func(ctx context.Context) error {
 			return runFacade(ctx, p.stderr, facade, func(s *server.Server) { listening <- s })
 		},
@@ -44,6 +44,10 @@ func (c *demoCmd) Run(ctx context.Context, p *program) error {
 				return ctx.Err()
 			}
 		})
+	if err == nil {
+		err = ctx.Err() // an interrupted demo has not shown it all
+	}
+	return err
 }
 
 // tour connects to the real port and goes through all steps.

@@ -117,7 +117,7 @@ func (c *devCmd) tellHow(w io.Writer, at place) error {
 From another shell:
 
   export EASEL_API_KEY=%[5]s
-  easel generate studio/landscape prompt="a lighthouse at dusk" --max-cost 0.50 --out .%[7]s
+  easel generate studio/landscape prompt="a calm sea at dusk" --max-cost 0.50 --out .%[7]s
 
 Or with other tools:
 

@@ -26,7 +26,7 @@ func described() *easelv1.Model {
 
 func TestAnInputIsTypedByWhatTheModelSaysOfIt(t *testing.T) {
 	for _, test := range []struct{ argument, want string }{
-		{"prompt=a lighthouse, at dusk", `{"prompt":"a lighthouse, at dusk"}`},
+		{"prompt=a calm sea, at dusk", `{"prompt":"a calm sea, at dusk"}`},
 		{"prompt=17", `{"prompt":"17"}`},
 		{"prompt=true", `{"prompt":"true"}`},
 		{"prompt=", `{"prompt":""}`},

@@ -89,6 +89,7 @@ func TestAWrongSandboxSettingIsNamed(t *testing.T) {
 		{[]string{"sandbox", "--dialect", "klingon"}, "EASEL_SANDBOX_DIALECT"},
 		{[]string{"sandbox", "--addr", "8099"}, "EASEL_SANDBOX_ADDR"},
 		{[]string{"sandbox", "--addr", ":8099", "--admin"}, "EASEL_SANDBOX_ADMIN"},
+		{[]string{"sandbox", "--addr", "127.0.0.1:0", "--db", "/nowhere/catalog.db"}, "EASEL_SANDBOX_DB"},
 		{[]string{"dev", "--speed", "0"}, "EASEL_SANDBOX_SPEED"},
 		{[]string{"dev", "--grpc-addr", "x"}, "EASEL_GRPC_ADDR"},
 		{[]string{"sandbox", "--daily-cap", "5"}, "--daily-cap"},

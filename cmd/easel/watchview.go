@@ -134,11 +134,16 @@ func conditionText(h *easelv1.Heartbeat) string {
 	return text
 }
 
-// lost tells that the stream is gone and when the next one is tried.
+// lost tells that the stream is gone and when the next one is tried. While the reason
+// stays the same, once is enough.
 func (v *watchView) lost(err error, again time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.away = cmp.Or(messageOf(err), "the stream ended")
+	why := cmp.Or(messageOf(err), "the stream ended")
+	if v.away == why {
+		return
+	}
+	v.away = why
 	what := "lost the stream"
 	if len(v.renders) == 0 && v.beat == nil {
 		what = "can't watch yet"
