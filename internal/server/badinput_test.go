@@ -31,8 +31,8 @@ var badInputs = []struct {
 	{"a page size below 0, of generations", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageSize: -5}, []string{"page_size"}},
 
 	{"a quote without a model", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{InputsJson: "{}"}, []string{"model_id"}},
-	{"a quote without inputs", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m"}, []string{""}},
-	{"a quote with inputs twice", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{}, InputsJson: "{}"}, []string{""}},
+	{"a quote without inputs", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m"}, []string{"inputs"}},
+	{"a quote with inputs twice", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{}, InputsJson: "{}"}, []string{"inputs"}},
 	{"an order without a key", "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{ModelId: "m", InputsJson: "{}"}, []string{"idempotency_key"}},
 	{"an order without a key and a model", "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{InputsJson: "{}"}, []string{"idempotency_key", "model_id"}},
 	{"a key of 10 KB", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = strings.Repeat("k", 10<<10) }), []string{"idempotency_key"}},

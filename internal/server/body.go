@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // readable refuses what no handler could read, and hands on the rest with its body
@@ -38,7 +40,7 @@ func readable(limit int, next http.Handler) http.Handler {
 func checkText(u *url.URL) error {
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil || !utf8.ValidString(query) || !utf8.ValidString(u.Path) {
-		return invalidRequest(violation{Description: "the path and the query must be valid UTF-8"})
+		return service.InvalidRequest(service.Violation{Description: "the path and the query must be valid UTF-8"})
 	}
 	return nil
 }
@@ -62,7 +64,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refusal(codes.DeadlineExceeded, reasonSlowBody, fmt.Sprintf("the body did not arrive within %v", bodyTimeout))
 	case err != nil:
-		return invalidRequest(violation{Description: "the body can't be read"})
+		return service.InvalidRequest(service.Violation{Description: "the body can't be read"})
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil

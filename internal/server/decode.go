@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // A request that can't be decoded is the caller's mistake: INVALID_ARGUMENT, with a
@@ -22,7 +24,7 @@ func (r *received) refused() error {
 	if r.err == nil {
 		return nil
 	}
-	return invalidRequest(violation{Description: "the request can't be decoded: " + r.err.Error()})
+	return service.InvalidRequest(service.Violation{Description: "the request can't be decoded: " + r.err.Error()})
 }
 
 type codec struct {

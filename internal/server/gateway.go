@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // Sizes of the connection between the gateway and the gRPC server behind it.
@@ -167,10 +168,10 @@ func (g *gateway) annotate(ctx context.Context, r *http.Request, method, path st
 // the path has set.
 func query(r *http.Request, req proto.Message, fromPath ...string) error {
 	if err := r.ParseForm(); err != nil {
-		return invalidRequest(violation{Description: "the query can't be read: " + err.Error()})
+		return service.InvalidRequest(service.Violation{Description: "the query can't be read: " + err.Error()})
 	}
 	if err := runtime.PopulateQueryParameters(req, r.Form, pathFilter(fromPath)); err != nil {
-		return invalidRequest(violation{Description: err.Error()})
+		return service.InvalidRequest(service.Violation{Description: err.Error()})
 	}
 	return nil
 }

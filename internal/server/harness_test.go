@@ -115,7 +115,7 @@ type site struct {
 	logs  *lockedBuffer
 
 	grpcPipe, httpPipe *bufconn.Listener
-	stop               func() error // stops the server; its second call does nothing
+	stop               func() error // stops the server; and waits until it has
 }
 
 func serve(t *testing.T, studio *studio, change ...func(*Config)) *site {
@@ -136,9 +136,10 @@ func serve(t *testing.T, studio *studio, change ...func(*Config)) *site {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx) }()
-	s.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	ended := make(chan struct{})
+	var result error
+	go func() { defer close(ended); result = server.Serve(ctx) }()
+	s.stop = func() error { cancel(); <-ended; return result }
 	s.http, s.admin = httpClient(httpPipe), httpClient(adminPipe)
 	s.grpc = dial(t, grpcPipe)
 	t.Cleanup(func() {

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // httpCodes are the HTTP codes that say more than those of the gRPC codes would.
@@ -42,10 +44,10 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 func refuse(w http.ResponseWriter, err error) {
 	var bad *runtime.HTTPStatusError // a path that can't be unescaped
 	if errors.As(err, &bad) {
-		err = invalidRequest(violation{Description: bad.Error()})
+		err = service.InvalidRequest(service.Violation{Description: bad.Error()})
 	}
 	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && reasonOf(st) == "" {
-		err = invalidRequest(violation{Description: st.Message()}) // the gateway could not read the request
+		err = service.InvalidRequest(service.Violation{Description: st.Message()}) // the gateway could not read the request
 	}
 	writeError(w, err)
 }

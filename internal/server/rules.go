@@ -1,14 +1,17 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // rules hold the contract's rules against requests.
@@ -48,21 +51,31 @@ func (r rules) check(ctx context.Context, req any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &invalid):
-		return invalidRequest(violationsOf(invalid)...)
+		return service.InvalidRequest(violationsOf(message, invalid)...)
 	default: // a rule that can't be evaluated is our fault
 		return fmt.Errorf("hold the rules against a request: %w", err)
 	}
 }
 
-func violationsOf(invalid *protovalidate.ValidationError) []violation {
-	violations := make([]violation, 0, len(invalid.Violations))
+func violationsOf(message proto.Message, invalid *protovalidate.ValidationError) []service.Violation {
+	violations := make([]service.Violation, 0, len(invalid.Violations))
 	for _, v := range invalid.Violations {
-		violations = append(violations, violation{
-			Field:       protovalidate.FieldPathString(v.Proto.GetField()),
+		violations = append(violations, service.Violation{
+			Field:       cmp.Or(protovalidate.FieldPathString(v.Proto.GetField()), alternative(message)),
 			Description: v.Proto.GetMessage(),
 		})
 	}
 	return violations
+}
+
+// alternative names the first of the fields of which exactly one must be set: the rule that
+// says so belongs to the message, and a caller wants to hear of a field.
+func alternative(message proto.Message) string {
+	rules, _ := proto.GetExtension(message.ProtoReflect().Descriptor().Options(), validate.E_Message).(*validate.MessageRules)
+	for _, rule := range rules.GetOneof() {
+		return rule.GetFields()[0]
+	}
+	return ""
 }
 
 // takeIdempotencyKey fills the key of an order from the Idempotency-Key header of a
@@ -73,7 +86,7 @@ func takeIdempotencyKey(ctx context.Context, order *easelv1.CreateGenerationRequ
 			order.IdempotencyKey = key
 		}
 		if order.GetIdempotencyKey() != key {
-			return invalidRequest(violation{
+			return service.InvalidRequest(service.Violation{
 				Field:       "idempotency_key",
 				Description: "differs from the header Idempotency-Key; send one of the two, or the same value in both",
 			})

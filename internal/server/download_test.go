@@ -1,0 +1,316 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// file is what the studio of these tests sends: byte n is n mod 251.
+type file struct {
+	size      int
+	unsized   bool // the catalog does not say the size
+	etag      string
+	name      string
+	mediaType string
+	// spoil changes a chunk on its way, or fails before it.
+	spoil func(n int, chunk *easelv1.ContentChunk) error
+	calls int
+}
+
+const filePiece = 1000
+
+func fileBytes(size int) []byte {
+	all := make([]byte, size)
+	for n := range all {
+		all[n] = byte(n % 251)
+	}
+	return all
+}
+
+func (f *file) download(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	f.calls++
+	if req.GetReadOffset() > int64(f.size) {
+		return refusal(codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "past the end")
+	}
+	rest := fileBytes(f.size)[req.GetReadOffset():]
+	if limit := req.GetReadLimit(); limit > 0 {
+		rest = rest[:min(int64(len(rest)), limit)]
+	}
+	info := &easelv1.ContentInfo{ContentType: f.mediaType, FileName: f.name, Etag: f.etag}
+	if !f.unsized {
+		info.SizeBytes = proto.Int64(int64(f.size))
+	}
+	offset := req.GetReadOffset()
+	for n := 0; n == 0 || len(rest) > 0; n++ {
+		piece := rest[:min(filePiece, len(rest))]
+		rest = rest[len(piece):]
+		chunk := &easelv1.ContentChunk{Offset: offset, Data: piece, Crc32C: crc32.Checksum(piece, castagnoli), Info: info}
+		info, offset = nil, offset+int64(len(piece))
+		if f.spoil != nil {
+			if err := f.spoil(n, chunk); err != nil {
+				return err
+			}
+		}
+		if err := stream.Send(&easelv1.DownloadGenerationResponse{Chunk: chunk}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func serveFile(t *testing.T, f *file) *site {
+	studio := newStudio()
+	studio.download = f.download
+	return serve(t, studio)
+}
+
+func TestARangeIsServedAsHTTPSays(t *testing.T) {
+	const size = 5000
+	all := fileBytes(size)
+	for _, test := range []struct {
+		name         string
+		headers      []string
+		query        string
+		unsized      bool
+		empty        bool
+		code         int
+		body         []byte
+		contentRange string
+		calls        int // 0 means 1
+	}{
+		{name: "the whole", code: 200, body: all},
+		{name: "a range", headers: []string{"Range: bytes=10-19"}, code: 206, body: all[10:20], contentRange: "bytes 10-19/5000"},
+		{name: "one byte", headers: []string{"Range: bytes=0-0"}, code: 206, body: all[:1], contentRange: "bytes 0-0/5000"},
+		{name: "an open range", headers: []string{"Range: bytes=4000-"}, code: 206, body: all[4000:], contentRange: "bytes 4000-4999/5000"},
+		{name: "a range across chunks", headers: []string{"Range: bytes=900-3100"}, code: 206, body: all[900:3101], contentRange: "bytes 900-3100/5000"},
+		{name: "a range past the end", headers: []string{"Range: bytes=4990-9999"}, code: 206, body: all[4990:], contentRange: "bytes 4990-4999/5000"},
+		{name: "a suffix", headers: []string{"Range: bytes=-10"}, code: 206, body: all[4990:], contentRange: "bytes 4990-4999/5000", calls: 2},
+		{name: "a suffix longer than the file", headers: []string{"Range: bytes=-9999"}, code: 206, body: all, contentRange: "bytes 0-4999/5000", calls: 2},
+		{name: "an empty suffix", headers: []string{"Range: bytes=-0"}, code: 416, contentRange: "bytes */5000"},
+		{name: "at the end", headers: []string{"Range: bytes=5000-"}, code: 416, contentRange: "bytes */5000"},
+		{name: "beyond the end", headers: []string{"Range: bytes=5001-"}, code: 416},
+		{name: "in capitals", headers: []string{"Range: BYTES=0-1"}, code: 206, body: all[:2], contentRange: "bytes 0-1/5000"},
+		{name: "several ranges", headers: []string{"Range: bytes=0-1,5-6"}, code: 200, body: all},
+		{name: "another unit", headers: []string{"Range: pages=1-2"}, code: 200, body: all},
+		{name: "backwards", headers: []string{"Range: bytes=9-1"}, code: 200, body: all},
+		{name: "nonsense", headers: []string{"Range: bytes=+1-2"}, code: 200, body: all},
+		{name: "no numbers", headers: []string{"Range: bytes=-"}, code: 200, body: all},
+		{name: "too large a number", headers: []string{"Range: bytes=99999999999999999999-"}, code: 200, body: all},
+		{name: "the range of the same file", headers: []string{"Range: bytes=1-2", `If-Range: "e1"`}, code: 206, body: all[1:3], contentRange: "bytes 1-2/5000"},
+		{name: "the range of another file", headers: []string{"Range: bytes=1-2", `If-Range: "e0"`}, code: 200, body: all, calls: 2},
+		{name: "the range of another, longer file", headers: []string{"Range: bytes=9000-", `If-Range: "e0"`}, code: 200, body: all, calls: 2},
+		{name: "the range of a dated file", headers: []string{"Range: bytes=1-2", "If-Range: Wed, 21 Oct 2015 07:28:00 GMT"}, code: 200, body: all, calls: 2},
+		{name: "the range of a weakly same file", headers: []string{"Range: bytes=1-2", `If-Range: W/"e1"`}, code: 200, body: all, calls: 2},
+		{name: "known already", headers: []string{`If-None-Match: "e1"`}, code: 304},
+		{name: "known among others", headers: []string{`If-None-Match: "e0", W/"e1"`}, code: 304},
+		{name: "anything known", headers: []string{"If-None-Match: *"}, code: 304},
+		{name: "known, and a range", headers: []string{`If-None-Match: "e1"`, "Range: bytes=1-2"}, code: 304},
+		{name: "another known", headers: []string{`If-None-Match: "e0"`}, code: 200, body: all},
+		{name: "only this", headers: []string{`If-Match: "e1"`}, code: 200, body: all},
+		{name: "only another", headers: []string{`If-Match: "e0"`}, code: 412},
+		{name: "a part by query", query: "?readOffset=100&readLimit=50", code: 200, body: all[100:150]},
+		{name: "a part to the end by query", query: "?readOffset=100", headers: []string{"Range: bytes=0-1"}, code: 200, body: all[100:]},
+		{name: "a range of an unknown size", headers: []string{"Range: bytes=1-2"}, unsized: true, code: 200, body: all, calls: 2},
+		{name: "a suffix of an unknown size", headers: []string{"Range: bytes=-2"}, unsized: true, code: 200, body: all, calls: 2},
+		{name: "an empty file", empty: true, code: 200, body: []byte{}},
+		{name: "a range of an empty file", headers: []string{"Range: bytes=0-"}, empty: true, code: 416, contentRange: "bytes */0"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := &file{size: size, unsized: test.unsized, etag: "e1", name: "g.png", mediaType: "image/png"}
+			if test.empty {
+				f.size = 0
+			}
+			s := serveFile(t, f)
+			answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content"+test.query, "", test.headers...))
+			if answer.StatusCode != test.code {
+				t.Fatalf("answered %s, want %d", answer.Status, test.code)
+			}
+			if test.body != nil && body != string(test.body) {
+				t.Errorf("%d bytes that are not the %d wanted", len(body), len(test.body))
+			}
+			if got := answer.Header.Get("Content-Range"); got != test.contentRange {
+				t.Errorf("Content-Range is %q, want %q", got, test.contentRange)
+			}
+			if length := answer.ContentLength; test.body != nil && (length != int64(len(test.body))) != test.unsized {
+				t.Errorf("Content-Length is %d of %d", length, len(test.body))
+			}
+			if got := answer.Header.Get("ETag"); test.code < 400 && got != `"e1"` {
+				t.Errorf("ETag is %s", got)
+			}
+			if want := max(1, test.calls); f.calls != want {
+				t.Errorf("it took %d calls, want %d", f.calls, want)
+			}
+		})
+	}
+}
+
+func TestADownloadSaysWhatItIs(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		file        file
+		disposition string
+		mediaType   string
+		ranges      string
+	}{
+		{"a picture", file{size: 1, name: "gen_1.png", mediaType: "image/png"}, `attachment; filename=gen_1.png`, "image/png", "bytes"},
+		{"a name that is no token", file{size: 1, name: `a "b".png`, mediaType: "image/png"}, `attachment; filename="a \"b\".png"`, "image/png", "bytes"},
+		{"a name that is not ASCII", file{size: 1, name: "bild-ä.png", mediaType: "image/png"}, `attachment; filename*=utf-8''bild-%C3%A4.png`, "image/png", "bytes"},
+		{"no name, no type, no size", file{size: 1, unsized: true}, "attachment", "application/octet-stream", "none"},
+		{"a type that is none", file{size: 1, mediaType: "picture; x"}, "attachment", "application/octet-stream", "bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serveFile(t, &test.file)
+			answer, _ := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content", ""))
+			for name, want := range map[string]string{
+				"Content-Disposition": test.disposition, "Content-Type": test.mediaType, "Accept-Ranges": test.ranges,
+				"X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache", "ETag": "",
+			} {
+				if got := answer.Header.Get(name); got != want {
+					t.Errorf("%s is %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
+	f := &file{size: 5000, etag: "e1", name: "g.png", mediaType: "image/png"}
+	s := serveFile(t, f)
+	answer, body := do(t, s.http, request(t, http.MethodHead, "/v1/generations/g/content", "", "Range: bytes=0-1"))
+	if answer.StatusCode != http.StatusOK || answer.ContentLength != 5000 || body != "" || answer.Header.Get("ETag") != `"e1"` {
+		t.Errorf("answered %s with %d bytes of %d, %v", answer.Status, len(body), answer.ContentLength, answer.Header)
+	}
+}
+
+func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
+	studio := newStudio()
+	studio.download = func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+		return refusal(codes.FailedPrecondition, "CONTENT_NOT_READY", "not yet")
+	}
+	s := serve(t, studio)
+	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=1-"))
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("answered %s", answer.Status)
+	}
+	wantError(t, restStatus(t, body).Err(), codes.FailedPrecondition, "CONTENT_NOT_READY")
+}
+
+func TestBytesThatFailBreakTheConnection(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		unsized bool
+		spoil   func(int, *easelv1.ContentChunk) error
+	}{
+		{name: "an error", spoil: func(n int, _ *easelv1.ContentChunk) error {
+			if n == 2 {
+				return refusal(codes.Unavailable, "CONTENT_INTERRUPTED", "cut")
+			}
+			return nil
+		}},
+		{name: "an error, and no size", unsized: true, spoil: func(n int, _ *easelv1.ContentChunk) error {
+			if n == 2 {
+				return refusal(codes.DataLoss, "CONTENT_CHANGED", "other bytes")
+			}
+			return nil
+		}},
+		{name: "a gap", unsized: true, spoil: func(n int, chunk *easelv1.ContentChunk) error {
+			if n == 2 {
+				chunk.Offset++
+			}
+			return nil
+		}},
+		{name: "damage", unsized: true, spoil: func(n int, chunk *easelv1.ContentChunk) error {
+			if n == 2 {
+				chunk.Data = bytes.Clone(chunk.GetData())
+				chunk.Data[0]++
+			}
+			return nil
+		}},
+		{name: "too few bytes", spoil: func(n int, chunk *easelv1.ContentChunk) error {
+			if n == 0 {
+				chunk.Info.SizeBytes = proto.Int64(6000)
+			}
+			return nil
+		}},
+		{name: "too many bytes", spoil: func(n int, chunk *easelv1.ContentChunk) error {
+			if n == 0 {
+				chunk.Info.SizeBytes = proto.Int64(4000)
+			}
+			return nil
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serveFile(t, &file{size: 5000, unsized: test.unsized, spoil: test.spoil})
+			answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g/content", ""))
+			if err != nil {
+				return // broken before a byte was on its way
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			if test.name == "too many bytes" && len(body) == 4000 && err == nil {
+				return // the client was promised 4000, and has them
+			}
+			if err == nil {
+				t.Errorf("%d bytes passed for the whole", len(body))
+			}
+		})
+	}
+}
+
+func TestADownloadThatNobodyReadsAnyMoreEnds(t *testing.T) {
+	studio := newStudio()
+	ended := make(chan error, 1)
+	studio.download = func(_ *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+		chunk := &easelv1.ContentChunk{Info: &easelv1.ContentInfo{}}
+		err := stream.Send(&easelv1.DownloadGenerationResponse{Chunk: chunk})
+		for err == nil {
+			data := bytes.Repeat([]byte("x"), 64<<10)
+			err = stream.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{
+				Offset: chunk.GetOffset(), Data: data, Crc32C: crc32.Checksum(data, castagnoli),
+			}})
+			chunk.Offset += int64(len(data))
+		}
+		ended <- err
+		return err
+	}
+	s := serve(t, studio)
+	ctx, cancel := context.WithCancel(t.Context())
+	answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g/content", "").WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, answer.Body, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	answer.Body.Close()
+	if err := <-ended; err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("the call ended with %v", err)
+	}
+}
+
+func TestEtagsAreQuotedWithoutBecomingOthers(t *testing.T) {
+	seen := map[string]string{}
+	for _, etag := range []string{"e1", `"e1"`, "%22e1%22", "a,b", "a b", "ä", "\n", "W/x"} {
+		quoted := quoteEtag(etag)
+		if inner := quoted[1 : len(quoted)-1]; strings.ContainsAny(inner, "\", \n") {
+			t.Errorf("%q is quoted as %s", etag, quoted)
+		}
+		if other, there := seen[quoted]; there {
+			t.Errorf("%q and %q are both %s", etag, other, quoted)
+		}
+		seen[quoted] = etag
+	}
+}

@@ -1,0 +1,298 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// watchUntilDrained is a watch as the real service has it.
+func (s *studio) watchUntilDrained(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+	_ = stream.Send(updateEvent("g", "e1"))
+	select {
+	case <-s.draining:
+		_ = stream.Send(closingEvent(time.Second))
+		return draining()
+	case <-stream.Context().Done():
+		return stream.Context().Err()
+	}
+}
+
+func TestAStopTellsEveryStreamAndReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = studio.watchUntilDrained
+		s := serve(t, studio)
+		stream, err := s.generations().WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := s.stop(); err != nil {
+			t.Errorf("Serve says %v", err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if m, err := stream.Recv(); m.GetClosing() == nil {
+			t.Errorf("the stream ends with %v, %v", m, err)
+		}
+		_, err = stream.Recv()
+		wantError(t, err, codes.Unavailable, "SERVER_DRAINING")
+		body, err := io.ReadAll(answer.Body)
+		if err != nil || !strings.Contains(string(body), "event: closing") || !strings.Contains(string(body), "event: error") {
+			t.Errorf("the event stream ends with %v: %s", err, body)
+		}
+	})
+}
+
+func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+			_ = stream.Send(updateEvent("g", "e1"))
+			<-stream.Context().Done() // heeds no drain
+			return stream.Context().Err()
+		}
+		s := serve(t, studio, func(c *Config) { c.DrainTimeout = 3 * time.Second })
+		stream, err := s.generations().WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g:watch", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		began := time.Now()
+		if err := s.stop(); err != nil {
+			t.Errorf("Serve says %v", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("the stream ends with %v", err)
+		}
+		if _, err := io.ReadAll(answer.Body); err == nil {
+			t.Error("the event stream ends as if all were well")
+		}
+	})
+}
+
+func TestACallInProgressMayEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		began := make(chan struct{}, 2)
+		studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+			began <- struct{}{}
+			time.Sleep(5 * time.Second)
+			return &easelv1.GetGenerationResponse{}, nil
+		}
+		s := serve(t, studio)
+		results := make(chan error, 2)
+		go func() {
+			_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
+			results <- err
+		}()
+		go func() {
+			answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g", ""))
+			if err == nil && answer.StatusCode != http.StatusOK {
+				err = errors.New(answer.Status)
+			}
+			if err == nil {
+				err = answer.Body.Close()
+			}
+			results <- err
+		}()
+		<-began
+		<-began
+		if err := s.stop(); err != nil {
+			t.Errorf("Serve says %v", err)
+		}
+		for range 2 {
+			if err := <-results; err != nil {
+				t.Errorf("a call in progress ended with %v", err)
+			}
+		}
+	})
+}
+
+func TestHealthTellsServingAndDraining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+			time.Sleep(5 * time.Second)
+			return &easelv1.GetGenerationResponse{}, nil
+		}
+		s := serve(t, studio)
+		health := grpc_health_v1.NewHealthClient(s.grpc)
+		watch, err := health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "easel.v1.GenerationService"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the server has begun
+		for _, service := range []string{"", "easel.v1.AccountService", "easel.v1.ModelService", "easel.v1.GenerationService"} {
+			answer, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
+			if err != nil || answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+				t.Errorf("%q is %v, %v", service, answer.GetStatus(), err)
+			}
+		}
+		wantAdmin(t, s, "/readyz", http.StatusOK)
+		go func() { _, _ = s.http.Do(request(t, http.MethodGet, "/v1/generations/g", "")) }() // holds up the stop
+		synctest.Wait()
+		go s.stop()
+		synctest.Wait()
+		wantAdmin(t, s, "/healthz", http.StatusOK)
+		wantAdmin(t, s, "/readyz", http.StatusServiceUnavailable)
+		var last grpc_health_v1.HealthCheckResponse_ServingStatus
+		for {
+			answer, err := watch.Recv()
+			if err != nil {
+				break // it does not hold up the stop
+			}
+			last = answer.GetStatus()
+		}
+		if last != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("the watch of health ends with %v", last)
+		}
+	})
+}
+
+func wantAdmin(t *testing.T, s *site, path string, code int) {
+	t.Helper()
+	r := request(t, http.MethodGet, path, "", "Authorization: ")
+	if answer, body := do(t, s.admin, r); answer.StatusCode != code {
+		t.Errorf("%s is answered %s: %s", path, answer.Status, body)
+	}
+}
+
+func TestOperatorsHaveMetricsAndProfiles(t *testing.T) {
+	s := serve(t, newStudio(), func(c *Config) {
+		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
+	})
+	wantAdmin(t, s, "/metrics", http.StatusOK)
+	wantAdmin(t, s, "/debug/pprof/", http.StatusOK)
+	wantAdmin(t, s, "/v1/generations", http.StatusNotFound)
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz"} {
+		if answer, _ := do(t, s.http, request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("the public listener answers %s with %s", path, answer.Status)
+		}
+	}
+}
+
+// brokenListener fails as a listener does that the kernel has taken away.
+type brokenListener struct{ net.Listener }
+
+func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("taken away") }
+
+func TestAListenerThatFailsStopsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := Config{
+			Service:   newStudio(),
+			Listeners: Listeners{GRPC: pipe(), HTTP: brokenListener{pipe()}, Admin: pipe()},
+		}
+		server, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "serve http: taken away") {
+			t.Errorf("Serve says %v", err)
+		}
+	})
+}
+
+func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := New(Config{Service: newStudio(), Listeners: Listeners{GRPC: pipe(), HTTP: pipe(), Admin: pipe()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := server.Serve(ctx); err != nil {
+			t.Errorf("Serve says %v", err)
+		}
+	})
+}
+
+func TestADeadClientIsFreedWithin45Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		ended := make(chan struct{})
+		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+			defer close(ended)
+			_ = stream.Send(updateEvent("g", "e1"))
+			<-stream.Context().Done()
+			return stream.Context().Err()
+		}
+		s := serve(t, studio)
+		var mute muteConn
+		conn := dial(t, s.grpcPipe, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			var err error
+			mute.Conn, err = s.grpcPipe.DialContext(ctx)
+			return &mute, err
+		}))
+		defer conn.Close()
+		stream, err := easelv1.NewGenerationServiceClient(conn).WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		mute.muted.Store(true)
+		began := time.Now()
+		<-ended
+		if took := time.Since(began); took > 45*time.Second {
+			t.Errorf("a dead client was held for %v", took)
+		}
+	})
+}
+
+func TestPingsEveryTenSecondsAreWelcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, newStudio())
+		accepted := 0
+		conn := dial(t, s.grpcPipe, pingEvery(10*time.Second), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			accepted++
+			return s.grpcPipe.DialContext(ctx)
+		}))
+		defer conn.Close()
+		client := easelv1.NewGenerationServiceClient(conn)
+		for range 10 {
+			if _, err := client.GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute) // idle, with nothing but pings
+		}
+		if accepted != 1 {
+			t.Errorf("it took %d connections", accepted)
+		}
+	})
+}

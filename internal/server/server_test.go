@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func countLines(text, with string) (n int) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, with) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
+	err := Config{
+		GRPCAddr: "nonsense", AdminAddr: ":0", DrainTimeout: -1, TLS: TLS{CertFile: "cert.pem", ClientCAFile: "ca.pem"},
+		Limits: Limits{MessageBytes: -1, HeaderBytes: -1, ConnAge: -1},
+	}.Validate()
+	for _, want := range []string{
+		"address of the grpc listener", "the http listener has no address", "no service", "a certificate file and a key file",
+		"drain timeout", "message limit", "header limit", "connection age",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not among the faults: %v", want, err)
+		}
+	}
+	if err := (Config{GRPCAddr: ":0", HTTPAddr: "127.0.0.1:0", AdminAddr: "[::1]:0", Service: newStudio()}).Validate(); err != nil {
+		t.Errorf("a good configuration is refused: %v", err)
+	}
+}
+
+func TestTheAddressesThatWereBoundAreLogged(t *testing.T) {
+	logs := &lockedBuffer{}
+	server, err := New(Config{
+		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: newStudio(),
+		Logger: slog.New(slog.NewJSONHandler(logs, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.GRPCAddr() != "" {
+		t.Errorf("before Listen the address is %q", server.GRPCAddr())
+	}
+	if err := server.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	for name, addr := range map[string]string{"grpc": server.GRPCAddr(), "http": server.HTTPAddr(), "admin": server.AdminAddr()} {
+		if strings.HasSuffix(addr, ":0") || countLines(logs.String(), `"msg":"listening","server":"`+name+`","addr":"`+addr+`"`) != 1 {
+			t.Errorf("%s is bound to %s; logged %s", name, addr, logs)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx) }()
+	answer, err := http.Get("http://" + server.HTTPAddr() + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Serve says %v", err)
+	}
+}
+
+func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	server, err := New(Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: taken.Addr().String(), AdminAddr: "127.0.0.1:0", Service: newStudio()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Listen(); err == nil || !strings.Contains(err.Error(), "listen for http") {
+		t.Errorf("Listen says %v", err)
+	}
+	if server.GRPCAddr() != "" {
+		t.Errorf("%s stays bound", server.GRPCAddr())
+	}
+}
+
+func TestReflectionIsOpenUnlessSwitchedOff(t *testing.T) {
+	for _, disabled := range []bool{false, true} {
+		s := serve(t, newStudio(), func(c *Config) { c.DisableReflection = disabled })
+		stream, err := grpc_reflection_v1.NewServerReflectionClient(s.grpc).ServerReflectionInfo(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := stream.Recv()
+		if disabled {
+			if status.Code(err) != codes.Unimplemented {
+				t.Errorf("reflection that is off is answered with %v", err)
+			}
+			continue
+		}
+		if err != nil || !strings.Contains(answer.String(), "easel.v1.GenerationService") {
+			t.Errorf("reflection says %v, %v", answer, err)
+		}
+	}
+}
+
+// record collects the spans of a test.
+func record(t *testing.T) *tracetest.InMemoryExporter {
+	t.Helper()
+	exporter := tracetest.NewInMemoryExporter()
+	traces, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)))
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	t.Cleanup(func() {
+		otel.SetTracerProvider(traces)
+		otel.SetTextMapPropagator(propagator)
+	})
+	return exporter
+}
+
+func TestARESTRequestAndItsCallAreOneTrace(t *testing.T) {
+	exporter := record(t)
+	studio := newStudio()
+	var inside trace.SpanContext
+	studio.get = func(ctx context.Context, _ *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		inside = trace.SpanContextFromContext(ctx)
+		return &easelv1.GetGenerationResponse{}, nil
+	}
+	s := serve(t, studio)
+	answer, _ := do(t, s.http, request(t, http.MethodGet, "/v1/generations/gen_1", "",
+		"Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+	do(t, s.http, request(t, http.MethodGet, "/v9/gen_1", ""))
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	spans := map[string]tracetest.SpanStub{}
+	for _, span := range exporter.GetSpans() {
+		if strings.Contains(span.Name, "gen_1") {
+			t.Errorf("the span %q is named by an id", span.Name)
+		}
+		if span.SpanContext.TraceID().String() == id {
+			spans[span.Name] = span
+		}
+	}
+	rest, call := spans["GET /v1/generations/{generation_id}"], spans["easel.v1.GenerationService/GetGeneration"]
+	if len(spans) != 2 || call.Parent.SpanID() != rest.SpanContext.SpanID() || rest.Parent.SpanID().String() != "b7ad6b7169203331" {
+		t.Errorf("the trace is %v", spans)
+	}
+	if inside.SpanID() != call.SpanContext.SpanID() {
+		t.Errorf("the handler is in the span %v", inside.SpanID())
+	}
+	if got := answer.Header.Get("Traceparent"); !strings.HasPrefix(got, "00-"+id) {
+		t.Errorf("the answer names the trace %q", got)
+	}
+}
+
+func TestNamesThatCallersMakeUpAreNoSpans(t *testing.T) {
+	exporter := record(t)
+	s := serve(t, newStudio())
+	err := s.grpc.Invoke(t.Context(), "/made.up/Method", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("a made-up method is answered with %v", err)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if spans := exporter.GetSpans(); len(spans) != 0 {
+		t.Errorf("spans: %v", spans)
+	}
+}
+
+func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
+	served := map[string]bool{}
+	for _, route := range routes() {
+		served[route] = true
+	}
+	for _, path := range []string{watchPath, watchAllPath, contentPath} {
+		if !served["GET "+path] {
+			t.Errorf("%s is not a route of the contract", path)
+		}
+	}
+	if len(served) != 12 {
+		t.Errorf("the contract has %d routes", len(served))
+	}
+}
+
+func TestLimitsHaveDefaults(t *testing.T) {
+	var none Limits
+	if none.messageBytes() != 4<<20 || none.headerBytes() != 32<<10 || none.streamsPerConn() != 4096 || none.connAge() != 30*time.Minute {
+		t.Errorf("the defaults are %d, %d, %d, %v", none.messageBytes(), none.headerBytes(), none.streamsPerConn(), none.connAge())
+	}
+	some := Limits{MessageBytes: 1, HeaderBytes: 2, StreamsPerConn: 3, ConnAge: 4}
+	if some.messageBytes() != 1 || some.headerBytes() != 2 || some.streamsPerConn() != 3 || some.connAge() != 4 {
+		t.Error("a limit that is set does not hold")
+	}
+}

@@ -1,0 +1,281 @@
+package server
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// authority signs the certificates of a test.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{certificate: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotAfter: time.Now().AddDate(100, 0, 0), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}}
+	var err error
+	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, a.certificate, a.certificate, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (a *authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+// issue signs a certificate and gives it and its key as PEM.
+func (a *authority) issue(t *testing.T, template x509.Certificate) (certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber, template.NotAfter = big.NewInt(2), time.Now().AddDate(100, 0, 0)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	der, err := x509.CreateCertificate(rand.Reader, &template, a.certificate, &private.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+}
+
+// tlsFiles are the files of a server that is named as given.
+type tlsFiles struct {
+	TLS
+	authority *authority
+}
+
+func newTLSFiles(t *testing.T, name string) tlsFiles {
+	t.Helper()
+	dir := t.TempDir()
+	f := tlsFiles{authority: newAuthority(t), TLS: TLS{
+		CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"), ClientCAFile: filepath.Join(dir, "ca.pem"),
+	}}
+	writeFile(t, f.ClientCAFile, f.authority.pem())
+	f.rename(t, name)
+	return f
+}
+
+// rename writes a new certificate with another name.
+func (f tlsFiles) rename(t *testing.T, name string) {
+	t.Helper()
+	certificate, key := f.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
+	writeFile(t, f.CertFile, certificate)
+	writeFile(t, f.KeyFile, key)
+}
+
+// clientConfig trusts the server, and shows a certificate where template is not nil.
+func (f tlsFiles) clientConfig(t *testing.T, template *x509.Certificate) *tls.Config {
+	t.Helper()
+	config := &tls.Config{RootCAs: f.authority.pool(), ServerName: "easel.test"}
+	if template != nil {
+		certificate, key := f.authority.issue(t, *template)
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config
+}
+
+func parseURL(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
+	files := newTLSFiles(t, "server")
+	for _, test := range []struct {
+		name     string
+		template *x509.Certificate
+		want     string
+	}{
+		{"a URI before all", &x509.Certificate{
+			URIs: []*url.URL{parseURL(t, "spiffe://house/shop")}, DNSNames: []string{"shop.test"}, Subject: pkix.Name{CommonName: "shop"},
+		}, "spiffe://house/shop"},
+		{"a DNS name before the common name", &x509.Certificate{DNSNames: []string{"shop.test"}, Subject: pkix.Name{CommonName: "shop"}}, "shop.test"},
+		{"the common name", &x509.Certificate{Subject: pkix.Name{CommonName: "lädchen"}}, "lädchen"},
+		{"no certificate", nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+			config := files.clientConfig(t, test.template)
+			_, err := s.getOverTLS(t, config)
+			if denied := status.Code(err) == codes.Unauthenticated; denied != (test.want == "") {
+				t.Errorf("the call is answered with %v", err)
+			}
+			transport := s.http.Transport.(*http.Transport)
+			transport.TLSClientConfig, transport.ForceAttemptHTTP2 = config, true
+			r := request(t, http.MethodGet, "/v1/generations/g", "", "Authorization: ")
+			r.URL.Scheme = "https"
+			answer, _ := do(t, s.http, r)
+			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
+				t.Errorf("answered over %s and TLS %x", answer.Proto, answer.TLS.Version)
+			}
+			if len(s.certNames) != 2 || s.certNames[0] != test.want || s.certNames[1] != test.want {
+				t.Errorf("the names are %q, want %q", s.certNames, test.want)
+			}
+		})
+	}
+}
+
+// getOverTLS makes one call, over a connection of its own, and says whom it reached.
+func (s *site) getOverTLS(t *testing.T, config *tls.Config) (server string, err error) {
+	t.Helper()
+	config = config.Clone()
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		server = state.PeerCertificates[0].Subject.CommonName
+		return nil
+	}
+	conn := dial(t, s.grpcPipe, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = easelv1.NewGenerationServiceClient(conn).GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
+	return server, err
+}
+
+func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
+	files, others := newTLSFiles(t, "server"), newTLSFiles(t, "other")
+	s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+	config := files.clientConfig(t, nil)
+	config.Certificates = others.clientConfig(t, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}}).Certificates
+	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
+		t.Errorf("a stranger's certificate is answered with %v", err)
+	}
+}
+
+func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
+	files := newTLSFiles(t, "server")
+	s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+	config := files.clientConfig(t, nil)
+	config.MaxVersion = tls.VersionTLS12
+	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
+		t.Errorf("TLS 1.2 is answered with %v", err)
+	}
+	if answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g", "")); err == nil {
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("plaintext is answered %s", answer.Status)
+		}
+	}
+}
+
+func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
+	files := newTLSFiles(t, "first")
+	synctest.Test(t, func(t *testing.T) {
+		logs := &lockedBuffer{}
+		c, err := loadCertificates(files.TLS, slog.New(slog.NewTextHandler(logs, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := func() string {
+			t.Helper()
+			config, err := c.config().GetConfigForClient(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return leaf.Subject.CommonName
+		}
+		files.rename(t, "second")
+		if got := name(); got != "first" {
+			t.Errorf("the files are looked at all the time: %q", got)
+		}
+		time.Sleep(certificateCheck)
+		if got := name(); got != "second" {
+			t.Errorf("a new certificate is not taken: %q", got)
+		}
+		writeFile(t, files.CertFile, []byte("half a certif"))
+		for range 3 {
+			time.Sleep(certificateCheck)
+			if got := name(); got != "second" {
+				t.Errorf("the old certificate is not kept: %q", got)
+			}
+		}
+		if got := countLines(logs.String(), "can't be reloaded"); got != 1 {
+			t.Errorf("one failure is logged %d times", got)
+		}
+		files.rename(t, "third")
+		time.Sleep(certificateCheck)
+		if got := name(); got != "third" {
+			t.Errorf("a good certificate after a bad one is not taken: %q", got)
+		}
+	})
+}
+
+func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) {
+	files := newTLSFiles(t, "0")
+	s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+	for _, name := range []string{"1", "2", "3"} {
+		files.rename(t, name)
+		if _, err := s.getOverTLS(t, files.clientConfig(t, nil)); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("a call is answered with %v", err)
+		}
+	}
+}
+
+func TestCertificatesThatCannotBeReadAreRefusedAtStart(t *testing.T) {
+	files := newTLSFiles(t, "server")
+	for name, tls := range map[string]TLS{
+		"a file that is not there": {CertFile: files.CertFile + ".not", KeyFile: files.KeyFile},
+		"a key for a certificate":  {CertFile: files.KeyFile, KeyFile: files.KeyFile},
+		"no authority in the file": {CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: files.KeyFile},
+	} {
+		config := Config{Service: newStudio(), TLS: tls, Listeners: Listeners{GRPC: pipe(), HTTP: pipe(), Admin: pipe()}}
+		if _, err := New(config); err == nil {
+			t.Errorf("%s is no error", name)
+		}
+	}
+}
