@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,6 +59,9 @@ func explain(ctx context.Context, err error) failure {
 	f.addDetails(s)
 	f.exit = exitOf(s.Code(), f.reason)
 	f.cure = cureOf(s.Code(), f.reason)
+	if cents, err := strconv.ParseInt(f.metadata["price_cents"], 10, 64); err == nil {
+		f.cure = "It would cost " + money(cents, "") + ". " + f.cure
+	}
 	return f
 }
 
@@ -107,7 +111,7 @@ func messageOf(err error) string { return oneLine(plainMessage(status.Convert(er
 func (f failure) write(w io.Writer) {
 	line := "easel: " + f.message
 	if !strings.Contains(line, f.resource) {
-		line += ": " + f.resource
+		line = strings.TrimSuffix(line, ".") + ": " + f.resource
 	}
 	for _, field := range f.fields {
 		// Where the catalog names one bad field, message and description are often the same.
@@ -153,7 +157,7 @@ func (f failure) writeJSON(w io.Writer) {
 func cureOf(code codes.Code, reason string) string {
 	cures := map[string]string{
 		"INSUFFICIENT_BALANCE":       "Top up the account, then send the same order again with its --idempotency-key.",
-		"PRICE_ABOVE_LIMIT":          "Nothing was ordered. Raise --max-cost, or choose cheaper inputs: easel quote shows the price.",
+		"PRICE_ABOVE_LIMIT":          "Raise --max-cost, or choose cheaper inputs: easel quote shows their price.",
 		"API_KEY_DAILY_CAP":          "The key has spent what it may today. Use another key, or wait for the next day.",
 		"SUBMISSION_OUTCOME_UNKNOWN": "Send the same order again with the same --idempotency-key: it is never charged twice.",
 		"SUBMISSION_IN_PROGRESS":     "Send the same order again with the same --idempotency-key.",

@@ -119,7 +119,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitRenderFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
 	want(call(exitOK, "account"), "49.9") // what a failure is given back for comes a little later
 
-	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT")
+	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "0.01 EUR")
 	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
 	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
 	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
