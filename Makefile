@@ -27,6 +27,8 @@ run: build ## Keep the facade up on its fixed ports over an embedded sandbox
 
 test: ## Run everything that proves the project
 	$(GO) test $(RACE) -timeout 15m ./...
+	@# What the race detector makes too slow or meaningless runs once more without it.
+	$(GO) test -run 'Large|64Megabyte' ./internal/server
 
 check: lint breaking ## Vet, lint, and compare the contract with BASE (default: main)
 

@@ -65,11 +65,12 @@ func (c *Client) submit(ctx context.Context, cred Credential, order Order, sub *
 			err = &Error{Kind: KindUnavailable, Op: opCreate, Err: context.Canceled}
 			break
 		}
-		run.markSent()
+		run.report(nil)
 		if g, err = c.post(ctx, cred, order); err == nil {
 			break
 		}
 		unknown = unknown || KindOf(err) == KindOutcomeUnknown && !neverLeft(err)
+		run.report(certain(err, unknown))
 		if !tryAgain(err, unknown) || !run.pause(attempt, err) {
 			break
 		}
@@ -168,7 +169,8 @@ type submitRun struct {
 	waiting int
 	idle    chan struct{} // closed while nobody waits
 	led     bool
-	sent    bool
+	posting bool  // an attempt is on its way
+	last    error // what the attempt before said
 
 	generation Generation // set before done is closed
 	err        error
@@ -254,10 +256,11 @@ func (r *submitRun) lead() bool {
 	return first
 }
 
-func (r *submitRun) markSent() {
+// report notes what the last attempt said; nil means that the next is on its way.
+func (r *submitRun) report(err error) {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
-	r.sent = true
+	r.posting, r.last = err == nil, err
 }
 
 // unattended is closed while nobody waits for the outcome.
@@ -275,13 +278,14 @@ func (r *submitRun) awaited() bool {
 }
 
 // leave takes one waiter out. The last one out ends the pauses between attempts.
-func (r *submitRun) leave() (sent bool) {
+// It gives how things stand.
+func (r *submitRun) leave() (posting bool, last error) {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
 	if r.waiting--; r.waiting == 0 {
 		close(r.idle)
 	}
-	return r.sent
+	return r.posting, r.last
 }
 
 // pause waits before the next attempt, as long as the catalog asks or with doubling
@@ -324,8 +328,12 @@ func (r *submitRun) wait(ctx context.Context) (Generation, error) {
 
 // giveUp leaves before the outcome is there.
 func (r *submitRun) giveUp(cause error) error {
-	if sent := r.leave(); sent {
+	posting, last := r.leave()
+	switch {
+	case posting:
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}
+	case last != nil:
+		return last
 	}
 	return &Error{Kind: KindUnavailable, Op: opCreate, Err: cause}
 }

@@ -216,7 +216,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 		if parts[2] != "" {
 			return strings.ReplaceAll(url.PathEscape(value), "%2F", "/")
 		}
-		return url.PathEscape(value)
+		return strings.ReplaceAll(url.PathEscape(value), ":", "%3A") // a colon begins a verb
 	})
 	var body io.Reader
 	query := url.Values{}

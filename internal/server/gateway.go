@@ -171,7 +171,7 @@ func query(r *http.Request, req proto.Message, fromPath ...string) error {
 		return service.InvalidRequest(service.Violation{Description: "the query can't be read: " + err.Error()})
 	}
 	if err := runtime.PopulateQueryParameters(req, r.Form, pathFilter(fromPath)); err != nil {
-		return service.InvalidRequest(service.Violation{Description: err.Error()})
+		return service.InvalidRequest(unreadable(err.Error()))
 	}
 	return nil
 }

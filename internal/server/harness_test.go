@@ -115,7 +115,7 @@ type site struct {
 	logs  *lockedBuffer
 
 	grpcPipe, httpPipe *bufconn.Listener
-	stop               func() error // stops the server; and waits until it has
+	stop               func() error // stops the server, and waits until it has
 }
 
 func serve(t *testing.T, studio *studio, change ...func(*Config)) *site {
@@ -153,8 +153,10 @@ func serve(t *testing.T, studio *studio, change ...func(*Config)) *site {
 	return s
 }
 
+// httpClient makes a connection for each request: an in-memory connection that is used
+// again now and then reports a deadline of the request before.
 func httpClient(pipe *bufconn.Listener) *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: pipeDialer(pipe), DisableCompression: true}}
+	return &http.Client{Transport: &http.Transport{DialContext: pipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
 }
 
 func dial(t *testing.T, pipe *bufconn.Listener, options ...grpc.DialOption) *grpc.ClientConn {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -47,9 +48,22 @@ func refuse(w http.ResponseWriter, err error) {
 		err = service.InvalidRequest(service.Violation{Description: bad.Error()})
 	}
 	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && reasonOf(st) == "" {
-		err = service.InvalidRequest(service.Violation{Description: st.Message()}) // the gateway could not read the request
+		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not read the request
 	}
 	writeError(w, err)
+}
+
+// fieldAtFault finds the field in what the gateway and protojson say of a request that
+// they can't read.
+var fieldAtFault = regexp.MustCompile(`(?:parsing field "|unknown field "|value for \w+ field )([\w.]+)`)
+
+// unreadable is the violation of a request that can't be read.
+func unreadable(text string) service.Violation {
+	v := service.Violation{Description: text}
+	if m := fieldAtFault.FindStringSubmatch(text); m != nil {
+		v.Field = m[1]
+	}
+	return v
 }
 
 // writeError answers with an error: its HTTP code, the status as JSON, and the
@@ -87,7 +101,7 @@ func retryAfter(st *status.Status) (string, bool) {
 // statusJSON is google.rpc.Status as JSON. A detail of a type that this program does
 // not have can't be written; then the status goes without details.
 func statusJSON(st *status.Status) []byte {
-	body, err := jsonOut.Marshal(st.Proto())
+	body, err := protojson.Marshal(st.Proto())
 	if err != nil {
 		body, err = protojson.Marshal(status.New(st.Code(), st.Message()).Proto())
 	}

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // errorDomain is the domain of every reason, as in package service.
@@ -24,6 +27,16 @@ const (
 	reasonRange          = "READ_OFFSET_OUT_OF_RANGE"
 	reasonBalance        = "INSUFFICIENT_BALANCE"
 )
+
+// statusOf is the status that an error is told to a caller with. What the libraries
+// below refuse by themselves has no reason yet: it gets the name of its code.
+func statusOf(err error) *status.Status {
+	st := service.Status(err)
+	if st.Code() == codes.OK || reasonOf(st) != "" {
+		return st
+	}
+	return withReason(st, code.Code(st.Code()).String())
+}
 
 // refusal is an error of the server's own, with a reason like every other.
 func refusal(code codes.Code, reason, message string) error {

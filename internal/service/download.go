@@ -78,9 +78,8 @@ func (c *chunker) copy(body io.Reader) error {
 	for {
 		// A new buffer each time: the message before may still be on its way.
 		data := make([]byte, c.room())
-		n, err := io.ReadFull(body, data)
-		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		if err != nil && !ended {
+		n, ended, err := fill(body, data)
+		if err != nil {
 			return err
 		}
 		chunk := c.next(data[:n])
@@ -103,6 +102,22 @@ func (c *chunker) copy(body io.Reader) error {
 			return nil
 		}
 	}
+}
+
+// fill reads until data is full or the body has ended. Only a bare io.EOF is an end: an
+// error that wraps one is a body that broke off.
+func fill(body io.Reader, data []byte) (n int, ended bool, err error) {
+	for n < len(data) {
+		read, err := body.Read(data[n:])
+		n += read
+		if err == io.EOF { //nolint:errorlint // see above
+			return n, true, nil
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+	return n, false, nil
 }
 
 // room is how many bytes the next chunk may carry.
@@ -131,11 +146,8 @@ func (c *chunker) atEnd(body io.Reader) (bool, error) {
 		return false, nil
 	}
 	var one [1]byte
-	_, err := io.ReadFull(body, one[:])
-	if errors.Is(err, io.EOF) {
-		return true, nil
-	}
-	return false, err
+	_, ended, err := fill(body, one[:])
+	return ended, err
 }
 
 // noContent says why there are no bytes: the catalog's answer to the content alone does not
@@ -152,10 +164,19 @@ func (s *generations) noContent(ctx context.Context, id string, err error) error
 	}
 	g := update.Generation
 	if !g.State.Terminal() || g.State == catalog.StateSucceeded && g.Text == nil {
-		return &catalog.Error{Kind: catalog.KindContentNotReady, Op: "GET /generations/{id}/content", Err: err}
+		return notReady(err)
 	}
 	info := &errdetails.ErrorInfo{Reason: "NO_CONTENT", Domain: domain, Metadata: map[string]string{"state": states[g.State].String()}}
 	return build(codes.FailedPrecondition, "this render has no file, it is "+g.State.String(), info).Err()
+}
+
+// notReady keeps what the catalog said of content that will come.
+func notReady(err error) error {
+	var said *catalog.Error
+	errors.As(err, &said) // its kind is known, so it is one
+	later := *said
+	later.Kind = catalog.KindContentNotReady
+	return &later
 }
 
 func contentInfo(id string, c *catalog.Content) *easelv1.ContentInfo {

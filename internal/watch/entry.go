@@ -110,7 +110,7 @@ func (e *entry) complete(g catalog.Generation) catalog.Generation {
 
 // vanish notes that the catalog has no such generation.
 func (e *entry) vanish(now time.Time) {
-	e.missing = e.state.State == 0
+	e.missing = e.missing || e.state.State == 0
 	gone := e.state
 	gone.ID, gone.State, gone.File, gone.Text = e.id, catalog.StateDeleted, nil, nil
 	gone.ObserveTime = now

@@ -444,7 +444,8 @@ func (x *CreateGenerationResponse) GetGeneration() *Generation {
 // GetGenerationRequest names one render.
 type GetGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters, not "." or "..".
+	// The render's id. 1 to 256 visible ASCII characters without
+	// slash and backslash, not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// How old an answer from a running watch may be. 0 always reads the catalog;
 	// absent takes what the watch has.
@@ -656,7 +657,8 @@ func (x *ListGenerationsResponse) GetNextPageToken() string {
 // WaitGenerationRequest names a render and a goal.
 type WaitGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters, not "." or "..".
+	// The render's id. 1 to 256 visible ASCII characters without
+	// slash and backslash, not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Longest wait, up to 10 minutes; absent means 60 s. The answer comes shortly
 	// before the caller's own deadline where that is sooner.
@@ -767,7 +769,8 @@ func (x *WaitGenerationResponse) GetGeneration() *Generation {
 // WatchGenerationRequest names a render and what the caller has seen of it.
 type WatchGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters, not "." or "..".
+	// The render's id. 1 to 256 visible ASCII characters without
+	// slash and backslash, not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Goal of the watch.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
@@ -1429,7 +1432,8 @@ func (x *CaughtUp) GetGenerationCount() int32 {
 // DownloadGenerationRequest names a result and the part of it to send.
 type DownloadGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters, not "." or "..".
+	// The render's id. 1 to 256 visible ASCII characters without
+	// slash and backslash, not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// First byte to send. An offset equal to the size sends no bytes; past it is
 	// OUT_OF_RANGE.
@@ -1773,7 +1777,8 @@ func (x *ContentSummary) GetSha256() string {
 // DeleteGenerationRequest names the render to delete.
 type DeleteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters, not "." or "..".
+	// The render's id. 1 to 256 visible ASCII characters without
+	// slash and backslash, not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Whether deleting a render that is not there is a success.
 	AllowMissing bool `protobuf:"varint,2,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
@@ -1876,22 +1881,25 @@ var File_easel_v1_generation_service_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
-	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\x01\n" +
-	"\x16QuoteGenerationRequest\x12:\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01(\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\amodelId\x12/\n" +
+	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x02\n" +
+	"\x16QuoteGenerationRequest\x12\xbf\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
+	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x12/\n" +
 	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12*\n" +
 	"\vinputs_json\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\n" +
 	"inputsJson:\x1c\xbaH\x19\"\x17\n" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xd6\x02\n" +
-	"\x17CreateGenerationRequest\x12:\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01(\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\amodelId\x12/\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\x84\x05\n" +
+	"\x17CreateGenerationRequest\x12\xbf\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
+	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x12/\n" +
 	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12*\n" +
 	"\vinputs_json\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\n" +
-	"inputsJson\x12=\n" +
-	"\x0fidempotency_key\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]*$R\x0eidempotencyKey\x122\n" +
+	"inputsJson\x12\xe4\x01\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tB\xba\x01\xbaH\xb6\x01\xba\x01\xb2\x01\n" +
+	"\x0fidempotency_key\x12\x7fmust be 1 to 255 visible ASCII characters: make up one key for each new order, such as a UUID, and send it again on every retry\x1a\x1ethis.matches('^[!-~]{1,255}$')R\x0eidempotencyKey\x122\n" +
 	"\x0emax_cost_cents\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\fmaxCostCents\x88\x01\x01:\x1c\xbaH\x19\"\x17\n" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01B\x11\n" +
@@ -1899,9 +1907,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x18CreateGenerationResponse\x124\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x14.easel.v1.GenerationR\n" +
-	"generation\"\xa2\x01\n" +
-	"\x14GetGenerationRequest\x12@\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\x1b\xbaH\x18r\x16\x10\x01\x18\x80\x022\b^[!-~]*$Z\x01.Z\x02..R\fgenerationId\x12H\n" +
+	"generation\"\xc6\x02\n" +
+	"\x14GetGenerationRequest\x12\xe3\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
+	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12H\n" +
 	"\rmax_staleness\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\fmaxStaleness\"M\n" +
 	"\x15GetGenerationResponse\x124\n" +
 	"\n" +
@@ -1913,18 +1922,20 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"y\n" +
 	"\x17ListGenerationsResponse\x126\n" +
 	"\vgenerations\x18\x01 \x03(\v2\x14.easel.v1.GenerationR\vgenerations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd3\x01\n" +
-	"\x15WaitGenerationRequest\x12@\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\x1b\xbaH\x18r\x16\x10\x01\x18\x80\x022\b^[!-~]*$Z\x01.Z\x02..R\fgenerationId\x12B\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf7\x02\n" +
+	"\x15WaitGenerationRequest\x12\xe3\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
+	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12B\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\atimeout\x124\n" +
 	"\x05until\x18\x03 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\"N\n" +
 	"\x16WaitGenerationResponse\x124\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x14.easel.v1.GenerationR\n" +
-	"generation\"\xbc\x02\n" +
-	"\x16WatchGenerationRequest\x12@\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\x1b\xbaH\x18r\x16\x10\x01\x18\x80\x022\b^[!-~]*$Z\x01.Z\x02..R\fgenerationId\x124\n" +
+	"generation\"\xe0\x03\n" +
+	"\x16WatchGenerationRequest\x12\xe3\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
+	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x124\n" +
 	"\x05until\x18\x02 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\x12'\n" +
 	"\n" +
 	"known_etag\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tknownEtag\x12'\n" +
@@ -1953,9 +1964,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\rStreamClosing\x125\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1d.easel.v1.StreamClosingReasonR\x06reason\x12:\n" +
 	"\vretry_delay\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryDelay\"\xf7\x01\n" +
-	"\x17WatchGenerationsRequest\x12L\n" +
-	"\x0egeneration_ids\x18\x01 \x03(\tB%\xbaH\"\x92\x01\x1f\x10\xe8\a\x18\x01\"\x18r\x16\x10\x01\x18\x80\x022\b^[!-~]*$Z\x01.Z\x02..R\rgenerationIds\x124\n" +
+	"retryDelay\"\x9d\x03\n" +
+	"\x17WatchGenerationsRequest\x12\xf1\x01\n" +
+	"\x0egeneration_ids\x18\x01 \x03(\tB\xc9\x01\xbaH\xc5\x01\x92\x01\xc1\x01\x10\xe8\a\x18\x01\"\xb9\x01\xba\x01\xb5\x01\n" +
+	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\rgenerationIds\x124\n" +
 	"\x05until\x18\x02 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\x12X\n" +
 	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\"\xbe\x02\n" +
 	"\x18WatchGenerationsResponse\x124\n" +
@@ -1966,9 +1978,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\temit_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bemitTimeB\a\n" +
 	"\x05eventJ\x04\b\x03\x10\x04R\acontent\"5\n" +
 	"\bCaughtUp\x12)\n" +
-	"\x10generation_count\x18\x01 \x01(\x05R\x0fgenerationCount\"\x9a\x02\n" +
-	"\x19DownloadGenerationRequest\x12@\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\x1b\xbaH\x18r\x16\x10\x01\x18\x80\x022\b^[!-~]*$Z\x01.Z\x02..R\fgenerationId\x12(\n" +
+	"\x10generation_count\x18\x01 \x01(\x05R\x0fgenerationCount\"\xbe\x03\n" +
+	"\x19DownloadGenerationRequest\x12\xe3\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
+	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12(\n" +
 	"\vread_offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\n" +
 	"readOffset\x12&\n" +
 	"\n" +
@@ -1994,9 +2007,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x0eContentSummary\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06sha256\x18\x02 \x01(\tR\x06sha256\"\x96\x01\n" +
-	"\x17DeleteGenerationRequest\x12@\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\x1b\xbaH\x18r\x16\x10\x01\x18\x80\x022\b^[!-~]*$Z\x01.Z\x02..R\fgenerationId\x12#\n" +
+	"\x06sha256\x18\x02 \x01(\tR\x06sha256\"\xba\x02\n" +
+	"\x17DeleteGenerationRequest\x12\xe3\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
+	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12#\n" +
 	"\rallow_missing\x18\x02 \x01(\bR\fallowMissing\x12\x14\n" +
 	"\x05force\x18\x03 \x01(\bR\x05force\"\x1a\n" +
 	"\x18DeleteGenerationResponse*\\\n" +

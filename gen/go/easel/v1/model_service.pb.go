@@ -236,9 +236,10 @@ const file_easel_v1_model_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"e\n" +
 	"\x12ListModelsResponse\x12'\n" +
 	"\x06models\x18\x01 \x03(\v2\x0f.easel.v1.ModelR\x06models\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"M\n" +
-	"\x0fGetModelRequest\x12:\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01(\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\amodelId\"9\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd3\x01\n" +
+	"\x0fGetModelRequest\x12\xbf\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
+	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\"9\n" +
 	"\x10GetModelResponse\x12%\n" +
 	"\x05model\x18\x01 \x01(\v2\x0f.easel.v1.ModelR\x05model2\xd6\x01\n" +
 	"\fModelService\x12^\n" +
