@@ -46,7 +46,7 @@ func inksFor(v values, rnd *rand.Rand) []rgb {
 	}
 	var inks []rgb
 	for _, name := range names {
-		inks = append(inks, hex(name))
+		inks = append(inks, colour(name))
 	}
 	return inks
 }

@@ -45,7 +45,7 @@ type Audit struct {
 // Audit reads the books of a key, revoked or not.
 func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
 	a := Audit{ChargesByIdempotencyKey: map[string]int{}}
-	err := s.db.snapshot(func(tx session) error {
+	err := s.db.snapshot(func(tx link) error {
 		who, err := findAccount(tx, key)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
 	return a, err
 }
 
-func (a *Audit) readEntries(from session, account int64) error {
+func (a *Audit) readEntries(from link, account int64) error {
 	return from.each(func(rows *sql.Rows) error {
 		var e Entry
 		var at int64
@@ -81,7 +81,7 @@ func (a *Audit) add(e Entry) {
 	}
 }
 
-func (a *Audit) readGenerations(from session, account int64) error {
+func (a *Audit) readGenerations(from link, account int64) error {
 	return from.each(func(rows *sql.Rows) error {
 		var g AuditedGeneration
 		err := rows.Scan(&g.ID, &g.IdempotencyKey, &g.Status, &g.CostCents, &g.Deleted, &g.Charges, &g.Refunds)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// rgb is a linear-light-free, plain sRGB colour with channels from 0 to 1.
+// rgb is an sRGB colour with channels from 0 to 1. It is mixed as it is, without a detour over linear light.
 type rgb struct{ r, g, b float32 }
 
 func parseColour(s string) (rgb, error) {
@@ -19,8 +19,8 @@ func parseColour(s string) (rgb, error) {
 	return rgb{float32(r) / 255, float32(g) / 255, float32(b) / 255}, nil
 }
 
-// hex is parseColour for colours in the source.
-func hex(s string) rgb {
+// colour is parseColour for colours in the source.
+func colour(s string) rgb {
 	c, err := parseColour(s)
 	if err != nil {
 		panic(err)

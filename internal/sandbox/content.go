@@ -2,7 +2,7 @@ package sandbox
 
 import (
 	"crypto/sha256"
-	enchex "encoding/hex"
+	"encoding/hex"
 	"errors"
 	"hash"
 	"io"
@@ -27,7 +27,7 @@ func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (s
 	if err := w.flush(); err != nil {
 		return 0, "", err
 	}
-	return w.size, `"` + enchex.EncodeToString(w.sum.Sum(nil)[:16]) + `"`, nil
+	return w.size, `"` + hex.EncodeToString(w.sum.Sum(nil)[:16]) + `"`, nil
 }
 
 func (s *Sandbox) dropContent(generation int64) error {

@@ -81,9 +81,9 @@ func (b *bubble) watch(body string, words map[string]bool) any {
 	b.t.Helper()
 	last := b.read("POST", "/generations", body)
 	id := member(last, "id")
-	for range 60 {
+	for range 25 {
 		words[normal(member(last, "status"))] = true
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(1200 * time.Millisecond)
 		last = b.read("GET", "/generations/"+id, "")
 	}
 	return last

@@ -157,7 +157,7 @@ func (s *scene) paintWeather(c *canvas) {
 	if s.snowing {
 		for range int(900 * c.aspect) {
 			near := s.rnd.Float32() * s.rnd.Float32()
-			c.disc(s.rnd.Float32()*c.aspect, s.rnd.Float32(), 0.0012+0.005*near, hex("#ffffff"), 0.35+0.4*s.rnd.Float32())
+			c.disc(s.rnd.Float32()*c.aspect, s.rnd.Float32(), 0.0012+0.005*near, colour("#ffffff"), 0.35+0.4*s.rnd.Float32())
 		}
 	}
 	if !s.raining {
@@ -179,8 +179,8 @@ func (s *scene) paintLightning(c *canvas, x, y, width float32) {
 		heading := (s.rnd.Float32() - 0.5) * 2.2
 		for range 10 + s.rnd.IntN(16) {
 			x, y = x+heading*0.001, y+0.001
-			c.disc(x, y, 0.014, hex("#b9c8ff"), 0.022*width)
-			c.disc(x, y, 0.0020*width+0.0006, hex("#ffffff"), 0.9)
+			c.disc(x, y, 0.014, colour("#b9c8ff"), 0.022*width)
+			c.disc(x, y, 0.0020*width+0.0006, colour("#ffffff"), 0.9)
 		}
 		if width > 0.3 && s.rnd.IntN(7) == 0 {
 			s.paintLightning(c, x, y, width*0.4)

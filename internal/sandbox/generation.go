@@ -45,7 +45,7 @@ func scanGeneration(row interface{ Scan(...any) error }) (g generation, err erro
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
 // generationByID finds a generation of an account. One of another account is as unknown as none.
-func generationByID(from session, account int64, publicID string) (generation, error) {
+func generationByID(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -57,7 +57,7 @@ func generationByID(from session, account int64, publicID string) (generation, e
 // create prices, charges and queues a render in one transaction. A key that was used before leads to
 // the generation of that time, whatever has become of it.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
-	err = s.db.tx(func(tx session) error {
+	err = s.db.tx(func(tx link) error {
 		earlier, err := scanGeneration(tx.queryRow(selectGeneration+
 			`WHERE account = ? AND idempotency_key = ?`, who.id, idempotencyKey))
 		if err == nil {
@@ -116,7 +116,7 @@ func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
 
-func insertGeneration(tx session, g *generation, idempotencyKey string) error {
+func insertGeneration(tx link, g *generation, idempotencyKey string) error {
 	res, err := tx.exec(`INSERT INTO generations (account, public_id, idempotency_key, request_hash, model, inputs, cost,
 		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		g.account, g.publicID, sql.NullString{String: idempotencyKey, Valid: idempotencyKey != ""}, g.hash, g.model, g.inputs,
@@ -142,7 +142,7 @@ func (s *Sandbox) recent(account int64, limit int) ([]generation, error) {
 // delete hides a generation and drops its file. An unfinished render is dropped without a refund; a
 // failed one whose refund is still to come gets it now.
 func (s *Sandbox) delete(account int64, publicID string) error {
-	return s.db.tx(func(tx session) error {
+	return s.db.tx(func(tx link) error {
 		g, err := generationByID(tx, account, publicID)
 		if err != nil {
 			return err

@@ -58,10 +58,10 @@ func (s *Sandbox) CreateKey(_ context.Context, c KeyConfig) (string, error) {
 	if dailyCap == 0 {
 		dailyCap = s.cfg.DailyCapCents
 	}
-	return key, s.db.tx(func(tx session) error { return s.insertKey(tx, key, c, max(dailyCap, 0)) })
+	return key, s.db.tx(func(tx link) error { return s.insertKey(tx, key, c, max(dailyCap, 0)) })
 }
 
-func (s *Sandbox) insertKey(tx session, key string, c KeyConfig, dailyCap int64) error {
+func (s *Sandbox) insertKey(tx link, key string, c KeyConfig, dailyCap int64) error {
 	_, err := findAccount(tx, key)
 	if err == nil {
 		return ErrKeyExists
@@ -83,7 +83,7 @@ func (s *Sandbox) insertKey(tx session, key string, c KeyConfig, dailyCap int64)
 
 // RevokeKey makes every later request with the key a 401. Its ledger stays; its renders go on.
 func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
-	return s.db.tx(func(tx session) error {
+	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	if cents <= 0 {
 		return errors.New("sandbox: a top-up is at least one cent")
 	}
-	return s.db.tx(func(tx session) error {
+	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-func findAccount(from session, key string) (account, error) {
+func findAccount(from link, key string) (account, error) {
 	var who account
 	err := from.queryRow(`SELECT id, name, daily_cap, revoked_at IS NOT NULL FROM accounts WHERE key_hash = ?`,
 		digest(key)).Scan(&who.id, &who.name, &who.dailyCap, &who.revoked)

@@ -37,7 +37,7 @@ var (
 		cues []string
 	}{
 		{"desert", []string{"desert", "dune", "sand", "sahara", "arid"}},
-		{"sea", []string{"sea", "ocean", "beach", "coast", "island", "wave", "sail", "boat", "harbour", "harbor", "ship"}},
+		{"sea", []string{"sea", "ocean", "beach", "coast", "island", "wave", "surf", "sail", "sailing", "boat", "harbour", "harbor", "ship"}},
 		{"forest", []string{"forest", "wood", "woodland", "jungle", "pine", "tree", "grove"}},
 		{"snow", []string{"snow", "snowy", "winter", "ice", "icy", "arctic", "frozen", "glacier", "ski"}},
 	}

@@ -19,7 +19,7 @@ type purse struct {
 	dayCharges int64
 }
 
-func readPurse(from session, account int64) (purse, error) {
+func readPurse(from link, account int64) (purse, error) {
 	var p purse
 	err := from.queryRow(`SELECT balance, day, day_charges FROM ledger WHERE account = ? ORDER BY id DESC LIMIT 1`,
 		account).Scan(&p.balance, &p.day, &p.dayCharges)
@@ -41,7 +41,7 @@ func (s *Sandbox) spentToday(p purse) int64 {
 }
 
 // charge takes the price of a new generation from the balance, or refuses.
-func (s *Sandbox) charge(tx session, who account, g generation) error {
+func (s *Sandbox) charge(tx link, who account, g generation) error {
 	p, err := readPurse(tx, who.id)
 	if err != nil {
 		return err
@@ -62,12 +62,12 @@ func (s *Sandbox) charge(tx session, who account, g generation) error {
 }
 
 // refund gives the price back. The schema refuses a second one.
-func (s *Sandbox) refund(tx session, g generation) error {
+func (s *Sandbox) refund(tx link, g generation) error {
 	return s.book(tx, g.account, kindRefund, g.cost, g.id, "failed render")
 }
 
 // book appends one entry. generation is 0 for a top-up.
-func (s *Sandbox) book(tx session, account int64, kind string, cents, generation int64, note string) error {
+func (s *Sandbox) book(tx link, account int64, kind string, cents, generation int64, note string) error {
 	p, err := readPurse(tx, account)
 	if err != nil {
 		return err

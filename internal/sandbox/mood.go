@@ -19,33 +19,33 @@ type mood struct {
 // moods by time of day.
 var moods = map[string]mood{
 	"day": {
-		sky:   [4]rgb{hex("#2866ae"), hex("#5b98d2"), hex("#a9d0ea"), hex("#e9f1ee")},
-		light: hex("#fff7dc"), lightY: 0.16, far: hex("#93b3d0"), near: hex("#27452f"), mist: hex("#d5e4ec"),
-		cloud: [2]rgb{hex("#a9bccf"), hex("#ffffff")}, snow: hex("#f7fafc"), sand: hex("#e3b778"), water: hex("#1d5274"),
+		sky:   [4]rgb{colour("#2866ae"), colour("#5b98d2"), colour("#a9d0ea"), colour("#e9f1ee")},
+		light: colour("#fff7dc"), lightY: 0.16, far: colour("#93b3d0"), near: colour("#27452f"), mist: colour("#d5e4ec"),
+		cloud: [2]rgb{colour("#a9bccf"), colour("#ffffff")}, snow: colour("#f7fafc"), sand: colour("#e3b778"), water: colour("#1d5274"),
 		brightness: 0.55, shadowDepth: 1,
 	},
 	"dawn": {
-		sky:   [4]rgb{hex("#4c74ad"), hex("#9a9fce"), hex("#f0b5ab"), hex("#fee9c6")},
-		light: hex("#fff2d0"), lightY: 0.50, far: hex("#b9a6c8"), near: hex("#2c3a4e"), mist: hex("#f6d3c4"),
-		cloud: [2]rgb{hex("#8f8cb8"), hex("#ffdcc8")}, snow: hex("#ffe9e2"), sand: hex("#e0a488"), water: hex("#48608a"),
+		sky:   [4]rgb{colour("#4c74ad"), colour("#9a9fce"), colour("#f0b5ab"), colour("#fee9c6")},
+		light: colour("#fff2d0"), lightY: 0.50, far: colour("#b9a6c8"), near: colour("#2c3a4e"), mist: colour("#f6d3c4"),
+		cloud: [2]rgb{colour("#8f8cb8"), colour("#ffdcc8")}, snow: colour("#ffe9e2"), sand: colour("#e0a488"), water: colour("#48608a"),
 		brightness: 0.8, shadowDepth: 0.9,
 	},
 	"sunset": {
-		sky:   [4]rgb{hex("#262c5e"), hex("#7b4a80"), hex("#e67a5a"), hex("#ffcf86")},
-		light: hex("#fff1c4"), lightY: 0.52, far: hex("#b26f86"), near: hex("#1d1730"), mist: hex("#f2a173"),
-		cloud: [2]rgb{hex("#5c3f6e"), hex("#ffb47c")}, snow: hex("#ffd3c0"), sand: hex("#cf7d52"), water: hex("#3a2a55"),
+		sky:   [4]rgb{colour("#262c5e"), colour("#7b4a80"), colour("#e67a5a"), colour("#ffcf86")},
+		light: colour("#fff1c4"), lightY: 0.52, far: colour("#b26f86"), near: colour("#1d1730"), mist: colour("#f2a173"),
+		cloud: [2]rgb{colour("#5c3f6e"), colour("#ffb47c")}, snow: colour("#ffd3c0"), sand: colour("#cf7d52"), water: colour("#3a2a55"),
 		brightness: 1, shadowDepth: 0.9,
 	},
 	"dusk": {
-		sky:   [4]rgb{hex("#10183a"), hex("#343a74"), hex("#95608f"), hex("#f3a98c")},
-		light: hex("#ffe2c2"), lightY: 0.62, far: hex("#625888"), near: hex("#0f1126"), mist: hex("#a7728f"),
-		cloud: [2]rgb{hex("#2b2c58"), hex("#c07f96")}, snow: hex("#c9b4cf"), sand: hex("#7d5768"), water: hex("#1d2148"),
+		sky:   [4]rgb{colour("#10183a"), colour("#343a74"), colour("#95608f"), colour("#f3a98c")},
+		light: colour("#ffe2c2"), lightY: 0.62, far: colour("#625888"), near: colour("#0f1126"), mist: colour("#a7728f"),
+		cloud: [2]rgb{colour("#2b2c58"), colour("#c07f96")}, snow: colour("#c9b4cf"), sand: colour("#7d5768"), water: colour("#1d2148"),
 		stars: 0.5, brightness: 0.7, shadowDepth: 0.7,
 	},
 	"night": {
-		sky:   [4]rgb{hex("#040a20"), hex("#0b1c42"), hex("#1c3b68"), hex("#48708f")},
-		light: hex("#f6f3e2"), lightY: 0.20, far: hex("#2e4c6e"), near: hex("#050b17"), mist: hex("#35587a"),
-		cloud: [2]rgb{hex("#0f2142"), hex("#5d7b9c")}, snow: hex("#9fb6cf"), sand: hex("#3c4864"), water: hex("#081a36"),
+		sky:   [4]rgb{colour("#040a20"), colour("#0b1c42"), colour("#1c3b68"), colour("#48708f")},
+		light: colour("#f6f3e2"), lightY: 0.20, far: colour("#2e4c6e"), near: colour("#050b17"), mist: colour("#35587a"),
+		cloud: [2]rgb{colour("#0f2142"), colour("#5d7b9c")}, snow: colour("#9fb6cf"), sand: colour("#3c4864"), water: colour("#081a36"),
 		stars: 1, moon: true, brightness: 0.45, shadowDepth: 0.8,
 	},
 }

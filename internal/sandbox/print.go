@@ -65,15 +65,15 @@ func newPoster(w, h int, v values) *poster {
 		w: w, h: h, margin: w * int(frame.integer("percent")) / 100,
 		band: -1,
 		line: make([]byte, 3*w), cover: make([]int8, w), edges: make([][]edge, h),
-		sky: [2]rgb{hex(inks[0]), hex(inks[1])}, sun: hex(inks[2]),
+		sky: [2]rgb{colour(inks[0]), colour(inks[1])}, sun: colour(inks[2]),
 		sunX: float64(w) * (0.25 + 0.5*rnd.Float64()), sunY: float64(h) * (0.3 + 0.12*rnd.Float64()),
 		sunR: float64(w) * (0.12 + 0.08*rnd.Float64()),
 	}
-	p.paper = fill(make([]byte, 3*w), hex(frame.text("colour")))
+	p.paper = fill(make([]byte, 3*w), colour(frame.text("colour")))
 	const ranges = 7
 	for i := range ranges {
 		t := float64(i) / (ranges - 1)
-		p.addHill(hex(inks[3]).mix(hex(inks[4]), float32(t)),
+		p.addHill(colour(inks[3]).mix(colour(inks[4]), float32(t)),
 			ridgeTops(rnd, w, float64(h)*(0.48+0.4*t), float64(h)*(0.08-0.04*t)))
 	}
 	return p

@@ -47,39 +47,48 @@ func (p *rawPNG) row(line []byte) error {
 // stored writes one block as deflate stores it, with zlib's header before the first and its checksum
 // after the last.
 func (p *rawPNG) stored(data []byte, last bool) error {
-	var out []byte
+	var before, after []byte
 	if p.first {
-		out = append(out, 0x78, 0x01)
+		before = append(before, 0x78, 0x01)
 		p.first = false
 	}
 	final := byte(0)
 	if last {
 		final = 1
 	}
-	out = append(out, final)
-	out = binary.LittleEndian.AppendUint16(out, uint16(len(data)))
-	out = binary.LittleEndian.AppendUint16(out, ^uint16(len(data)))
-	out = append(out, data...)
+	before = append(before, final)
+	before = binary.LittleEndian.AppendUint16(before, uint16(len(data)))
+	before = binary.LittleEndian.AppendUint16(before, ^uint16(len(data)))
 	p.adler.Write(data)
 	if last {
-		out = p.adler.Sum(out)
+		after = p.adler.Sum(nil)
 	}
-	return p.chunk("IDAT", out)
+	return p.chunk("IDAT", before, data, after)
 }
 
-func (p *rawPNG) chunk(kind string, data []byte) error {
-	head := append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), kind...)
-	sum := crc32.Update(crc32.ChecksumIEEE(head[4:]), crc32.IEEETable, data)
-	for _, part := range [][]byte{head, data, binary.BigEndian.AppendUint32(nil, sum)} {
+// chunk writes one chunk whose data lies in parts, so that pixels are not copied once more.
+func (p *rawPNG) chunk(kind string, data ...[]byte) error {
+	size := 0
+	for _, part := range data {
+		size += len(part)
+	}
+	head := append(binary.BigEndian.AppendUint32(nil, uint32(size)), kind...)
+	if _, err := p.w.Write(head); err != nil {
+		return err
+	}
+	sum := crc32.ChecksumIEEE(head[4:])
+	for _, part := range data {
+		sum = crc32.Update(sum, crc32.IEEETable, part)
 		if _, err := p.w.Write(part); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err := p.w.Write(binary.BigEndian.AppendUint32(nil, sum))
+	return err
 }
 
 func (p *rawPNG) close() error {
-	if err := p.chunk("IEND", nil); err != nil {
+	if err := p.chunk("IEND"); err != nil {
 		return err
 	}
 	return p.w.Flush()

@@ -196,7 +196,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 	case RefundAtOnce:
 		state = stateRefunded
 	}
-	err := s.db.tx(func(tx session) error {
+	err := s.db.tx(func(tx link) error {
 		changed, err := affected(tx.exec(`UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
 			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, why, due, s.cfg.Now().UnixNano(), g.id))
 		if err != nil || !changed || due.Valid {
@@ -212,7 +212,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 
 // finishRefund is the second step of a failed render.
 func (s *Sandbox) finishRefund(g generation) error {
-	return s.db.tx(func(tx session) error {
+	return s.db.tx(func(tx link) error {
 		changed, err := affected(tx.exec(`UPDATE generations SET state = 'refunded', due_at = NULL
 			WHERE id = ? AND state = 'failed' AND due_at IS NOT NULL AND deleted_at IS NULL`, g.id))
 		if err != nil || !changed {

@@ -45,7 +45,7 @@ func (s *scene) paintStars(c *canvas) {
 		x, y := s.rnd.Float32()*c.aspect, s.rnd.Float32()*s.horizon*0.97
 		bright := s.rnd.Float32()
 		bright = bright * bright * bright
-		tint := hex("#cfe0ff").mix(hex("#fff1d0"), s.rnd.Float32())
+		tint := colour("#cfe0ff").mix(colour("#fff1d0"), s.rnd.Float32())
 		fade := step(s.horizon, s.horizon*0.5, y)
 		c.disc(x, y, 0.0007+0.0013*bright, tint, (0.35+0.65*bright)*fade*s.stars)
 		if bright > 0.8 {
@@ -56,7 +56,7 @@ func (s *scene) paintStars(c *canvas) {
 
 func (s *scene) paintAurora(c *canvas) {
 	size := float32(c.h)
-	green, violet := hex("#5dffb0"), hex("#9a6bff")
+	green, violet := colour("#5dffb0"), colour("#9a6bff")
 	for x := range c.w {
 		fx := float32(x) / size
 		for band := range 3 {
@@ -86,7 +86,7 @@ func (s *scene) paintLight(c *canvas) {
 	c.disc(s.lightX, s.lightY, 0.038, s.light, 1)
 	for range 9 { // the seas of the moon
 		dx, dy := (s.rnd.Float32()-0.5)*0.044, (s.rnd.Float32()-0.5)*0.044
-		c.disc(s.lightX+dx, s.lightY+dy, 0.004+0.006*s.rnd.Float32(), hex("#b9bdb8"), 0.28)
+		c.disc(s.lightX+dx, s.lightY+dy, 0.004+0.006*s.rnd.Float32(), colour("#b9bdb8"), 0.28)
 	}
 }
 

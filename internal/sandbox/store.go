@@ -16,14 +16,14 @@ var schema string
 // store is the database: one connection that writes, and a few that read. In memory both are the same
 // single connection, because a second one would be a second database.
 type store struct {
-	write, read session
+	write, read link
 	pools       []*sql.DB
 }
 
-// session runs statements on a database or in a transaction. They never carry the context of a request:
+// link runs statements on a database or in a transaction. They never carry the context of a request:
 // each takes well under a millisecond, and one that a leaving client could interrupt would cost an in-memory
 // database its only connection. That is what the nolint marks say.
-type session struct {
+type link struct {
 	conn interface {
 		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -31,15 +31,15 @@ type session struct {
 	}
 }
 
-//nolint:contextcheck // see session
-func (s session) exec(query string, args ...any) (sql.Result, error) {
+//nolint:contextcheck // see link
+func (s link) exec(query string, args ...any) (sql.Result, error) {
 	return s.conn.ExecContext(context.Background(), query, args...)
 }
 
 // each reads rows one by one.
 //
-//nolint:contextcheck // see session
-func (s session) each(read func(*sql.Rows) error, query string, args ...any) (err error) {
+//nolint:contextcheck // see link
+func (s link) each(read func(*sql.Rows) error, query string, args ...any) (err error) {
 	rows, err := s.conn.QueryContext(context.Background(), query, args...)
 	if err != nil {
 		return err
@@ -53,8 +53,8 @@ func (s session) each(read func(*sql.Rows) error, query string, args ...any) (er
 	return rows.Err()
 }
 
-//nolint:contextcheck // see session
-func (s session) queryRow(query string, args ...any) *sql.Row {
+//nolint:contextcheck // see link
+func (s link) queryRow(query string, args ...any) *sql.Row {
 	return s.conn.QueryRowContext(context.Background(), query, args...)
 }
 
@@ -89,36 +89,37 @@ func (st *store) open(path string) (err error) {
 
 // connect opens a pool. begin is the kind of its transactions: one that writes must be immediate, because a
 // deferred one that turns to writing late can be refused without waiting.
-func (st *store) connect(file, begin string, connections int, pragmas ...string) (session, error) {
+func (st *store) connect(file, begin string, connections int, pragmas ...string) (link, error) {
 	query := url.Values{"_pragma": pragmas, "_txlock": {begin}}
 	db, err := sql.Open("sqlite", "file:"+file+"?"+query.Encode())
 	if err != nil {
-		return session{}, err
+		return link{}, err
 	}
 	st.pools = append(st.pools, db)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return session{db}, nil
+	return link{db}, nil
 }
 
 // tx runs do in one writing transaction. An error rolls it back.
-func (st *store) tx(do func(session) error) error {
+func (st *store) tx(do func(link) error) error {
 	return begin(st.pools[0], do)
 }
 
 // snapshot runs do in one reading transaction: it sees a single moment.
-func (st *store) snapshot(do func(session) error) error {
+func (st *store) snapshot(do func(link) error) error {
 	return begin(st.pools[len(st.pools)-1], do)
 }
 
-//nolint:contextcheck // see session
-func begin(db *sql.DB, do func(session) error) error {
+//nolint:contextcheck // see link
+func begin(db *sql.DB, do func(link) error) error {
 	tx, err := db.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err
 	}
-	if err := do(session{tx}); err != nil {
-		return errors.Join(err, tx.Rollback())
+	defer func() { _ = tx.Rollback() }() // after Commit it does nothing; after a panic it frees the connection
+	if err := do(link{tx}); err != nil {
+		return err
 	}
 	return tx.Commit()
 }
