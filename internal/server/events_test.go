@@ -101,7 +101,10 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 		events := readEvents(t, strings.NewReader(body))
 		want := []event{
 			{retry: "2000"},
-			{name: "update", id: "e1"}, {name: "heartbeat"}, {name: "update", id: "e2"}, {name: "closing", retry: "7000"},
+			{name: "update", id: "e1"},
+			{name: "heartbeat"},
+			{name: "update", id: "e2"},
+			{name: "closing", retry: "7000"},
 			{name: "done", data: "{}"},
 		}
 		if len(events) != len(want) {

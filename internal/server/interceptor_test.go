@@ -134,6 +134,7 @@ func (rawCodec) Marshal(v any) ([]byte, error) {
 	}
 	return proto.Marshal(v.(proto.Message))
 }
+
 func (rawCodec) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }
 func (rawCodec) Name() string                       { return "proto" }
 

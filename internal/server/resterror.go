@@ -85,7 +85,7 @@ func writeError(w http.ResponseWriter, err error) {
 	body := statusJSON(st)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that went away needs no error
+	_, _ = w.Write(body) //nolint:gosec // JSON, sent as such with nosniff; a client that went away needs no error
 }
 
 // retryAfter is the status's RetryInfo in whole seconds, rounded up.

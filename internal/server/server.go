@@ -67,7 +67,7 @@ type servers struct {
 // nil if it was told to stop. It listens first where Listen was not called.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.grpcListener == nil {
-		if err := s.Listen(); err != nil {
+		if err := s.Listen(); err != nil { //nolint:contextcheck // binding an address waits for nothing
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		closeAll([]listener{{ready: s.grpcListener}, {ready: s.httpListener}, {ready: s.adminListener}})
 		return err
 	}
-	defer run.gatewayClient.Close()
+	defer func() { _ = run.gatewayClient.Close() }() // every call over it has ended
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return named("grpc", run.public.Serve(s.grpcListener)) })
@@ -85,7 +85,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
 	group.Go(func() error {
 		<-ctx.Done()
-		s.stop(run)
+		s.stop(run) //nolint:contextcheck // the context has ended, and calls in progress get time of their own
 		return nil
 	})
 	s.health.start()
@@ -111,7 +111,7 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 		err = s.handlePages(gateway)
 	}
 	if err != nil {
-		conn.Close()
+		_ = conn.Close() // it was never used
 		return nil, fmt.Errorf("route the gateway: %w", err)
 	}
 	run := &servers{

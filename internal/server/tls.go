@@ -126,7 +126,7 @@ func (c *certificates) load(infos [3]os.FileInfo) error {
 }
 
 func readAuthorities(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pem, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, fmt.Errorf("TLS client CA: %w", err)
 	}
