@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/easel-grpc/easel"
+
+// allowed is the architecture: what each package may import besides the standard library. A
+// path that ends in "/" allows all below it.
+var allowed = map[string][]string{
+	"gen/go/easel/v1":    {"buf.build/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
+	"gen/openapi":        {},
+	"internal/catalog":   {},
+	"internal/watch":     {module + "/internal/catalog"},
+	"internal/service":   {module + "/gen/", module + "/internal/catalog", module + "/internal/watch", "google.golang.org/"},
+	"internal/server":    {module + "/gen/", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
+	"internal/telemetry": {"go.opentelemetry.io/", "github.com/prometheus/", "golang.org/x/"},
+	"internal/sandbox":   {"modernc.org/sqlite", "golang.org/x/image/"},
+}
+
+func goList(t *testing.T) map[string][]string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"/...")
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := map[string][]string{}
+	for decoder := json.NewDecoder(out); ; {
+		var pkg struct {
+			ImportPath string
+			Imports    []string
+		}
+		err := decoder.Decode(&pkg)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		imports[strings.TrimPrefix(pkg.ImportPath, module+"/")] = pkg.Imports
+	}
+	if err := command.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return imports
+}
+
+func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
+	packages := goList(t)
+	for name := range allowed {
+		if _, ok := packages[name]; !ok {
+			t.Errorf("%s is in the table and not in the module", name)
+		}
+	}
+	for name, imports := range packages {
+		if strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "examples/") {
+			continue // the wiring may know everything
+		}
+		may, ok := allowed[name]
+		if !ok {
+			t.Errorf("%s is not in the table of packages", name)
+			continue
+		}
+		for _, path := range imports {
+			if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") {
+				continue // the standard library
+			}
+			if !slices.ContainsFunc(may, func(m string) bool { return path == m || strings.HasSuffix(m, "/") && strings.HasPrefix(path, m) }) {
+				t.Errorf("%s must not import %s", name, path)
+			}
+		}
+	}
+}
+
+func TestTheTopLevelHoldsWhatItShould(t *testing.T) {
+	want := []string{
+		"LICENSE", "Makefile", "README.md", "buf.gen.yaml", "buf.yaml", "cmd", "deploy", "examples", "gen", "go.mod", "go.sum", "internal", "proto",
+	}
+	entries, err := os.ReadDir(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		built := e.Name() == "bin" || strings.HasPrefix(e.Name(), "easel-demo")
+		if !strings.HasPrefix(e.Name(), ".") && !built && !slices.Contains(want, e.Name()) {
+			t.Errorf("%s stands at the top level", e.Name())
+		}
+	}
+}

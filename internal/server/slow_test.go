@@ -1,0 +1,65 @@
+package server_test
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatal("in 20 s not:", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// sending counts the goroutines that are blocked in sending a message of a stream.
+func sending() int {
+	stacks := make([]byte, 8<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "service.patient[")
+}
+
+func TestACallerThatReadsNothingIsLetGoAndHearsWhy(t *testing.T) { // L1
+	s := newStack(t, func(o *options) {
+		o.sandbox.Speed = 1e6
+		o.service.SendPatience, o.service.DownloadPatience = 300*time.Millisecond, 300*time.Millisecond
+	})
+	c := grpcCaller{s, s.key}
+	g := create(t, c, &easelv1.CreateGenerationRequest{
+		ModelId: "studio/print", IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x"}),
+	})
+	id := g.GetGenerationId()
+	wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	client := easelv1.NewGenerationServiceClient(s.grpc)
+	for name, open := range map[string]func() (grpc.ClientStream, error){
+		"download": func() (grpc.ClientStream, error) {
+			return client.DownloadGeneration(c.keyed(t.Context()), &easelv1.DownloadGenerationRequest{GenerationId: id})
+		},
+		"watch with its content": func() (grpc.ClientStream, error) {
+			return client.WatchGeneration(c.keyed(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: id, IncludeContent: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stream, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "a blocked send", func() bool { return sending() > 0 })
+			eventually(t, "no blocked send", func() bool { return sending() == 0 })
+			for err == nil {
+				err = stream.RecvMsg(&easelv1.WatchGenerationResponse{})
+			}
+			wantStatus(t, err, codes.ResourceExhausted, "READER_TOO_SLOW", 0)
+		})
+	}
+}

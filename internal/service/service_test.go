@@ -1,0 +1,345 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func callersFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callers")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestACallersFileNamesWhoHasWhichToken(t *testing.T) {
+	path := callersFile(t, "# who may call\n\nbilling "+hashOf("one")+"\nbilling "+hashOf("two")+"\r\nshop\t"+hashOf("three")+"\n")
+	callers, err := LoadCallers(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]string{"one": "billing", "two": "billing", "three": "shop", "four": "", "": ""} {
+		if name, ok := callers.Lookup(token); name != want || ok != (want != "") {
+			t.Errorf("the token %q is of %q", token, name)
+		}
+	}
+}
+
+func TestACallersFileThatCantBeMeantIsRefusedWithoutRepeatingIt(t *testing.T) {
+	for name, text := range map[string]string{
+		"nobody":             "# nobody\n",
+		"a token in clear":   "billing my-secret-token\n",
+		"a short hash":       "billing sha256:abcd\n",
+		"three words":        "billing my-secret-token " + hashOf("x") + "\n",
+		"another kind":       "billing md5:" + strings.Repeat("0", 64) + "\n",
+		"a name on its own":  "my-secret-token\n",
+		"not hexadecimal at": "billing sha256:" + strings.Repeat("z", 64) + "\n",
+	} {
+		_, err := LoadCallers(callersFile(t, text), slog.New(slog.DiscardHandler))
+		if err == nil || strings.Contains(err.Error(), "my-secret-token") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := callersFile(t, "billing "+hashOf("one")+"\n")
+		callers, err := LoadCallers(path, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		change("billing-new " + hashOf("two") + "\n")
+		if _, ok := callers.Lookup("one"); ok {
+			t.Error("a token that was taken out is still let in")
+		}
+		if name, _ := callers.Lookup("two"); name != "billing-new" {
+			t.Errorf("the new token is of %q", name)
+		}
+		change("broken")
+		if _, ok := callers.Lookup("two"); !ok {
+			t.Error("a file that can't be read took the callers away")
+		}
+	})
+}
+
+func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
+	callers, err := LoadCallers(callersFile(t, "shop "+hashOf("token")+"\n"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
+	forward, hold := Config{}, Config{Held: &held}
+	known, anybody := Config{Held: &held, Callers: callers}, Config{Held: &held, Callers: callers, AllowAnonymous: true}
+	for _, row := range []struct {
+		name   string
+		cfg    Config
+		auth   []string
+		cert   string
+		caller string // of a call that is let in
+		reason string // of one that is not
+	}{
+		{"forwarded: a key", forward, []string{"Bearer key"}, "", "", ""},
+		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "", ""},
+		{"forwarded: no key", forward, nil, "", "", "CREDENTIAL_MISSING"},
+		{"forwarded: a certificate is no key", forward, nil, "shop", "", "CREDENTIAL_MISSING"},
+		{"forwarded: another scheme", forward, []string{"Basic key"}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: an empty key", forward, []string{"Bearer "}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: a key with a blank", forward, []string{"Bearer a b"}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: two keys", forward, []string{"Bearer a", "Bearer b"}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: a key of 5 KB", forward, []string{"Bearer " + strings.Repeat("k", 5000)}, "", "", "CREDENTIAL_MALFORMED"},
+		{"held: nobody knows anybody", hold, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
+		{"held: no proof", known, nil, "", "", "CALLER_UNKNOWN"},
+		{"held: a known token", known, []string{"Bearer token"}, "", "shop", ""},
+		{"held: a wrong token", known, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
+		{"held: the key itself is no token", known, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
+		{"held: a certificate", known, nil, "billing", "billing", ""},
+		{"held: a wrong token is not saved by a certificate", known, []string{"Bearer wrong"}, "billing", "", "CALLER_UNKNOWN"},
+		{"anonymous: no proof", anybody, nil, "", "anonymous", ""},
+		{"anonymous: a wrong token", anybody, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"authorization": row.auth})
+			ctx, err := (&Service{cfg: row.cfg}).Authenticate(ctx, row.cert)
+			if row.reason != "" {
+				if got := reason(err); got != row.reason || status.Code(err) != codes.Unauthenticated {
+					t.Errorf("got %v with reason %q, want %q", err, got, row.reason)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if Caller(ctx) != row.caller || credential(ctx).Held != (row.cfg.Held != nil) {
+				t.Errorf("let in as %q, held %v", Caller(ctx), credential(ctx).Held)
+			}
+		})
+	}
+}
+
+func reason(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+func TestEveryKindOfCatalogErrorHasARule(t *testing.T) {
+	for kind := catalog.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
+		if _, ok := rules[kind]; !ok {
+			t.Errorf("%v has no rule", kind)
+		}
+	}
+}
+
+func TestA401IsTheCallersFaultOrTheOperators(t *testing.T) {
+	for held, want := range map[bool]codes.Code{false: codes.Unauthenticated, true: codes.Internal} {
+		st := Status(fmt.Errorf("wrapped: %w", &catalog.Error{Kind: catalog.KindCredentialRejected, Held: held}))
+		if st.Code() != want || reason(st.Err()) != "UPSTREAM_CREDENTIAL_REJECTED" {
+			t.Errorf("held %v: %v", held, st)
+		}
+	}
+}
+
+func TestAnUnforeseenErrorTellsTheCallerNothing(t *testing.T) {
+	st := Status(errors.New("open /etc/secret: no"))
+	if st.Code() != codes.Internal || strings.Contains(st.Message(), "secret") || reason(st.Err()) != "INTERNAL" {
+		t.Errorf("%v", st.Proto())
+	}
+}
+
+func TestContextErrorsKeepTheirCodes(t *testing.T) {
+	for err, want := range map[error]codes.Code{context.Canceled: codes.Canceled, context.DeadlineExceeded: codes.DeadlineExceeded} {
+		if st := Status(fmt.Errorf("x: %w", err)); st.Code() != want || reason(st.Err()) == "" {
+			t.Errorf("%v: %v", err, st)
+		}
+	}
+}
+
+func TestAStatusFitsIntoTrailers(t *testing.T) { // I6
+	var many []Violation
+	for i := range 1000 {
+		many = append(many, Violation{fmt.Sprintf("generation_ids[%d]", i), strings.Repeat("x", 2000)})
+	}
+	st := Status(InvalidRequest(many...))
+	if n := proto.Size(st.Proto()); n > 5<<10 {
+		t.Errorf("%d bytes", n)
+	}
+	var bad *errdetails.BadRequest
+	for _, d := range st.Details() {
+		if d, ok := d.(*errdetails.BadRequest); ok {
+			bad = d
+		}
+	}
+	last := bad.GetFieldViolations()[len(bad.GetFieldViolations())-1]
+	if !strings.HasSuffix(last.GetDescription(), "more violations") {
+		t.Errorf("what was left out is not said: %v", last)
+	}
+}
+
+func TestTheSameInputsAreAlwaysTheSameBytes(t *testing.T) {
+	s, err := structpb.NewStruct(map[string]any{
+		"b": 2, "a": "<é\n>", "c": []any{1.5, true, nil, map[string]any{"z": -0.25, "y": 1e21}}, "": "",
+	})
+	if err == nil {
+		_, err = inputsBytes(s, "")
+	}
+	if err == nil {
+		t.Fatal("1e21 is an integer beyond 2^53, and was taken")
+	}
+	delete(s.Fields["c"].GetListValue().Values[3].GetStructValue().Fields, "y")
+	want := `{"":"","a":"<é\n>","b":2,"c":[1.5,true,null,{"z":-0.25}]}`
+	for range 50 {
+		got, err := inputsBytes(s, "")
+		if err != nil || string(got) != want {
+			t.Fatalf("%s %v", got, err)
+		}
+	}
+}
+
+func TestNumbersAreWrittenExactly(t *testing.T) {
+	for number, want := range map[float64]string{
+		0: "0", 1: "1", -7: "-7", 9007199254740991: "9007199254740991", 0.1: "0.1", 1e-7: "1e-07", -2.5e-300: "-2.5e-300",
+		math.Copysign(0, -1): "0",
+	} {
+		s := &structpb.Struct{Fields: map[string]*structpb.Value{"n": structpb.NewNumberValue(number)}}
+		got, err := inputsBytes(s, "")
+		if err != nil || string(got) != `{"n":`+want+`}` {
+			t.Errorf("%v: %s %v", number, got, err)
+		}
+	}
+}
+
+func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":1,"b":[{}]}`, `{"a":1,"a":2}`, `[`, `{"a":"\ud800"}`, "{\"\xff\":1}", `{"a":{"a":[[]]}}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := inputsBytes(nil, text)
+		if err == nil && string(got) != text {
+			t.Errorf("%q became %q", text, got)
+		}
+		if err != nil && reason(err) != "INVALID_REQUEST" {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
+
+func FuzzAPageTokenIsReadOrRefused(f *testing.F) {
+	f.Add(writeToken("models", "a"))
+	f.Add("????")
+	list := []string{"a", "b", "c"}
+	f.Fuzz(func(t *testing.T, token string) {
+		items, _, err := page(list, func(s string) string { return s }, "models", 1, token)
+		if err == nil && len(items) > 1 || err != nil && reason(err) != "INVALID_REQUEST" {
+			t.Errorf("%q: %v %v", token, items, err)
+		}
+	})
+}
+
+func TestPagesCoverTheListOnce(t *testing.T) {
+	all := []string{"a", "b", "c", "d", "e"}
+	for size := int32(1); size <= 6; size++ {
+		var got []string
+		token := ""
+		for {
+			items, next, err := page(all, func(s string) string { return s }, "k", size, token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, items...)
+			if token = next; token == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, all) {
+			t.Errorf("pages of %d gave %v", size, got)
+		}
+	}
+	if pageSize(math.MaxInt32) != maxPage || pageSize(0) != defaultPage {
+		t.Error("the page size is not bounded") // I5
+	}
+}
+
+func TestAFileNameIsSafeToCreate(t *testing.T) {
+	for _, row := range []struct{ id, contentType, want string }{
+		{"g1", "image/png", "g1.png"},
+		{"g1", "IMAGE/JPEG; q=1", "g1.jpg"},
+		{"../../etc/passwd", "", "______etc_passwd.bin"},
+		{"a:b\x00c", "text/html", "a_b_c.bin"},
+		{strings.Repeat("x", 300), "video/mp4", strings.Repeat("x", 100) + ".mp4"},
+	} {
+		if got := fileName(row.id, row.contentType); got != row.want {
+			t.Errorf("%q %q: %q, want %q", row.id, row.contentType, got, row.want)
+		}
+	}
+}
+
+// broken is a body that ends with an error after some bytes.
+type broken struct {
+	left int
+	err  error
+}
+
+func (b *broken) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, b.err
+	}
+	n := min(b.left, len(p))
+	b.left -= n
+	return n, nil
+}
+
+func TestOnlyABareEOFIsTheEndOfABody(t *testing.T) { // U16
+	for _, row := range []struct {
+		err   error
+		ended bool
+	}{
+		{io.EOF, true},
+		{io.ErrUnexpectedEOF, false},
+		{fmt.Errorf("cut: %w", io.EOF), false},
+		{&catalog.Error{Kind: catalog.KindInterrupted, Err: io.EOF}, false},
+	} {
+		_, ended, err := fill(&broken{10, row.err}, make([]byte, 20))
+		if ended != row.ended || (err == nil) != row.ended {
+			t.Errorf("%v: ended %v with %v", row.err, ended, err)
+		}
+	}
+}
