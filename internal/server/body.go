@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -52,22 +52,40 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) error {
 	if err := checkMediaType(r.Header.Get("Content-Type")); err != nil {
 		return err
 	}
-	connection := http.NewResponseController(w)
-	// In-memory connections of tests may have no deadline; nothing else lacks it.
-	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
-	_ = connection.SetReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
+	var network net.Error
 	switch {
 	case errors.As(err, &tooLarge):
 		return refusal(codes.ResourceExhausted, reasonTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit))
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.As(err, &network) && network.Timeout():
 		return refusal(codes.DeadlineExceeded, reasonSlowBody, fmt.Sprintf("the body did not arrive within %v", bodyTimeout))
 	case err != nil:
 		return service.InvalidRequest(service.Violation{Description: "the body can't be read"})
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return nil
+	// The answer may take longer than the body did. What is refused keeps its limit:
+	// the standard library reads the rest of a body before it lets a connection go.
+	return liftReadLimit(w)
+}
+
+// limitReads gives every body its time from the beginning, whoever refuses it.
+func limitReads(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			// A connection that knows no deadline goes without: only tests have such.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func liftReadLimit(w http.ResponseWriter) error {
+	err := http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
 }
 
 // checkMediaType takes JSON, and a body that does not say what it is.

@@ -35,7 +35,7 @@ func (s *Server) publicHandler(g *gateway) http.Handler {
 	handler = otelhttp.NewHandler(traceAnswers(reportRoute(handler)), "rest",
 		// The Host header would make a time series for each name that a client makes up.
 		otelhttp.WithServerName("easel"))
-	return steadyWrites(securityHeaders(handler))
+	return limitReads(steadyWrites(securityHeaders(handler)))
 }
 
 // refuseCrossOrigin stops web pages of elsewhere from ordering renders through the

@@ -15,17 +15,16 @@ const errorDomain = "easel"
 
 // Reasons of refusals that are the server's own. The rest are package service's.
 const (
-	reasonInternal       = "INTERNAL"
-	reasonNoRoute        = "ROUTE_NOT_FOUND"
-	reasonMethod         = "METHOD_NOT_ALLOWED"
-	reasonMediaType      = "UNSUPPORTED_MEDIA_TYPE"
-	reasonTooLarge       = "REQUEST_TOO_LARGE"
-	reasonSlowBody       = "REQUEST_BODY_TIMEOUT"
-	reasonCrossOrigin    = "CROSS_ORIGIN_REQUEST"
-	reasonPrecondition   = "PRECONDITION_FAILED"
-	reasonBrokenDownload = "CONTENT_INTERRUPTED"
-	reasonRange          = "READ_OFFSET_OUT_OF_RANGE"
-	reasonBalance        = "INSUFFICIENT_BALANCE"
+	reasonInternal     = "INTERNAL"
+	reasonNoRoute      = "ROUTE_NOT_FOUND"
+	reasonMethod       = "METHOD_NOT_ALLOWED"
+	reasonMediaType    = "UNSUPPORTED_MEDIA_TYPE"
+	reasonTooLarge     = "REQUEST_TOO_LARGE"
+	reasonSlowBody     = "REQUEST_BODY_TIMEOUT"
+	reasonCrossOrigin  = "CROSS_ORIGIN_REQUEST"
+	reasonPrecondition = "PRECONDITION_FAILED"
+	reasonRange        = "READ_OFFSET_OUT_OF_RANGE"
+	reasonBalance      = "INSUFFICIENT_BALANCE"
 )
 
 // statusOf is the status that an error is told to a caller with. What the libraries

@@ -15,6 +15,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -70,6 +71,7 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 		return nil, nil, err
 	}
 	otel.SetErrorHandler(newErrorHandler(logger))
+	otel.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	about, err := describe(ctx, config)
 	if err != nil {
 		logger.Warn("OpenTelemetry's resource settings can't be read in full", "error", err)

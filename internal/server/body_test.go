@@ -1,0 +1,73 @@
+package server
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
+	for _, test := range []struct {
+		name, header string
+		code         int
+	}{
+		{"of an order", "", http.StatusRequestTimeout},
+		{"that is refused anyway", "Content-Type: text/plain\r\n", http.StatusUnsupportedMediaType},
+		{"of another origin", "Origin: http://evil.test\r\n", http.StatusForbidden},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, newStudio())
+				conn, err := s.httpPipe.Dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				began := time.Now()
+				_, err = io.WriteString(conn, "POST /v1/generations HTTP/1.1\r\nHost: easel.test\r\n"+test.header+"Content-Length: 100\r\n\r\n{\"modelId\":")
+				if err != nil {
+					t.Fatal(err)
+				}
+				all := bufio.NewReader(conn)
+				answer, err := http.ReadResponse(all, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				if answer.StatusCode != test.code {
+					t.Errorf("answered %s", answer.Status)
+				}
+				if _, err := io.Copy(io.Discard, all); err != nil { // until the server hangs up
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > bodyTimeout+time.Second {
+					t.Errorf("the connection was held for %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, newStudio())
+		conn, err := s.httpPipe.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		began := time.Now()
+		if _, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost:"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(conn); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != headerTimeout {
+			t.Errorf("the connection is held for %v", took)
+		}
+	})
+}
