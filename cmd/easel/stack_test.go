@@ -70,6 +70,7 @@ func startDev(t *testing.T) map[string]string {
 	return map[string]string{
 		"EASEL_ADDR":    find(t, `gRPC +(\S+)`, dev.stdout.String()),
 		"EASEL_API_KEY": find(t, `key +(\S+)`, dev.stdout.String()),
+		"REST":          find(t, `REST +http://(\S+)`, dev.stdout.String()),
 	}
 }
 

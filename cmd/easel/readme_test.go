@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// shellBlocks gives the commands of the README's blocks that are marked sh.
+func shellBlocks(t *testing.T, readme string) (blocks [][]string) {
+	t.Helper()
+	for _, part := range strings.Split(readme, "```sh\n")[1:] {
+		body, _, ok := strings.Cut(part, "```")
+		if !ok {
+			t.Fatal("a block is not closed")
+		}
+		blocks = append(blocks, strings.Split(strings.TrimSpace(body), "\n"))
+	}
+	return blocks
+}
+
+// TestEveryCommandOfTheREADMEWorks runs the blocks marked sh as they stand, against a server on
+// free ports in place of the fixed ones.
+func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := startDev(t)
+	bin, work := t.TempDir(), t.TempDir()
+	compile(t, bin, "easel", "build", "-o", filepath.Join(bin, "easel"), ".")
+	compile(t, bin, "grpcurl", "build", "-C", filepath.Join("..", "..", "internal", "tools"), "-o", filepath.Join(bin, "grpcurl"), "github.com/fullstorydev/grpcurl/cmd/grpcurl")
+	blocks := shellBlocks(t, string(text))
+	if len(blocks) < 3 {
+		t.Fatalf("only %d blocks are marked sh", len(blocks))
+	}
+	for _, block := range blocks {
+		tool, _, _ := strings.Cut(block[0], " ")
+		t.Run(tool, func(t *testing.T) {
+			if tool == "curl" {
+				if _, err := exec.LookPath("curl"); err != nil {
+					t.Skip("there is no curl on this machine")
+				}
+			}
+			script := "set -eu\n" + strings.NewReplacer(
+				"localhost:50051", dev["EASEL_ADDR"], "localhost:8080", dev["REST"],
+			).Replace(strings.Join(block, "\n"))
+			command := exec.CommandContext(t.Context(), "sh", "-c", script)
+			command.Dir = work
+			command.Env = append(os.Environ(),
+				"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+				"EASEL_ADDR="+dev["EASEL_ADDR"], "EASEL_API_KEY="+dev["EASEL_API_KEY"])
+			out, err := command.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
+	for _, name := range []string{"sea.png", "hills.png"} {
+		data, err := os.ReadFile(filepath.Join(work, name))
+		if os.IsNotExist(err) && name == "hills.png" {
+			continue // curl was skipped
+		}
+		if err == nil {
+			_, err = png.Decode(bytes.NewReader(data))
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func compile(t *testing.T, bin, name string, arguments ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", arguments...)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("building %s into %s: %v\n%s", name, bin, err, out)
+	}
+}
+
+func TestTheREADMENamesEverySettingThatServeHas(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"EASEL_UPSTREAM_URL", "EASEL_UPSTREAM_KEY_FILE", "EASEL_CALLERS_FILE", "EASEL_ALLOW_ANONYMOUS", "EASEL_GRPC_ADDR",
+		"EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_POLL_MIN_INTERVAL", "EASEL_POLL_MAX_INTERVAL", "EASEL_POLL_RATE",
+		"EASEL_TLS_CERT_FILE", "EASEL_TLS_KEY_FILE", "EASEL_TLS_CLIENT_CA_FILE",
+	} {
+		if !strings.Contains(string(text), fmt.Sprintf("`%s`", name)) {
+			t.Errorf("the README does not name %s", name)
+		}
+	}
+}
