@@ -22,8 +22,8 @@ type Config struct {
 	// AllowInsecure permits keys to travel in the clear. False refuses http to other
 	// hosts.
 	AllowInsecure bool
-	// Transport sends the requests. Nil means [NewTransport]. It must not send a request
-	// twice. Every request carries its route in Pattern, such as "GET /generations/{id}",
+	// Transport sends the requests. Nil means [NewTransport]. It must not repeat a POST by
+	// itself. Every request carries its route in Pattern, such as "GET /generations/{id}",
 	// which a tracing transport can name its spans by.
 	Transport http.RoundTripper
 	// AttemptTimeout bounds one request including its JSON body; of a content request,
@@ -169,13 +169,13 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	if err := checkID(opDelete, "generation_id", id); err != nil {
 		return err
 	}
-	open := false // an earlier attempt of ours may have been carried out
+	again := false // an earlier attempt of ours may have been carried out
 	return c.retry(ctx, func() error {
 		_, err := c.attempt(ctx, cred, request{op: opDelete, id: id})
-		if open && KindOf(err) == KindNotFound {
+		if again && KindOf(err) == KindNotFound {
 			return nil
 		}
-		open = open || KindOf(err) == KindUnavailable
+		again = true
 		return err
 	})
 }

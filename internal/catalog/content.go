@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/crc32"
@@ -323,9 +324,9 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 		return &Error{Kind: KindOutOfRange, Op: opContent, Status: resp.StatusCode}
 	}
 	if !b.open {
-		b.open, b.contentType = true, resp.Header.Get("Content-Type")
-		if etag != "" {
-			b.etag = etag
+		b.open, b.etag = true, cmp.Or(etag, b.etag)
+		if resp.StatusCode/100 == 2 { // of a refused range it is the type of the refusal
+			b.contentType = resp.Header.Get("Content-Type")
 		}
 	}
 	if total >= 0 {

@@ -16,13 +16,15 @@ import (
 // every stands for the routes that have no row of their own for the status.
 const every = ""
 
+type statusRow struct {
+	op     string
+	status int
+	body   string
+	want   Kind
+}
+
 func TestEveryStatusHasItsKind(t *testing.T) {
-	rows := []struct {
-		op     string
-		status int
-		body   string
-		want   Kind
-	}{
+	rows := []statusRow{
 		{every, 300, ``, KindRedirect},
 		{every, 301, ``, KindRedirect},
 		{every, 302, ``, KindRedirect},
@@ -101,19 +103,12 @@ func TestEveryStatusHasItsKind(t *testing.T) {
 		{every, 999, ``, KindContract},
 		{opCreate, 999, ``, KindOutcomeUnknown},
 	}
-	own := func(op string, status int, body string) bool {
-		return slices.ContainsFunc(rows, func(r struct {
-			op     string
-			status int
-			body   string
-			want   Kind
-		}) bool {
-			return r.op == op && r.status == status && r.body == body
-		})
+	own := func(op string, row statusRow) bool {
+		return slices.ContainsFunc(rows, func(r statusRow) bool { return r.op == op && r.status == row.status && r.body == row.body })
 	}
 	for _, row := range rows {
 		for op, call := range calls {
-			if row.op != op && (row.op != every || own(op, row.status, row.body)) {
+			if row.op != op && (row.op != every || own(op, row)) {
 				continue
 			}
 			t.Run(fmt.Sprint(op, row.status, row.body), func(t *testing.T) {

@@ -116,6 +116,8 @@ func takeID(r record, asked string) string {
 	return id
 }
 
+var statusStyle = strings.NewReplacer("-", "_", " ", "_")
+
 func takeStatus(r record) (string, State) {
 	status, ok := take(r, statusNames, text)
 	if !ok {
@@ -124,7 +126,7 @@ func takeStatus(r record) (string, State) {
 	if !ok {
 		return "", StateUnrecognized
 	}
-	key := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(strings.TrimSpace(status)))
+	key := statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 	if state, known := states[key]; known {
 		return status, state
 	}

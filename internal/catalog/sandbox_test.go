@@ -63,6 +63,19 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	return b
 }
 
+// another is a client of the same sandbox with connections of its own.
+func (b *bench) another(cfg catalog.Config) *catalog.Client {
+	b.t.Helper()
+	transport := catalog.NewTransport()
+	b.t.Cleanup(transport.CloseIdleConnections)
+	cfg.BaseURL, cfg.Transport = b.url, transport
+	client, err := catalog.New(cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return client
+}
+
 // render orders a render and polls it until it is terminal.
 func (b *bench) render(model, inputs string) catalog.Generation {
 	b.t.Helper()
@@ -282,16 +295,12 @@ func kind(t *testing.T, err error, want ...catalog.Kind) *catalog.Error {
 
 func TestAReusedKeyIsToldApartInEveryDialect(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, _ sandbox.Dialect, b *bench) {
-		other, err := catalog.New(catalog.Config{BaseURL: b.url}) // knows nothing of the first order
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := b.another(catalog.Config{}) // knows nothing of the first order
 		if _, err := b.Create(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = other.Create(t.Context(), b.cred, catalog.Order{ModelID: poem, Inputs: json.RawMessage(`{"prompt":"x"}`), IdempotencyKey: "k"})
+		_, err := other.Create(t.Context(), b.cred, catalog.Order{ModelID: poem, Inputs: json.RawMessage(`{"prompt":"x"}`), IdempotencyKey: "k"})
 		kind(t, err, catalog.KindKeyReused)
-		b.t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	})
 }
 
@@ -306,11 +315,11 @@ func TestAResultThatIsNotThereYetIsNotReady(t *testing.T) {
 }
 
 func TestAResultArrivesWholeOrNotAtAll(t *testing.T) { // U16
-	const some = 50_000
+	const some = 20_000
 	for _, dialect := range []sandbox.Dialect{{Name: "ranges"}, {Name: "no ranges", NoRange: true}} {
 		t.Run(dialect.Name, func(t *testing.T) {
 			b := open(t, sandbox.Config{Dialect: dialect}, sandbox.KeyConfig{BalanceCents: 1000})
-			g := b.render(picture, `{"prompt":"harbour"}`)
+			g := b.render(picture, `{"prompt":"harbour","size":"320x200"}`)
 			want := b.file(g.ID)
 			for name, c := range map[string]struct {
 				fault sandbox.Fault
@@ -336,14 +345,10 @@ func TestAResultArrivesWholeOrNotAtAll(t *testing.T) { // U16
 					}
 					b.t = t
 					c.fault.Route = "GET /generations/{id}/content"
-					client, err := catalog.New(catalog.Config{BaseURL: b.url, AttemptTimeout: 400 * time.Millisecond, BodyIdleTimeout: 200 * time.Millisecond})
-					if err != nil {
-						t.Fatal(err)
-					}
+					fresh := *b
+					fresh.Client = b.another(catalog.Config{AttemptTimeout: 400 * time.Millisecond, BodyIdleTimeout: 200 * time.Millisecond})
 					fault := b.box.Inject(c.fault)
 					defer fault.Remove()
-					fresh := *b
-					fresh.Client = client
 					_, body, err := fresh.download(g.ID)
 					if err == nil && sha256.Sum256(body) != want {
 						t.Errorf("%d wrong bytes without an error", len(body))
@@ -358,7 +363,6 @@ func TestAResultArrivesWholeOrNotAtAll(t *testing.T) { // U16
 			}
 		})
 	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
 func TestAnOutageCostsHardlyMoreRequestsThanCallsOverTheWire(t *testing.T) { // U1
