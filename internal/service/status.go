@@ -138,7 +138,7 @@ func Status(err error) *status.Status {
 	case errors.Is(err, context.DeadlineExceeded):
 		return build(codes.DeadlineExceeded, "the caller's deadline has passed", &errdetails.ErrorInfo{Reason: "DEADLINE_EXCEEDED", Domain: domain})
 	case errors.Is(err, context.Canceled):
-		return build(codes.Canceled, "the caller went away", &errdetails.ErrorInfo{Reason: "CANCELED", Domain: domain})
+		return build(codes.Canceled, "the caller went away", &errdetails.ErrorInfo{Reason: "CANCELLED", Domain: domain})
 	}
 	// The text of an unforeseen error is for the log, not for the caller.
 	return build(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL", Domain: domain})
