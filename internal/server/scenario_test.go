@@ -209,7 +209,7 @@ func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { 
 	})
 }
 
-func TestAOneHundredWatchersCostTheRequestsOfOne(t *testing.T) { // L4
+func TestOneHundredWatchersCostTheRequestsOfOne(t *testing.T) { // L4
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		requests := func(watchers int, key string) int {
 			before := s.sandbox.Requests()["GET /generations/{id}"]

@@ -37,6 +37,7 @@ type options struct {
 	service service.Config
 	server  server.Config
 	hub     watch.Config
+	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
 }
 
 func newStack(t *testing.T, change ...func(*options)) *stack {
@@ -44,6 +45,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	o := options{
 		sandbox: sandbox.Config{Seed: 11, Speed: 200},
 		hub:     watch.Config{MinInterval: 20 * time.Millisecond, MaxInterval: 200 * time.Millisecond, Rate: 1000},
+		wrap:    func(base http.RoundTripper) http.RoundTripper { return base },
 		server:  server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
 	}
 	for _, f := range change {
@@ -64,7 +66,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	upstream := httptest.NewServer(s.sandbox)
 	transport := catalog.NewTransport()
 	client, err := catalog.New(catalog.Config{
-		BaseURL: upstream.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second,
+		BaseURL: upstream.URL + sandbox.BasePath, Transport: o.wrap(transport), AttemptTimeout: 2 * time.Second,
 	})
 	must(err)
 	o.hub.Upstream = client.Once()

@@ -1,0 +1,131 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/metadata"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/telemetry"
+)
+
+// headers remembers the trace headers that went upstream.
+type headers struct {
+	http.RoundTripper
+	mu   sync.Mutex
+	seen []string
+}
+
+func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.mu.Lock()
+	h.seen = append(h.seen, r.Header.Get("traceparent"))
+	h.mu.Unlock()
+	return h.RoundTripper.RoundTrip(r)
+}
+
+// recordSpans makes this process trace into memory for one test.
+func recordSpans(t *testing.T) *tracetest.InMemoryExporter {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	before, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
+	otel.SetTracerProvider(provider)
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	t.Cleanup(func() {
+		otel.SetTracerProvider(before)
+		otel.SetTextMapPropagator(propagator)
+		_ = provider.Shutdown(t.Context())
+	})
+	return exporter
+}
+
+func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
+	for form, want := range map[string][]string{
+		"gRPC": {"POST /generations", "easel.v1.GenerationService/CreateGeneration"},
+		"REST": {"POST /generations", "easel.v1.GenerationService/CreateGeneration", "POST /v1/generations"},
+	} {
+		t.Run(form, func(t *testing.T) {
+			spans := recordSpans(t)
+			upstream := &headers{}
+			s := newStack(t, func(o *options) {
+				o.wrap = func(base http.RoundTripper) http.RoundTripper {
+					upstream.RoundTripper = base
+					return telemetry.UpstreamTransport(upstream)
+				}
+			})
+			const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+			if form == "gRPC" {
+				ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
+				resp := &easelv1.CreateGenerationResponse{}
+				if err := (grpcCaller{s, s.key}).call(ctx, "GenerationService/CreateGeneration", order(t, text, "k", "a lake"), resp); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				own := *s
+				own.http = &http.Client{Transport: withHeader{s.http.Transport, "traceparent", parent}}
+				create(t, restCaller{&own, s.key}, order(t, text, "k", "a lake"))
+			}
+			chain := chainOf(t, spans, "POST /generations", parent[3:35])
+			if strings.Join(chain, " < ") != strings.Join(want, " < ") {
+				t.Errorf("the trace is %s, want %s", strings.Join(chain, " < "), strings.Join(want, " < "))
+			}
+			if len(upstream.seen) != 1 || upstream.seen[0][3:35] != parent[3:35] {
+				t.Errorf("the catalog was sent %q", upstream.seen)
+			}
+			holdNoSecret(t, spans, s.key)
+		})
+	}
+}
+
+// chainOf gives the names of a span and of those above it, up to the caller's.
+func chainOf(t *testing.T, spans *tracetest.InMemoryExporter, name, traceID string) (names []string) {
+	t.Helper()
+	var all tracetest.SpanStubs
+	eventually(t, "the span of the call has ended", func() bool {
+		all = spans.GetSpans()
+		for _, span := range all {
+			if span.SpanContext.TraceID().String() == traceID && span.Parent.IsRemote() && span.SpanKind == trace.SpanKindServer {
+				return true
+			}
+		}
+		return false
+	})
+	byID := map[trace.SpanID]tracetest.SpanStub{}
+	var at tracetest.SpanStub
+	for _, span := range all {
+		byID[span.SpanContext.SpanID()] = span
+		if span.Name == name {
+			at = span
+		}
+	}
+	for ; at.SpanContext.IsValid(); at = byID[at.Parent.SpanID()] {
+		if at.SpanContext.TraceID().String() != traceID {
+			t.Errorf("%s belongs to another trace", at.Name)
+		}
+		if at.SpanKind != trace.SpanKindInternal && (len(names) == 0 || names[len(names)-1] != at.Name) {
+			names = append(names, at.Name)
+		}
+	}
+	return names
+}
+
+func holdNoSecret(t *testing.T, spans *tracetest.InMemoryExporter, key string) {
+	t.Helper()
+	for _, span := range spans.GetSpans() {
+		for _, attribute := range span.Attributes {
+			if strings.Contains(attribute.Value.Emit(), key) {
+				t.Errorf("the key stands in %s of %s", attribute.Key, span.Name)
+			}
+		}
+		if strings.Contains(span.Name, "gen_") {
+			t.Errorf("an id stands in the name %s", span.Name)
+		}
+	}
+}

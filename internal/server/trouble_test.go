@@ -1,0 +1,110 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+func TestUpstreamTroubleIsToldInHeartbeatsAndTheWatchGoesOn(t *testing.T) { // U1 U4
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		trouble := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: 503})
+		var conditions []easelv1.UpstreamCondition
+		var end *easelv1.Generation
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{
+			GenerationId: g.GetGenerationId(), HeartbeatInterval: durationpb.New(time.Second),
+		}, func(m *easelv1.WatchGenerationResponse) {
+			if h := m.GetHeartbeat(); h != nil {
+				conditions = append(conditions, h.GetUpstreamCondition())
+				if h.GetConsecutivePollFailures() > 0 && h.GetLastError() != "" {
+					s.sandbox.ClearFaults()
+				}
+			}
+			end = m.GetUpdate().GetGeneration()
+		})
+		if err != nil || trouble.Fired() == 0 || end.GetState() != easelv1.State_STATE_SUCCEEDED {
+			t.Fatalf("ended as %v with %v after %d faults", end.GetState(), err, trouble.Fired())
+		}
+		if len(conditions) == 0 || conditions[0] != easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE {
+			t.Errorf("conditions %v", conditions)
+		}
+	})
+}
+
+func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		told := 0
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(*easelv1.WatchGenerationResponse) {
+			if told++; told == 1 {
+				if err := s.sandbox.RevokeKey(t.Context(), s.key); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 200)
+	}, func(o *options) { o.sandbox.Speed = 0.1 })
+}
+
+func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) {
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") })
+	s := newStack(t, func(o *options) { o.service.Held, o.service.AllowAnonymous = &held, true })
+	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
+		t.Run(name, func(t *testing.T) {
+			err := c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+			wantStatus(t, err, codes.Internal, "UPSTREAM_CREDENTIAL_REJECTED", 500)
+		})
+	}
+}
+
+func TestAStreamAtItsMaximumAgeSaysSo(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		closing := easelv1.StreamClosingReason_STREAM_CLOSING_REASON_UNSPECIFIED
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
+			closing = m.GetClosing().GetReason()
+		})
+		st := wantStatus(t, err, codes.Unavailable, "STREAM_MAX_AGE", 200)
+		if closing != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE || retryDelay(st) == 0 {
+			t.Errorf("closing %v, %v", closing, st)
+		}
+	}, func(o *options) { o.sandbox.Speed = 0.1; o.service.MaxStreamAge = 300 * time.Millisecond })
+}
+
+func TestAQuoteDoesNotFailForTheBalance(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 500})
+		resp := &easelv1.QuoteGenerationResponse{}
+		req := order(t, picture, "k", "a lake")
+		err := c.call(t.Context(), "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: picture, Inputs: req.GetInputs()}, resp)
+		q := resp.GetQuote()
+		if err != nil || q.GetPriceCents() == 0 || q.BalanceCents != nil || q.Affordable != nil {
+			t.Errorf("%v %v", q, err)
+		}
+	})
+}
+
+func TestEveryDialectIsOrderedAndWatchedThroughTheWholeStack(t *testing.T) {
+	for _, dialect := range sandbox.Dialects() {
+		t.Run(dialect.Name, func(t *testing.T) {
+			s := newStack(t, func(o *options) { o.sandbox.Dialect = dialect })
+			c := grpcCaller{s, s.key}
+			lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+			g := create(t, c, order(t, text, "k", "a lake"))
+			end := last(t, watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}))
+			if end.GetState() != easelv1.State_STATE_SUCCEEDED || end.GetText().GetText() == "" {
+				t.Errorf("ended as %v", end)
+			}
+			if n := s.audit().ChargesByIdempotencyKey["k"]; n != 1 || lost.Fired() != 1 {
+				t.Errorf("%d charges after %d lost answers", n, lost.Fired())
+			}
+		})
+	}
+}
