@@ -1,0 +1,147 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSilenceBetweenBytesIsNotWaitedOut(t *testing.T) { // U3
+	synctest.Test(t, func(t *testing.T) {
+		h := host{file: film, etag: `"v1"`, cut: 9000}
+		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
+			h.answer(n, r, conn)
+			if n == 0 {
+				time.Sleep(time.Hour)
+			}
+		}}
+		h.cut = 9000
+		start := time.Now()
+		content, err := w.client(t, Config{}).Content(t.Context(), testCredential, "g1", 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer content.Body.Close()
+		n, err := io.CopyN(io.Discard, content.Body, 9001)
+		if elapsed := time.Since(start); err != nil || n != 9001 || elapsed < 30*time.Second || elapsed > 31*time.Second {
+			t.Errorf("got %d bytes after %v, %v", n, elapsed, err)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestBytesThatDripAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n")
+			for i := range 50 {
+				time.Sleep(20 * time.Second)
+				conn.Write(film[i : i+1])
+			}
+		}}
+		_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
+		if err != nil || !bytes.Equal(got, film[:50]) || w.count() != 1 {
+			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+		}
+	})
+}
+
+func TestASlowCallerIsNotSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: host{file: film, cut: -1}.answer}
+		content, err := w.client(t, Config{}).Content(t.Context(), testCredential, "g1", 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer content.Body.Close()
+		for p := make([]byte, 10_000); err == nil; _, err = io.ReadFull(content.Body, p) {
+			time.Sleep(time.Hour)
+		}
+		if err != io.EOF || w.count() != 1 {
+			t.Errorf("got %v after %d requests", err, w.count())
+		}
+	})
+}
+
+func TestABodyEndsWithTheCallersContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc")
+			time.Sleep(time.Minute)
+		}}
+		start := time.Now()
+		_, got, err := read(before(t, 5*time.Second), w.client(t, Config{}), 0, "")
+		if err != context.DeadlineExceeded || len(got) != 3 || time.Since(start) != 5*time.Second || w.count() != 1 {
+			t.Errorf("got %d bytes after %v, %v", len(got), time.Since(start), err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestABodyCanBeClosedAtAnyTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: host{file: film, cut: -1}.answer}
+		content, err := w.client(t, Config{}).Content(t.Context(), testCredential, "g1", 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := content.Body.Read(nil); n != 0 || err != nil {
+			t.Errorf("got %d, %v", n, err)
+		}
+		for range 2 {
+			if err := content.Body.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := content.Body.Read(make([]byte, 1)); !errors.Is(err, errBodyClosed) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestReadingAllocatesNothing(t *testing.T) {
+	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := reply(r, 200, nil, "")
+		resp.Body, resp.ContentLength = zeros{}, 1<<40
+		return resp, nil
+	}))
+	content, err := c.Content(t.Context(), testCredential, "g1", 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Body.Close()
+	p := make([]byte, 4096)
+	if n := testing.AllocsPerRun(1000, func() { _, _ = content.Body.Read(p) }); n != 0 {
+		t.Errorf("%v allocations a read", n)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+func (zeros) Close() error               { return nil }
+
+func FuzzContent(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde"), uint16(0))
+	f.Add([]byte("HTTP/1.1 206 P\r\nContent-Range: bytes 2-4/5\r\nContent-Length: 3\r\n\r\ncde"), uint16(2))
+	f.Add([]byte("HTTP/1.1 416 P\r\nContent-Range: bytes */5\r\nContent-Length: 0\r\n\r\n"), uint16(5))
+	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"), uint16(1))
+	f.Fuzz(func(t *testing.T, raw []byte, offset uint16) {
+		synctest.Test(t, func(t *testing.T) {
+			w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { conn.Write(raw) }}
+			content, got, err := read(t.Context(), w.client(t, Config{}), int64(offset), "")
+			if err == nil && content.Size != nil && int64(len(got)) != *content.Size-int64(offset) {
+				t.Errorf("%d bytes from %d of %d without an error", len(got), offset, *content.Size)
+			}
+			if e := (*Error)(nil); err != nil && !errors.As(err, &e) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+}

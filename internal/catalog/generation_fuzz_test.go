@@ -1,0 +1,52 @@
+package catalog
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func BenchmarkReadAListOf100(b *testing.B) {
+	record := `{"id":"gen_8qn1x08zckpva1f6kns7","modelId":"studio/landscape","status":"queued","costCents":12,
+		"inputs":{"prompt":"a quiet sea at dawn","size":"1024x640"},"createdAt":"2026-11-20T23:35:21.964812563Z","region":"eu"}`
+	body := "[" + strings.TrimSuffix(strings.Repeat(record+",", 100), ",") + "]"
+	b.ReportAllocs()
+	for b.Loop() {
+		if list, err := readGenerations(answerOf(opGenerations, body)); err != nil || len(list) != 100 {
+			b.Fatal(err)
+		}
+	}
+}
+
+func FuzzReadGeneration(f *testing.F) {
+	f.Add(`{"id":"g1","status":"succeeded","inputs":{"a":[1,{"b":null}]},"costCents":1,"createdAt":"2023-11-14T22:13:20Z","error":{"message":"x"}}`)
+	f.Add(`{"data":{"generation":[{"id":1}]}}`)
+	f.Add(`[[[[{}]]]]`)
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, g := range fuzzedGenerations(body) {
+			if g.ID == "" || g.Etag() == "" || g.State == 0 || g.State == StateDeleted {
+				t.Errorf("got %+v", g)
+			}
+			if text, err := json.Marshal(g.Extra); err != nil || strings.Contains(string(text), testKey) {
+				t.Errorf("extra %s, %v", text, err)
+			}
+		}
+		_, _ = readModels(answerOf(opModels, body))
+		_, _ = readModel(answerOf(opModel, body), "m")
+		_, _ = readAccount(answerOf(opAccount, body))
+		if q, err := readQuote(answerOf(opQuote, body)); err == nil && (q.PriceCents < 0 || q.PriceCents > maxExact) {
+			t.Errorf("a price of %d", q.PriceCents)
+		}
+	})
+}
+
+func fuzzedGenerations(body string) []Generation {
+	all, _ := readGenerations(answerOf(opGenerations, body))
+	if g, err := readGeneration(answerOf(opGeneration, body), "g1"); err == nil {
+		all = append(all, g)
+	}
+	if g, err := readCreated(answerOf(opCreate, body)); err == nil {
+		all = append(all, g)
+	}
+	return all
+}
