@@ -89,8 +89,10 @@ func TestAModelIsReadInEveryShape(t *testing.T) {
 	low, high := 1.0, 9.5
 	want := []InputField{
 		{Name: "prompt", Type: FieldString, Required: &yes, DisplayName: "Prompt", Description: "what"},
-		{Name: "steps", Type: FieldInteger, Required: &no, Default: json.Number("3"), Minimum: &low, Maximum: &high,
-			Allowed: []any{json.Number("1"), json.Number("3")}},
+		{
+			Name: "steps", Type: FieldInteger, Required: &no, Default: json.Number("3"), Minimum: &low, Maximum: &high,
+			Allowed: []any{json.Number("1"), json.Number("3")},
+		},
 	}
 	prompt, steps := `"type":"string","label":"Prompt","description":"what"`, `"type":"integer","default":3,"minimum":1,"max":9.5,"enum":[1,3]`
 	for name, body := range map[string]string{

@@ -110,8 +110,10 @@ func (c *Client) attempt(ctx context.Context, cred Credential, r request) (answe
 func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*http.Response, scrubber, error) {
 	key := cred.Key().Reveal()
 	if !printable(key) {
-		return nil, scrubber{}, &Error{Kind: KindCredentialRejected, Op: r.op, Held: cred.Held,
-			Err: errors.New("the key is empty or has characters that no header can carry")}
+		return nil, scrubber{}, &Error{
+			Kind: KindCredentialRejected, Op: r.op, Held: cred.Held,
+			Err: errors.New("the key is empty or has characters that no header can carry"),
+		}
 	}
 	hide := newScrubber(key)
 	req, err := c.newRequest(timed, key, r)

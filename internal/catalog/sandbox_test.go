@@ -203,8 +203,10 @@ func TestEveryDialectTellsAModelAlike(t *testing.T) {
 		steps := at("steps")
 		steps.Description = ""
 		no := false
-		want := catalog.InputField{Name: "steps", DisplayName: "Steps", Type: catalog.FieldInteger, Required: &no,
-			Default: json.Number("20"), Minimum: &low, Maximum: &high}
+		want := catalog.InputField{
+			Name: "steps", DisplayName: "Steps", Type: catalog.FieldInteger, Required: &no,
+			Default: json.Number("20"), Minimum: &low, Maximum: &high,
+		}
 		if diff := cmp.Diff(want, steps); diff != "" {
 			t.Error(diff)
 		}

@@ -135,7 +135,7 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 		}
 	}
 	err := s.cfg.Catalog.Delete(ctx, credential(ctx), id)
-	if err != nil && !(missing(err) && req.GetAllowMissing()) {
+	if err != nil && (!missing(err) || !req.GetAllowMissing()) {
 		return nil, aboutGeneration(err, id)
 	}
 	s.cfg.Hub.Deleted(credential(ctx), id)

@@ -49,19 +49,19 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	var faults []error
 	if c.Upstream == nil {
-		faults = append(faults, errors.New("Upstream is missing"))
+		faults = append(faults, errors.New("watch: Upstream is missing"))
 	}
 	if c.MinInterval < 0 {
-		faults = append(faults, errors.New("MinInterval is negative"))
+		faults = append(faults, errors.New("watch: MinInterval is negative"))
 	}
 	if c.MaxInterval < c.MinInterval {
-		faults = append(faults, errors.New("MaxInterval is below MinInterval"))
+		faults = append(faults, errors.New("watch: MaxInterval is below MinInterval"))
 	}
 	if !(c.Rate > 0) {
-		faults = append(faults, errors.New("Rate is not above 0"))
+		faults = append(faults, errors.New("watch: Rate is not above 0"))
 	}
 	if c.RefundWindow < 0 {
-		faults = append(faults, errors.New("RefundWindow is negative"))
+		faults = append(faults, errors.New("watch: RefundWindow is negative"))
 	}
 	return c, errors.Join(faults...)
 }

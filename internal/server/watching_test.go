@@ -1,0 +1,162 @@
+package server_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestOneHundredWatchersCostTheRequestsOfOne(t *testing.T) { // L4
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		requests := func(watchers int, key string) int {
+			before := s.sandbox.Requests()["GET /generations/{id}"]
+			g := create(t, c, order(t, picture, key, "a lake"))
+			var all sync.WaitGroup
+			for range watchers {
+				all.Go(func() {
+					end := last(t, watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}))
+					if end.GetState() != easelv1.State_STATE_SUCCEEDED {
+						t.Errorf("a watcher ended with %v", end.GetState())
+					}
+				})
+			}
+			all.Wait()
+			return s.sandbox.Requests()["GET /generations/{id}"] - before
+		}
+		one, hundred := requests(1, "one"), requests(100, "hundred")
+		t.Logf("%d upstream reads for one watcher, %d for a hundred", one, hundred)
+		// The two renders do not take equally long; a hundred pollers would take a hundred times as many.
+		if hundred > 3*one+3 {
+			t.Errorf("%d upstream reads for a hundred watchers, %d for one", hundred, one)
+		}
+	}, func(o *options) { o.sandbox.Speed = 20 })
+}
+
+func TestAWatcherThatJoinsAfterTheEndGetsTheResultAtOnce(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, text, "k", "a lake"))
+		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+		if len(updates) != 1 || updates[0].GetGeneration().GetText() == nil || !updates[0].GetInitial() {
+			t.Errorf("updates %v", updates)
+		}
+	})
+}
+
+func TestAReconnectWithTheKnownEtagCostsNoRepeat(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, text, "k", "a lake"))
+		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		beats := 0
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId(), KnownEtag: end.GetEtag()},
+			func(m *easelv1.WatchGenerationResponse) {
+				if m.GetUpdate() != nil {
+					t.Errorf("the known state was sent again: %v", m)
+				}
+				if m.GetHeartbeat() != nil {
+					beats++
+				}
+			})
+		if err != nil || beats != 1 {
+			t.Errorf("%d heartbeats and %v, want one and OK", beats, err)
+		}
+	})
+}
+
+func TestAWatchThatAsksForItCarriesTheBytesOfTheResult(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		var data []byte
+		var summary *easelv1.ContentSummary
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId(), IncludeContent: true},
+			func(m *easelv1.WatchGenerationResponse) {
+				data = append(data, m.GetContent().GetData()...)
+				if s := m.GetContent().GetSummary(); s != nil {
+					summary = s
+				}
+			})
+		if err != nil || len(data) == 0 || fmt.Sprintf("%x", sha256.Sum256(data)) != summary.GetSha256() {
+			t.Errorf("%d bytes, summary %v, %v", len(data), summary, err)
+		}
+	})
+}
+
+func TestAWatchOfManyTellsAllAndCatchesUp(t *testing.T) {
+	s := newStack(t)
+	c := grpcCaller{s, s.key}
+	var ids []string
+	for i := range 12 {
+		ids = append(ids, create(t, c, order(t, text, fmt.Sprintf("k%d", i), "a lake")).GetGenerationId())
+	}
+	ids = append(ids, "1234567890123456")
+	stream, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGenerations(c.keyed(t.Context()), &easelv1.WatchGenerationsRequest{GenerationIds: ids})
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]easelv1.State{}
+	caughtUp := int32(0)
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			if unlessEOF(err) != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if g := m.GetUpdate().GetGeneration(); g != nil {
+			states[g.GetGenerationId()] = g.GetState()
+		}
+		caughtUp += m.GetCaughtUp().GetGenerationCount()
+	}
+	if caughtUp != 13 {
+		t.Errorf("caught up with %d", caughtUp)
+	}
+	for _, id := range ids[:12] {
+		if states[id] != easelv1.State_STATE_SUCCEEDED {
+			t.Errorf("%s ended as %v", id, states[id])
+		}
+	}
+	if states["1234567890123456"] != easelv1.State_STATE_DELETED {
+		t.Errorf("an unknown id ended as %v", states["1234567890123456"])
+	}
+}
+
+func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
+	s := newStack(t, func(o *options) { o.sandbox.Speed = 0.1 })
+	const watchers = 500
+	c := grpcCaller{s, s.key}
+	g := create(t, c, order(t, picture, "k", "a lake"))
+	var ready, all sync.WaitGroup
+	ready.Add(watchers)
+	for range watchers {
+		all.Go(func() {
+			var first sync.Once
+			closing := false
+			err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
+				first.Do(ready.Done)
+				closing = closing || m.GetClosing().GetReason() == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
+			})
+			st := statusOf(t, err)
+			if !closing || st.Code() != codes.Unavailable || retryDelay(st) == 0 {
+				t.Errorf("closing %v, %v", closing, err)
+			}
+		})
+	}
+	ready.Wait()
+	begun := time.Now()
+	s.stop()
+	all.Wait()
+	if err := <-s.stopped; err != nil {
+		t.Error(err)
+	}
+	s.stopped <- nil
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the drain took %v", took)
+	}
+}

@@ -1,0 +1,248 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+var tenant = catalog.Forwarded(catalog.NewSecret("key-one"))
+
+// upstream is a catalog in memory, whose answers a test changes as it goes.
+type upstream struct {
+	mu      sync.Mutex
+	states  map[string]catalog.State
+	changes map[string]time.Time // when a state was set
+	fail    error                // of every call, while set
+	failOne map[string]error     // of reads of one id
+	delay   time.Duration        // of every call
+	listed  func(id string) bool // nil: all
+	lists   int
+	times   []time.Time // of every call
+}
+
+func newUpstream(states map[string]catalog.State) *upstream {
+	return &upstream{states: states, changes: map[string]time.Time{}, failOne: map[string]error{}}
+}
+
+func (u *upstream) set(id string, s catalog.State) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.states[id] = s
+	u.changes[id] = time.Now()
+}
+
+func (u *upstream) with(change func(*upstream)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	change(u)
+}
+
+func (u *upstream) callTimes() []time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.times)
+}
+
+func (u *upstream) calls() int { return len(u.callTimes()) }
+
+func (u *upstream) listCalls() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.lists
+}
+
+func (u *upstream) record(id string, s catalog.State) catalog.Generation {
+	g := catalog.Generation{ID: id, ModelID: "m", State: s, Status: s.String(), ObserveTime: time.Now()}
+	if s == catalog.StateSucceeded {
+		g.File = &catalog.File{}
+	}
+	return g
+}
+
+func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+	u.mu.Lock()
+	u.times = append(u.times, time.Now())
+	delay := u.delay
+	u.mu.Unlock()
+	if err := pause(ctx, delay); err != nil {
+		return catalog.Generation{}, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s, ok := u.states[id]
+	switch {
+	case u.fail != nil:
+		return catalog.Generation{}, u.fail
+	case u.failOne[id] != nil:
+		return catalog.Generation{}, u.failOne[id]
+	case !ok:
+		return catalog.Generation{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}", Status: 404}
+	}
+	return u.record(id, s), nil
+}
+
+func (u *upstream) Generations(ctx context.Context, _ catalog.Credential) ([]catalog.Generation, error) {
+	u.mu.Lock()
+	u.lists++
+	u.times = append(u.times, time.Now())
+	delay := u.delay
+	u.mu.Unlock()
+	if err := pause(ctx, delay); err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.fail != nil {
+		return nil, u.fail
+	}
+	var list []catalog.Generation
+	for _, id := range slices.Sorted(maps.Keys(u.states)) {
+		if u.listed == nil || u.listed(id) {
+			list = append(list, u.record(id, u.states[id]))
+		}
+	}
+	return list, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return &catalog.Error{Kind: catalog.KindUnavailable, Err: ctx.Err()}
+	}
+}
+
+// seen is what a watcher was told, and how its watch ended.
+type seen struct {
+	mu sync.Mutex
+	told
+}
+
+type told struct {
+	updates    []watch.Update
+	at         []time.Time
+	heartbeats []watch.Heartbeat
+	caughtUp   []int
+	err        error
+	ended      bool
+}
+
+// look gives what was told so far.
+func (s *seen) look() told {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told
+}
+
+func (s *seen) states() []string {
+	var out []string
+	for _, u := range s.look().updates {
+		out = append(out, u.Generation.State.String())
+	}
+	return out
+}
+
+func (s *seen) done() (bool, error) {
+	now := s.look()
+	return now.ended, now.err
+}
+
+func (s *seen) add(event watch.Event, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.err = err
+	case event.Update != nil:
+		s.updates, s.at = append(s.updates, *event.Update), append(s.at, time.Now())
+	case event.Heartbeat != nil:
+		s.heartbeats = append(s.heartbeats, *event.Heartbeat)
+	case event.CaughtUp != nil:
+		s.caughtUp = append(s.caughtUp, event.CaughtUp.Count)
+	}
+}
+
+// bench is a hub over an upstream in memory, in a bubble.
+type bench struct {
+	t   *testing.T
+	up  *upstream
+	hub *watch.Hub
+	ctx context.Context
+}
+
+// inBubble runs a test with a hub in simulated time, and ends all that it started.
+func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		up := newUpstream(states)
+		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		test(&bench{t, up, hub, ctx})
+		cancel()
+		synctest.Wait()
+		hub.Close()
+	})
+}
+
+func (b *bench) watch(ids ...string) *seen { return b.watchWith(b.ctx, watch.Request{IDs: ids}) }
+
+func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
+	if req.Credential.Tenant == "" {
+		req.Credential = tenant
+	}
+	s := &seen{}
+	go func() {
+		for event, err := range b.hub.Watch(ctx, req) {
+			s.add(event, err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = true
+	}()
+	return s
+}
+
+// pass lets simulated time go by and all that is due happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (b *bench) wantStates(s *seen, want ...string) {
+	b.t.Helper()
+	if got := s.states(); !slices.Equal(got, want) {
+		b.t.Errorf("states told: %v, want %v", got, want)
+	}
+}
+
+func (b *bench) wantEnd(s *seen, want error) {
+	b.t.Helper()
+	ended, err := s.done()
+	if !ended || !errors.Is(err, want) {
+		b.t.Errorf("ended %v with %v, want an end with %v", ended, err, want)
+	}
+}
+
+const (
+	queued    = catalog.StateQueued
+	running   = catalog.StateRunning
+	succeeded = catalog.StateSucceeded
+	failed    = catalog.StateFailed
+	refunded  = catalog.StateRefunded
+)
