@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -37,6 +38,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
+	defer func() { logFailure(observed.Logger, "left before every outcome was known", finishOrders(ctx, client)) }()
 
 	hub, err := watch.New(watch.Config{
 		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
@@ -58,6 +60,17 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		ready(front)
 	}
 	return front.Serve(ctx)
+}
+
+// ordersGrace is how long a stop waits for orders whose callers have gone, after the
+// calls themselves have been waited for.
+const ordersGrace = 5 * time.Second
+
+// finishOrders waits for orders that may have left for the catalog.
+func finishOrders(ctx context.Context, client *catalog.Client) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ordersGrace)
+	defer cancel()
+	return client.Close(ctx)
 }
 
 // frontend puts the services and the server in front of what they stand on.

@@ -45,7 +45,7 @@ func (h *heldKey) newest() catalog.Secret {
 	switch {
 	case err != nil && !h.broken:
 		h.logger.Error("the upstream key can't be read; the old key stays", "error", err)
-	case err == nil && key != h.key:
+	case err == nil && !key.Equal(h.key):
 		h.logger.Info("the upstream key has changed")
 	}
 	h.broken = err != nil

@@ -51,6 +51,13 @@ func TestAHeldKeyFollowsItsFile(t *testing.T) {
 		replace("third")
 		time.Sleep(time.Second)
 		want("when it is back", "third")
+		for range 5 {
+			time.Sleep(time.Second)
+			want("while it stays", "third")
+		}
+		if n := strings.Count(logs.String(), "has changed"); n != 2 {
+			t.Errorf("two changes are logged %d times:\n%s", n, logs.String())
+		}
 		if text := logs.String() + fmt.Sprintf("%v %+v %#v", held.newest(), held.newest(), held.newest()); strings.Contains(text, "third") {
 			t.Errorf("the key is printed:\n%s", text)
 		}

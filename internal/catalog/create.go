@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -50,8 +51,21 @@ func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Gene
 	return run.wait(ctx)
 }
 
-// Close waits for the orders that are on their way. It does not close the client.
-func (c *Client) Close() { c.orders.work.Wait() }
+// Close waits for the orders that are on their way, or until ctx ends: then it says so,
+// and their callers have to send their keys again. It does not end the client.
+func (c *Client) Close(ctx context.Context) error {
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		c.orders.work.Wait()
+	}()
+	select {
+	case <-finished:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("catalog: orders are still on their way: %w", ctx.Err())
+	}
+}
 
 // submit makes attempts until the outcome is certain or nobody waits for it.
 func (c *Client) submit(ctx context.Context, cred Credential, order Order, sub *submission, run *submitRun) {

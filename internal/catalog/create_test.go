@@ -44,7 +44,7 @@ func openShop(t *testing.T, balance int64) *shop {
 	}
 	s := &shop{t, box, client, server.URL + sandbox.BasePath, key, catalog.Forwarded(catalog.NewSecret(key))}
 	t.Cleanup(func() {
-		client.Close()
+		s.finish()
 		s.audit()
 		transport.CloseIdleConnections()
 		_ = box.Close()
@@ -64,6 +64,14 @@ func (s *shop) audit() map[string]int {
 		s.Error("the books:", err)
 	}
 	return audit.ChargesByIdempotencyKey
+}
+
+// finish waits for the orders that are on their way.
+func (s *shop) finish() {
+	s.Helper()
+	if err := s.client.Close(context.Background()); err != nil {
+		s.Error(err)
+	}
 }
 
 func (s *shop) posts() int { return s.sandbox.Requests()["POST /generations"] }
@@ -174,7 +182,7 @@ func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { //
 	}()
 	_, err := s.client.Create(ctx, s.cred, s.order("k"))
 	s.wantKind(err, catalog.KindOutcomeUnknown)
-	s.client.Close() // waits for what is on its way
+	s.finish()
 	s.wantCharges("k", 1)
 	posts := s.posts()
 	s.mustCreate(s.order("k"))
@@ -228,7 +236,6 @@ func TestAKeyThatStandsForAnotherOrderIsRefused(t *testing.T) {
 		}
 		_, err = restarted.Create(t.Context(), s.cred, other)
 		s.wantKind(err, catalog.KindKeyReused)
-		restarted.Close()
 	})
 	s.wantCharges("k", 1)
 }
@@ -325,7 +332,7 @@ func TestALimitIsNotAskedOfAnOrderThatMayExistAlready(t *testing.T) {
 	defer cancel()
 	_, err := s.client.Create(ctx, s.cred, order)
 	s.wantKind(err, catalog.KindOutcomeUnknown)
-	s.client.Close()
+	s.finish()
 	order.MaxCostCents = catalog.Int64(0) // the price has risen above the limit, as it were
 	s.mustCreate(order)
 	s.wantCharges("k", 1)

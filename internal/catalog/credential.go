@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"log/slog"
 )
@@ -25,8 +26,11 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Empty reports whether there is no key.
-func (s Secret) Empty() bool { return s.Reveal() == "" }
+// Equal reports whether two secrets are the same key. It takes the same time for every
+// pair of keys of one length. Secrets can't be compared by ==.
+func (s Secret) Equal(other Secret) bool {
+	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
+}
 
 // String hides the key.
 func (s Secret) String() string { return redacted }

@@ -92,7 +92,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		if err := <-s.stopped; err != nil {
 			t.Error("the server did not stop well:", err)
 		}
-		client.Close()
+		_ = client.Close(context.Background())
 		s.hub.Close()
 		s.audit()
 		transport.CloseIdleConnections()
