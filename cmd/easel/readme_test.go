@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -96,6 +97,23 @@ func TestTheREADMENamesEverySettingThatServeHas(t *testing.T) {
 	} {
 		if !strings.Contains(string(text), fmt.Sprintf("`%s`", name)) {
 			t.Errorf("the README does not name %s", name)
+		}
+	}
+}
+
+func TestTheUnitFileNamesOnlySettingsThatExist(t *testing.T) {
+	unit, err := os.ReadFile(filepath.Join("..", "..", "deploy", "easel.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := easel(t.Context(), nil, "serve", "--help").stdout
+	names := regexp.MustCompile(`EASEL_[A-Z_]+`).FindAllString(string(unit), -1)
+	if len(names) == 0 {
+		t.Fatal("the unit file names no setting")
+	}
+	for _, name := range names {
+		if !strings.Contains(help, "$"+name) {
+			t.Errorf("%s is no setting of easel serve", name)
 		}
 	}
 }
