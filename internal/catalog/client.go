@@ -89,6 +89,10 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// maxConns is how many connections to the catalog are open at once. It leaves room for
+// callers among the 1024 descriptors that many systems give a process.
+const maxConns = 256
+
 // NewTransport makes the transport for catalog requests.
 //
 // It speaks HTTP/1.1, one request at a time on a connection, so that a connection
@@ -96,6 +100,11 @@ func New(cfg Config) (*Client, error) {
 // compression, which bounds what a small answer can grow to, and it ignores the proxy
 // variables of the environment: keys go to the configured host and nowhere else. Set
 // Proxy on the result where there is no other way out.
+//
+// At most 256 connections are open, so that a burst does not take every descriptor of
+// the process. A request beyond that waits for one, and the wait is part of its time
+// limit. A download holds its connection until its reader is done: set MaxConnsPerHost
+// on the result where more of them than that are read at once.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
@@ -104,6 +113,7 @@ func NewTransport() *http.Transport {
 		DialContext:            dialer.DialContext,
 		Protocols:              protocols,
 		TLSHandshakeTimeout:    5 * time.Second,
+		MaxConnsPerHost:        maxConns,
 		MaxIdleConnsPerHost:    64,
 		IdleConnTimeout:        90 * time.Second,
 		DisableCompression:     true,
