@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -35,20 +36,33 @@ const (
 //   - A refusal that is certain is returned at once and forgotten, so that the same key
 //     may be sent again, for instance after a top-up.
 //
-// A key that this process has seen succeed answers with the newest state of the
-// generation, and nothing is posted.
-func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Generation, error) {
-	sub, run, err := c.orders.open(cred.Tenant, order)
+// A key that this process has seen succeed posts nothing: it answers with the newest state
+// of the generation, or, where that can't be read, with the one that the order was answered
+// with. It never says that a paid order is not there.
+func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return Receipt{}, err
+	}
+	receipt, sub, run, err := c.orders.open(cred.Tenant, order)
 	if err != nil {
-		return Generation{}, err
+		return Receipt{}, err
 	}
 	if run == nil {
-		return c.Generation(ctx, cred, sub.generationID)
+		if g, err := c.Generation(ctx, cred, receipt.Generation.ID); err == nil {
+			receipt.Generation = g
+		}
+		return receipt, nil
 	}
 	if run.lead() {
 		c.orders.work.Go(func() { c.submit(context.WithoutCancel(ctx), cred, order, sub, run) })
 	}
 	return run.wait(ctx)
+}
+
+// Receipt is an order that was placed.
+type Receipt struct {
+	Generation Generation
+	Placed     time.Time // when this process heard first that the order was taken
 }
 
 // Close waits for the orders that are on their way, or until ctx ends: then it says so,
@@ -70,18 +84,20 @@ func (c *Client) Close(ctx context.Context) error {
 // submit makes attempts until the outcome is certain or nobody waits for it.
 func (c *Client) submit(ctx context.Context, cred Credential, order Order, sub *submission, run *submitRun) {
 	g, err := Generation{}, error(nil)
-	if order.MaxCostCents != nil && !sub.mayExist {
+	unknown := sub.mayExist
+	if order.MaxCostCents != nil && !unknown {
 		err = c.withinLimit(ctx, cred, order)
 	}
-	unknown := false
 	for attempt := 0; err == nil; attempt++ {
-		if !run.awaited() {
-			err = &Error{Kind: KindUnavailable, Op: opCreate, Err: context.Canceled}
+		if !run.begin() {
+			err = &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: context.Canceled}
 			break
 		}
-		run.report(nil)
 		if g, err = c.post(ctx, cred, order); err == nil {
 			break
+		}
+		if refused(err) && attempt == 0 {
+			unknown = false // a key of unknown outcome was sent again, and this is the answer
 		}
 		unknown = unknown || KindOf(err) == KindOutcomeUnknown && !neverLeft(err)
 		run.report(certain(err, unknown))
@@ -128,7 +144,7 @@ func certain(err error, unknown bool) error {
 	}
 	return &Error{
 		Kind: KindOutcomeUnknown, Op: opCreate, Status: last.Status, Code: last.Code,
-		Message: last.Message, RetryAfter: last.RetryAfter, Err: err,
+		Message: cmp.Or(last.Message, last.Kind.String()), RetryAfter: last.RetryAfter, Err: err,
 	}
 }
 
@@ -165,13 +181,12 @@ type orderKey struct {
 
 // submission is what is known of one key.
 type submission struct {
-	id           orderKey
-	digest       [sha256.Size]byte
-	run          *submitRun // the one under way; nil when there is none
-	generationID string     // what the key stands for, once that is known
-	mayExist     bool       // an attempt of unknown outcome was made
-	kept         bool       // it stands in finished
-	ended        time.Time
+	id       orderKey
+	digest   [sha256.Size]byte
+	run      *submitRun // the one under way; nil when there is none
+	receipt  *Receipt   // what the key stands for, once that is known
+	mayExist bool       // an attempt of unknown outcome was made
+	kept     time.Time  // since when it stands in finished; zero when it does not
 }
 
 // submitRun is one series of attempts, shared by all who sent the key meanwhile.
@@ -183,21 +198,22 @@ type submitRun struct {
 	waiting int
 	idle    chan struct{} // closed while nobody waits
 	led     bool
-	posting bool  // an attempt is on its way
-	last    error // what the attempt before said
+	last    error // what the last attempt said, while no other is on its way
 
-	generation Generation // set before done is closed
-	err        error
+	receipt Receipt // set before done is closed
+	err     error
 }
 
-// digest tells two orders under one key apart.
+// digest tells two orders under one key apart. The limit of the cost is no part of it: it may
+// be raised to send a refused order again. While a submission is under way, the limit of
+// the call that began it counts.
 func (o Order) digest() [sha256.Size]byte {
 	return sha256.Sum256([]byte(o.ModelID + "\x00" + string(o.Inputs)))
 }
 
 // open finds or makes the submission of a key and joins its run; the run is nil where
-// the key is known to have succeeded.
-func (b *orderBook) open(tenant Tenant, order Order) (*submission, *submitRun, error) {
+// the key is known to have succeeded, and then the receipt counts.
+func (b *orderBook) open(tenant Tenant, order Order) (Receipt, *submission, *submitRun, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id, digest := orderKey{tenant, order.IdempotencyKey}, order.digest()
@@ -211,10 +227,10 @@ func (b *orderBook) open(tenant Tenant, order Order) (*submission, *submitRun, e
 		b.orders[id] = sub
 	}
 	if sub.digest != digest {
-		return nil, nil, &Error{Kind: KindKeyReused, Op: opCreate}
+		return Receipt{}, nil, nil, &Error{Kind: KindKeyReused, Op: opCreate}
 	}
-	if sub.generationID != "" {
-		return sub, nil, nil
+	if sub.receipt != nil {
+		return *sub.receipt, sub, nil, nil
 	}
 	if sub.run == nil {
 		sub.run = &submitRun{book: b, done: make(chan struct{})}
@@ -222,7 +238,7 @@ func (b *orderBook) open(tenant Tenant, order Order) (*submission, *submitRun, e
 	if sub.run.waiting++; sub.run.waiting == 1 {
 		sub.run.idle = make(chan struct{})
 	}
-	return sub, sub.run, nil
+	return Receipt{}, sub, sub.run, nil
 }
 
 // finish notes the outcome of a run and tells all who wait.
@@ -230,19 +246,19 @@ func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err er
 	b.mu.Lock()
 	sub.run = nil
 	sub.mayExist = err != nil && (unknown || sub.mayExist && !refused(err))
-	sub.ended = time.Now()
 	if err == nil {
-		sub.generationID = g.ID
+		sub.receipt = &Receipt{Generation: g, Placed: time.Now()}
+		run.receipt = *sub.receipt
 	}
 	switch {
 	case err != nil && !sub.mayExist:
 		delete(b.orders, sub.id)
-	case !sub.kept:
-		sub.kept = true
+	case sub.kept.IsZero():
+		sub.kept = time.Now()
 		b.finished = append(b.finished, sub)
 	}
 	b.mu.Unlock()
-	run.generation, run.err = g, err
+	run.err = err
 	close(run.done)
 }
 
@@ -250,12 +266,13 @@ func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err er
 func (b *orderBook) forget(now time.Time) {
 	for len(b.finished) > 0 {
 		oldest := b.finished[0]
-		if len(b.finished) <= orderCapacity && now.Sub(oldest.ended) < orderMemory {
+		if len(b.finished) <= orderCapacity && now.Sub(oldest.kept) < orderMemory {
 			return
 		}
 		b.finished = b.finished[1:]
-		oldest.kept = false
-		if oldest.run == nil {
+		oldest.kept = time.Time{}
+		// A key that was refused meanwhile may stand for a younger submission.
+		if oldest.run == nil && b.orders[oldest.id] == oldest {
 			delete(b.orders, oldest.id)
 		}
 	}
@@ -270,11 +287,23 @@ func (r *submitRun) lead() bool {
 	return first
 }
 
-// report notes what the last attempt said; nil means that the next is on its way.
+// begin reports whether anybody still waits for the outcome, and notes that an attempt is
+// on its way then.
+func (r *submitRun) begin() bool {
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	if r.waiting == 0 {
+		return false
+	}
+	r.last = nil
+	return true
+}
+
+// report notes what an attempt has said.
 func (r *submitRun) report(err error) {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
-	r.posting, r.last = err == nil, err
+	r.last = err
 }
 
 // unattended is closed while nobody waits for the outcome.
@@ -292,14 +321,14 @@ func (r *submitRun) awaited() bool {
 }
 
 // leave takes one waiter out. The last one out ends the pauses between attempts.
-// It gives how things stand.
-func (r *submitRun) leave() (posting bool, last error) {
+// It gives what the last attempt said.
+func (r *submitRun) leave() (last error) {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
 	if r.waiting--; r.waiting == 0 {
 		close(r.idle)
 	}
-	return r.posting, r.last
+	return r.last
 }
 
 // pause waits before the next attempt, as long as the catalog asks or with doubling
@@ -322,7 +351,7 @@ func (r *submitRun) pause(attempt int, err error) bool {
 }
 
 // wait gives the outcome, or says shortly before ctx ends that it is not known.
-func (r *submitRun) wait(ctx context.Context) (Generation, error) {
+func (r *submitRun) wait(ctx context.Context) (Receipt, error) {
 	patience := submitPatience
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
@@ -332,22 +361,19 @@ func (r *submitRun) wait(ctx context.Context) (Generation, error) {
 	defer timer.Stop()
 	select {
 	case <-r.done:
-		return r.generation, r.err
+		return r.receipt, r.err
 	case <-timer.C:
-		return Generation{}, r.giveUp(context.DeadlineExceeded)
+		return Receipt{}, r.giveUp(context.DeadlineExceeded)
 	case <-ctx.Done():
-		return Generation{}, r.giveUp(ctx.Err())
+		return Receipt{}, r.giveUp(ctx.Err())
 	}
 }
 
-// giveUp leaves before the outcome is there.
+// giveUp leaves before the outcome is there. Nothing else is certain then: others may wait
+// for the same submission, so that it is posted later.
 func (r *submitRun) giveUp(cause error) error {
-	posting, last := r.leave()
-	switch {
-	case posting:
-		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}
-	case last != nil:
+	if last := r.leave(); last != nil {
 		return last
 	}
-	return &Error{Kind: KindUnavailable, Op: opCreate, Err: cause}
+	return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}
 }

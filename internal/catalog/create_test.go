@@ -85,7 +85,8 @@ func (s *shop) order(key string) catalog.Order {
 func (s *shop) create(order catalog.Order) (catalog.Generation, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return s.client.Create(ctx, s.cred, order)
+	receipt, err := s.client.Create(ctx, s.cred, order)
+	return receipt.Generation, err
 }
 
 func (s *shop) mustCreate(order catalog.Order) catalog.Generation {
@@ -360,11 +361,11 @@ func TestEveryAttemptCarriesTheSameKeyAndTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := client.Create(t.Context(), catalog.Forwarded(catalog.NewSecret("k")), catalog.Order{
+	receipt, err := client.Create(t.Context(), catalog.Forwarded(catalog.NewSecret("k")), catalog.Order{
 		ModelID: "m/1", Inputs: []byte(`{"n": 9007199254740993}`), IdempotencyKey: "key-1",
 	})
-	if err != nil || g.ID != "g1" {
-		t.Fatal(g, err)
+	if err != nil || receipt.Generation.ID != "g1" {
+		t.Fatal(receipt, err)
 	}
 	want := `key-1 {"modelId":"m/1","inputs":{"n": 9007199254740993}}`
 	if len(seen) != 1 || seen[want] != 4 {

@@ -80,11 +80,11 @@ func (b *bench) another(cfg catalog.Config) *catalog.Client {
 func (b *bench) render(model, inputs string) catalog.Generation {
 	b.t.Helper()
 	order := catalog.Order{ModelID: model, Inputs: json.RawMessage(inputs), IdempotencyKey: fmt.Sprint(time.Now().UnixNano())}
-	g, err := b.Create(b.t.Context(), b.cred, order)
+	receipt, err := b.Create(b.t.Context(), b.cred, order)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return b.until(g.ID, catalog.State.Terminal)
+	return b.until(receipt.Generation.ID, catalog.State.Terminal)
 }
 
 func (b *bench) until(id string, reached func(catalog.State) bool) catalog.Generation {

@@ -103,7 +103,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 		}
 		return c.call(ctx, "GenerationService/CreateGeneration", order(t, text, strings.ReplaceAll(t.Name(), " ", "-"), "a lake"), &easelv1.CreateGenerationResponse{})
 	case "read":
-		_, err := get(t, c, id)
+		_, err := get(t, c, "of-another-process") // a 404 of our own order would mean "not visible yet"
 		return err
 	case "account":
 		return c.call(ctx, "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})

@@ -133,6 +133,8 @@ func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
 	c := grpcCaller{s, s.key}
 	g := create(t, c, order(t, picture, "k", "a lake"))
 	var ready, all sync.WaitGroup
+	var mu sync.Mutex
+	delays := map[time.Duration]bool{}
 	ready.Add(watchers)
 	for range watchers {
 		all.Go(func() {
@@ -143,12 +145,21 @@ func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
 				closing = closing || m.GetClosing().GetReason() == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
 			})
 			st := statusOf(t, err)
+			mu.Lock()
+			delays[retryDelay(st)] = true
+			mu.Unlock()
 			if !closing || st.Code() != codes.Unavailable || retryDelay(st) == 0 {
 				t.Errorf("closing %v, %v", closing, err)
 			}
 		})
 	}
 	ready.Wait()
+	// When they come back is drawn, so that they do not all come at once.
+	defer func() {
+		if len(delays) < watchers/2 {
+			t.Errorf("%d watchers were given only %d different delays", watchers, len(delays))
+		}
+	}()
 	begun := time.Now()
 	s.stop()
 	all.Wait()

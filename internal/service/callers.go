@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -29,6 +28,7 @@ type Callers struct {
 	list    []namedHash
 	stamp   fileStamp
 	checked time.Time
+	broken  bool // the last look failed, and that has been logged
 }
 
 type namedHash struct {
@@ -48,6 +48,9 @@ func LoadCallers(path string, logger *slog.Logger) (*Callers, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
+	if len(c.list) == 0 {
+		return nil, fmt.Errorf("%s: names no caller", path)
+	}
 	c.checked = time.Now()
 	return c, nil
 }
@@ -65,15 +68,18 @@ func (c *Callers) Lookup(token string) (string, bool) {
 }
 
 // current gives the list, read again where the file has changed; it looks at most once a
-// second. While the file can't be read, the old list stays.
+// second. While the file can't be read, the old list stays; a file that names nobody lets
+// nobody in.
 func (c *Callers) current() []namedHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.checked) >= time.Second {
 		c.checked = time.Now()
-		if err := c.read(); err != nil {
+		err := c.read()
+		if err != nil && !c.broken {
 			c.logger.Error("the callers file can't be read; the old list stays", "error", err)
 		}
+		c.broken = err != nil
 	}
 	return c.list
 }
@@ -117,9 +123,6 @@ func parseCallers(text string) ([]namedHash, error) {
 			return nil, fmt.Errorf("line %d: the token's hash is not sha256:<64 hexadecimal digits>", number+1)
 		}
 		list = append(list, namedHash{words[0], [sha256.Size]byte(hash)})
-	}
-	if len(list) == 0 {
-		return nil, errors.New("names no caller")
 	}
 	return list, nil
 }

@@ -78,28 +78,23 @@ func (c *chunker) copy(body io.Reader) error {
 	for {
 		// A new buffer each time: the message before may still be on its way.
 		data := make([]byte, c.room())
-		n, ended, err := fill(body, data)
-		if err != nil {
-			return err
-		}
+		n, ended, broken := fill(body, data)
 		chunk := c.next(data[:n])
 		full := c.bounded && c.left == 0
 		if full && !ended {
-			ended, err = c.atEnd(body)
-			if err != nil {
-				return err
-			}
+			ended = c.atEnd(body)
 		}
 		if ended && c.whole != nil {
 			chunk.Summary = &easelv1.ContentSummary{SizeBytes: c.offset, Sha256: hex.EncodeToString(c.whole.Sum(nil))}
 		}
+		// Also before an error: what the caller has and next_offset must agree.
 		if n > 0 || chunk.Info != nil || chunk.Summary != nil {
 			if err := c.send(chunk); err != nil {
 				return err
 			}
 		}
-		if ended || full {
-			return nil
+		if ended || full || broken != nil {
+			return broken
 		}
 	}
 }
@@ -140,14 +135,14 @@ func (c *chunker) next(data []byte) *easelv1.ContentChunk {
 	return chunk
 }
 
-// atEnd reports whether a body of which enough was read has nothing left.
-func (c *chunker) atEnd(body io.Reader) (bool, error) {
+// atEnd reports whether a body of which enough was read is known to have nothing left.
+func (c *chunker) atEnd(body io.Reader) bool {
 	if c.whole == nil {
-		return false, nil
+		return false
 	}
 	var one [1]byte
-	_, ended, err := fill(body, one[:])
-	return ended, err
+	n, ended, _ := fill(body, one[:])
+	return ended && n == 0
 }
 
 // noContent says why there are no bytes: the catalog's answer to the content alone does not
@@ -163,7 +158,8 @@ func (s *generations) noContent(ctx context.Context, id string, err error) error
 		return readErr
 	}
 	g := update.Generation
-	if !g.State.Terminal() || g.State == catalog.StateSucceeded && g.Text == nil {
+	early := catalog.KindOf(err) == catalog.KindContentNotReady && g.State == catalog.StateSucceeded && g.Text == nil
+	if !g.State.Terminal() || early {
 		return notReady(err)
 	}
 	info := &errdetails.ErrorInfo{Reason: "NO_CONTENT", Domain: domain, Metadata: map[string]string{"state": states[g.State].String()}}

@@ -26,7 +26,7 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 	balance := s.balance(ctx)
 	quote, err := s.cfg.Catalog.Quote(ctx, credential(ctx), req.GetModelId(), inputs)
 	if err != nil {
-		return nil, err
+		return nil, aboutModel(err, req.GetModelId())
 	}
 	out := &easelv1.Quote{
 		PriceCents:   quote.PriceCents,
@@ -59,16 +59,16 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
+	receipt, err := s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
 		ModelID:        req.GetModelId(),
 		Inputs:         inputs,
 		IdempotencyKey: req.GetIdempotencyKey(),
 		MaxCostCents:   req.MaxCostCents,
 	})
 	if err != nil {
-		return nil, err
+		return nil, aboutModel(err, req.GetModelId())
 	}
-	update := s.cfg.Hub.Created(credential(ctx), g, req.GetModelId())
+	update := s.cfg.Hub.Created(credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
 	return &easelv1.CreateGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
 }
 
@@ -95,6 +95,11 @@ func stale(u watch.Update, limit *durationpb.Duration) bool {
 // read asks the catalog, and lets the watchers share what it says.
 func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	g, err := s.cfg.Catalog.Generation(ctx, credential(ctx), id)
+	if missing(err) {
+		if update, ok := s.cfg.Hub.Unseen(credential(ctx), id); ok {
+			return update, nil
+		}
+	}
 	if err != nil {
 		return watch.Update{}, aboutGeneration(err, id)
 	}

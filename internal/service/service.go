@@ -47,11 +47,24 @@ type Service struct {
 	drain    context.CancelFunc
 }
 
-// Causes for which a server ends a stream before its goal.
-var (
-	errDraining = errors.New("the server is going down")
-	errMaxAge   = errors.New("the stream has reached its maximum age")
-)
+// closing is the cause for which a server ends a stream before its goal.
+type closing struct {
+	reason easelv1.StreamClosingReason
+	delay  time.Duration // before the caller comes back
+}
+
+func (c *closing) Error() string {
+	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING {
+		return "the server is going down"
+	}
+	return "the stream has reached its maximum age"
+}
+
+// closes makes the cause. The delay is drawn, so that callers that are sent away together do
+// not come back together.
+func closes(reason easelv1.StreamClosingReason) error {
+	return &closing{reason, retryDelay/2 + rand.N(2*retryDelay)}
+}
 
 // New makes the services.
 func New(cfg Config) (*Service, error) {
@@ -84,11 +97,15 @@ func (s *Service) Drain() { s.drain() }
 // server drains, and when the call is older than maxAge (0 = never).
 func (s *Service) lasting(ctx context.Context, maxAge time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.draining, func() { cancel(errDraining) })
+	stop := context.AfterFunc(s.draining, func() {
+		cancel(closes(easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING))
+	})
 	if maxAge == 0 {
 		return ctx, func() { stop(); cancel(nil) }
 	}
 	// Up to a tenth sooner, so that streams that began together do not end together.
-	timer := time.AfterFunc(maxAge-time.Duration(rand.Float64()*float64(maxAge)/10), func() { cancel(errMaxAge) })
+	timer := time.AfterFunc(maxAge-time.Duration(rand.Float64()*float64(maxAge)/10), func() {
+		cancel(closes(easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE))
+	})
 	return ctx, func() { timer.Stop(); stop(); cancel(nil) }
 }

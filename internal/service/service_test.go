@@ -74,7 +74,8 @@ func TestACallersFileThatCantBeMeantIsRefusedWithoutRepeatingIt(t *testing.T) {
 func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := callersFile(t, "billing "+hashOf("one")+"\n")
-		callers, err := LoadCallers(path, slog.New(slog.DiscardHandler))
+		var logs strings.Builder
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +95,15 @@ func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) {
 		change("broken")
 		if _, ok := callers.Lookup("two"); !ok {
 			t.Error("a file that can't be read took the callers away")
+		}
+		time.Sleep(5 * time.Second)
+		callers.Lookup("two")
+		if n := strings.Count(logs.String(), "can't be read"); n != 1 {
+			t.Errorf("one broken file is logged %d times", n)
+		}
+		change("# nobody any more\n")
+		if _, ok := callers.Lookup("two"); ok {
+			t.Error("a file that names nobody lets somebody in")
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
@@ -126,6 +127,7 @@ func clip(text string, n int) string {
 func Status(err error) *status.Status {
 	var own interface{ GRPCStatus() *status.Status }
 	var upstream *catalog.Error
+	var end *closing
 	switch {
 	case err == nil:
 		return status.New(codes.OK, "")
@@ -133,8 +135,8 @@ func Status(err error) *status.Status {
 		return fromCatalog(upstream, err)
 	case errors.As(err, &own):
 		return own.GRPCStatus()
-	case errors.Is(err, errDraining), errors.Is(err, errMaxAge):
-		return closing(err)
+	case errors.As(err, &end):
+		return end.status()
 	case errors.Is(err, context.DeadlineExceeded):
 		return build(codes.DeadlineExceeded, "the caller's deadline has passed", &errdetails.ErrorInfo{Reason: "DEADLINE_EXCEEDED", Domain: domain})
 	case errors.Is(err, context.Canceled):
@@ -144,13 +146,13 @@ func Status(err error) *status.Status {
 	return build(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL", Domain: domain})
 }
 
-// closing is the status of a stream that the server ends before its goal.
-func closing(err error) *status.Status {
+// status is what follows the closing message.
+func (c *closing) status() *status.Status {
 	info := &errdetails.ErrorInfo{Reason: "SERVER_DRAINING", Domain: domain}
-	if errors.Is(err, errMaxAge) {
+	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
 		info.Reason = "STREAM_MAX_AGE"
 	}
-	return build(codes.Unavailable, err.Error()+": connect again", info, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)})
+	return build(codes.Unavailable, c.Error()+": connect again", info, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
 }
 
 func fromCatalog(e *catalog.Error, err error) *status.Status {

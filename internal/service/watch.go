@@ -71,6 +71,9 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 			last = event.Update.Generation
 			m.Event = &easelv1.WatchGenerationResponse_Update{Update: updateMessage(*event.Update)}
 		case event.Heartbeat != nil:
+			if event.Known != nil {
+				last = event.Known.Generation
+			}
 			m.Event = &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}
 		default:
 			continue // caught up says nothing on a stream of one
@@ -124,16 +127,11 @@ func updateMessage(u watch.Update) *easelv1.GenerationUpdate {
 // closingMessage announces the end of a stream that the server ends before its goal; nil
 // where err is something else.
 func closingMessage(err error) *easelv1.StreamClosing {
-	closing := &easelv1.StreamClosing{RetryDelay: durationpb.New(retryDelay)}
-	switch {
-	case errors.Is(err, errDraining):
-		closing.Reason = easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
-	case errors.Is(err, errMaxAge):
-		closing.Reason = easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE
-	default:
+	var end *closing
+	if !errors.As(err, &end) {
 		return nil
 	}
-	return closing
+	return &easelv1.StreamClosing{Reason: end.reason, RetryDelay: durationpb.New(end.delay)}
 }
 
 // WaitGeneration answers at the goal, or with the newest state when the time is over.

@@ -19,6 +19,7 @@ type entry struct {
 	rank  int                // highest rank that the state has had
 
 	missing  bool                // the catalog has never shown it
+	deleted  bool                // by a call of ours: no answer brings it back
 	fresh    bool                // state was read since the entry is watched, and may be told
 	listEtag string              // of what the list said of it last
 	hint     *catalog.Generation // what the list said, while a read is to confirm it
@@ -71,15 +72,17 @@ func (e *entry) follows(next catalog.State) bool {
 // advance takes a record in. It reports whether a watcher can see the difference,
 // and whether the record was dropped because it would have gone backwards.
 func (e *entry) advance(g catalog.Generation) (changed, regressed bool) {
-	if e.missing {
-		e.state, e.rank = catalog.Generation{}, 0 // a 404 was too early
+	if e.state.State == catalog.StateDeleted && !e.deleted {
+		// The 404 was wrong or too early: what was concluded from it does not hold.
+		e.state, e.rank, e.ended, e.fresh = catalog.Generation{}, 0, time.Time{}, false
 	}
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // an answer that was overtaken by a newer one
 	}
 	if !e.follows(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		return false, true
+		changed, e.fresh = !e.fresh, true // what is kept may be news to a watcher
+		return changed, true
 	}
 	etag := g.Etag()
 	changed = etag != e.etag || !e.fresh
@@ -144,6 +147,11 @@ func (e *entry) wanted(now time.Time, refundWindow time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// unseen reports whether the catalog may not show the order yet.
+func (e *entry) unseen(now time.Time) bool {
+	return e.state.State != 0 && now.Sub(e.created) < visibilityGrace
 }
 
 // birth is the best guess of when the render began.

@@ -149,22 +149,31 @@ func (h *Hub) Observe(cred catalog.Credential, g catalog.Generation) Update {
 	return e.update()
 }
 
-// Created notes an order that this process has placed. For a short while a 404 of it
-// means "not visible yet".
-func (h *Hub) Created(cred catalog.Credential, g catalog.Generation, modelID string) Update {
+// Created notes an order that this process placed at the given time. For a short while a
+// 404 of it means "not visible yet".
+func (h *Hub) Created(cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.poller(cred)
 	e := p.watchable(g.ID, g.ObserveTime)
-	e.modelID = modelID
-	if e.created.IsZero() {
-		e.created = g.ObserveTime
-	}
+	e.modelID, e.created = modelID, placed
 	p.apply(e, g)
 	for s := range p.all {
 		p.include(s, e, g.ObserveTime)
 	}
 	return e.update()
+}
+
+// Unseen gives the state of an order that this process placed so recently that the catalog
+// may not show it yet: a 404 of it says nothing.
+func (h *Hub) Unseen(cred catalog.Credential, id string) (Update, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.entry(cred, id)
+	if e == nil || !e.unseen(time.Now()) || e.deleted {
+		return Update{}, false
+	}
+	return e.update(), true
 }
 
 // Deleted notes a generation that a call has deleted, and tells its watchers.
@@ -173,7 +182,7 @@ func (h *Hub) Deleted(cred catalog.Credential, id string) {
 	defer h.mu.Unlock()
 	if e := h.entry(cred, id); e != nil {
 		e.vanish(time.Now())
-		e.missing = false
+		e.missing, e.deleted = false, true
 		e.tell()
 	}
 }

@@ -277,7 +277,11 @@ func (p *poller) trust(now time.Time) {
 
 // absent takes in a 404.
 func (p *poller) absent(e *entry, now time.Time) {
-	if now.Sub(e.created) < visibilityGrace {
+	if e.unseen(now) {
+		if !e.fresh {
+			e.fresh = true
+			e.tell()
+		}
 		p.again(e, now)
 		return
 	}
@@ -295,7 +299,7 @@ func (p *poller) apply(e *entry, g catalog.Generation) {
 		p.hub.cfg.Logger.Warn("dropped a state that would have gone backwards",
 			"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 	}
-	if !before.Terminal() && e.state.State.Terminal() && e.state.State != catalog.StateDeleted {
+	if before != 0 && !before.Terminal() && e.state.State == catalog.StateSucceeded {
 		p.learn(e)
 	}
 	if changed {
@@ -303,13 +307,11 @@ func (p *poller) apply(e *entry, g catalog.Generation) {
 	}
 }
 
-// learn remembers how long a render took that was seen before it ended.
+// learn remembers how long a render took. Only one that was seen before it ended tells.
 func (p *poller) learn(e *entry) {
-	took := e.state.TerminalTime.Sub(e.birth())
-	if e.state.State != catalog.StateSucceeded || took <= 0 {
-		return
+	if took := e.state.TerminalTime.Sub(e.birth()); took > 0 {
+		p.hub.history.add(historyKey{p.cred.Tenant, e.state.ModelID}, took)
 	}
-	p.hub.history.add(historyKey{p.cred.Tenant, e.state.ModelID}, took)
 }
 
 // again sets the next poll after an answer.

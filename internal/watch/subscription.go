@@ -34,6 +34,9 @@ func (h *Hub) subscribe(req Request) *subscription {
 	if req.Heartbeat == 0 {
 		req.Heartbeat = defaultHeartbeat
 	}
+	if len(req.IDs) == 0 {
+		req.Goal = Settled // a watch of everything has no goal, but money is followed to its end
+	}
 	s := &subscription{
 		hub: h, req: req, signal: make(chan struct{}, 1),
 		dirty: map[string]struct{}{}, told: map[string]string{}, pending: map[string]struct{}{},
@@ -158,8 +161,8 @@ func (s *subscription) tell(e *entry, now time.Time) (Event, bool) {
 	s.conclude(e, now)
 	switch {
 	case introduced && known == e.etag && initial:
-		heartbeat := s.poller.heartbeat(e, now)
-		return Event{Heartbeat: &heartbeat}, true
+		heartbeat, known := s.poller.heartbeat(e, now), e.update()
+		return Event{Heartbeat: &heartbeat, Known: &known}, true
 	case introduced && known == e.etag:
 		return Event{}, false
 	}
@@ -172,6 +175,7 @@ func (s *subscription) tell(e *entry, now time.Time) (Event, bool) {
 // reached is no longer watched by this watch.
 func (s *subscription) conclude(e *entry, now time.Time) {
 	switch {
+	case len(s.req.IDs) == 0: // it goes on, and hears of refunds and deletions
 	case e.reached(s.req.Goal, now, s.hub.cfg.RefundWindow):
 		delete(s.open, e.id)
 		delete(s.settling, e.id)

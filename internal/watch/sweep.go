@@ -49,8 +49,8 @@ func (p *poller) attach(s *subscription, e *entry, now time.Time) {
 // stale reports whether a state that nobody has kept up to date must be read again
 // before it is told. One that can't change any more need not.
 func (p *poller) stale(e *entry, now time.Time) bool {
-	if e.missing {
-		return true
+	if e.state.State == catalog.StateDeleted {
+		return !e.deleted
 	}
 	return now.Sub(e.state.ObserveTime) >= p.hub.cfg.MinInterval && !e.reached(Settled, now, p.hub.cfg.RefundWindow)
 }
@@ -105,12 +105,13 @@ func (p *poller) swept(list []catalog.Generation, err error) {
 // pace is the time between two sweeps for a watch of everything: shorter while there
 // is something to wait for.
 func (p *poller) pace(now time.Time) time.Duration {
+	pace := max(p.hub.cfg.MaxInterval/2, p.hub.cfg.MinInterval)
 	for _, e := range p.entries {
 		if e.wanted(now, p.hub.cfg.RefundWindow) {
-			return p.hub.cfg.MinInterval
+			pace = min(pace, interval(now.Sub(e.birth()), p.hub.cfg.MinInterval, p.hub.cfg.MaxInterval))
 		}
 	}
-	return max(p.hub.cfg.MaxInterval/2, p.hub.cfg.MinInterval)
+	return pace
 }
 
 // release gives back the entries that the sweep stood for.

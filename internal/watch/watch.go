@@ -42,11 +42,12 @@ type Request struct {
 	Heartbeat  time.Duration // longest silence; 0 = 15 s
 }
 
-// Event is one message to a watcher; exactly one member is set.
+// Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
 type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
 	CaughtUp  *CaughtUp
+	Known     *Update // beside a Heartbeat in place of the first update: what the watcher has
 }
 
 // Update is a state that the watcher has not seen.

@@ -1,0 +1,136 @@
+package catalog_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+func TestAKeyThatSucceededNeverAnswersThatItsOrderIsNotThere(t *testing.T) {
+	for name, fault := range map[string]sandbox.Fault{
+		"404": {Status: 404, Body: `{}`}, "500": {Status: 500}, "reset": {Reset: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openShop(t, 1000)
+			first := s.mustCreate(s.order("k"))
+			fault.Route = "GET /generations/{id}"
+			fired := s.sandbox.Inject(fault)
+			again := s.mustCreate(s.order("k"))
+			if again.ID != first.ID || again.State != catalog.StateQueued {
+				t.Errorf("the repeat gave %v %v", again.ID, again.State)
+			}
+			if fired.Fired() == 0 || s.posts() != 1 {
+				t.Errorf("the fault fired %d times, %d orders posted", fired.Fired(), s.posts())
+			}
+		})
+	}
+}
+
+func TestA429AfterALostAnswerIsWaitedOutAndTriedAgain(t *testing.T) {
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+	slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 429, Body: `{}`})
+	s.mustCreate(s.order("k"))
+	if slow.Fired() != 1 || s.posts() != 3 {
+		t.Errorf("the 429 came %d times, %d orders posted; want 1 and 3", slow.Fired(), s.posts())
+	}
+	s.wantCharges("k", 1)
+}
+
+func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogDecides(t *testing.T) {
+	s := openShop(t, 1000)
+	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
+	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+	lost.Remove()
+	for _, status := range []int{429, 401, 404, 307} {
+		fault := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: `{}`})
+		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+		if fault.Fired() == 0 {
+			t.Errorf("%d did not come", status)
+		}
+		fault.Remove()
+	}
+	fault := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 402, Body: `{}`})
+	s.briefly(s.order("k"), catalog.KindInsufficientFunds) // a decision on the same key is believed
+	fault.Remove()
+	s.mustCreate(s.order("k"))
+	s.wantCharges("k", 1)
+}
+
+// briefly places an order with little time, and expects a kind of error.
+func (s *shop) briefly(order catalog.Order, want catalog.Kind) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	_, err := s.client.Create(ctx, s.cred, order)
+	s.wantKind(err, want)
+	s.finish()
+}
+
+func TestNothingIsPostedForACallerWhoHasLeftBefore(t *testing.T) {
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: 300 * time.Millisecond})
+	order := s.order("k")
+	order.MaxCostCents = catalog.Int64(1000)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, err := s.client.Create(ctx, s.cred, order)
+	s.wantKind(err, catalog.KindOutcomeUnknown) // what is certain is only known later
+	s.finish()
+	if s.posts() != 0 {
+		t.Errorf("%d orders posted for a caller who had left", s.posts())
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := s.client.Create(over, s.cred, order); err != context.Canceled {
+		t.Errorf("a call that was over gave %v", err)
+	}
+	s.finish()
+	if s.posts() != 0 || len(s.audit()) != 0 {
+		t.Errorf("%d orders posted, charges %v", s.posts(), s.audit())
+	}
+}
+
+func TestACallerWhoLeavesEndsThePauseBetweenAttempts(t *testing.T) {
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 503, Header: map[string]string{"Retry-After": "60"}})
+	begun := time.Now()
+	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("the pause of a minute went on for %v after the caller had left", took)
+	}
+	if s.posts() != 1 {
+		t.Errorf("%d orders posted", s.posts())
+	}
+}
+
+func TestARefusalAfterAConnectionThatNeverWasIsBelieved(t *testing.T) {
+	s := openShop(t, 0)
+	var attempts atomic.Int32
+	base := catalog.NewTransport()
+	defer base.CloseIdleConnections()
+	client, err := catalog.New(catalog.Config{BaseURL: s.url, Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+		if attempts.Add(1) == 1 {
+			return nil, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+		}
+		return base.RoundTrip(r)
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Create(t.Context(), s.cred, s.order("k"))
+	s.wantKind(err, catalog.KindInsufficientFunds)
+	if attempts.Load() != 2 {
+		t.Errorf("%d attempts, want 2", attempts.Load())
+	}
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,143 @@
+package watch_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestAWatcherThatComesBackIsToldEvenWhenTheCatalogGoesBackwards(t *testing.T) { // U13 L6
+	for _, row := range []struct {
+		was, says catalog.State
+		told      string
+	}{{failed, queued, "failed"}, {running, queued, "running"}} {
+		inBubble(t, map[string]catalog.State{"a": row.was}, func(b *bench) {
+			ctx, cancel := context.WithCancel(b.ctx)
+			b.watchWith(ctx, watch.Request{IDs: []string{"a"}})
+			pass(time.Second)
+			cancel()
+			b.up.set("a", row.says)
+			pass(5 * time.Second)
+			again := b.watch("a")
+			pass(5 * time.Second)
+			b.wantStates(again, row.told)
+			if row.was.Terminal() {
+				b.wantEnd(again, nil)
+			}
+		})
+	}
+}
+
+func TestAnOrderThatTheCatalogDoesNotShowYetIsToldAsItWasPlaced(t *testing.T) { // U10
+	inBubble(t, map[string]catalog.State{}, func(b *bench) {
+		b.hub.Created(tenant, b.up.record("a", queued), "m", time.Now())
+		pass(2 * time.Second)
+		s := b.watch("a")
+		pass(2 * time.Second)
+		b.wantStates(s, "queued")
+		if _, ok := b.hub.Unseen(tenant, "a"); !ok {
+			b.t.Error("a read of it would say that it is not there")
+		}
+		pass(time.Minute)
+		if _, ok := b.hub.Unseen(tenant, "a"); ok {
+			b.t.Error("the grace never ends")
+		}
+	})
+}
+
+func TestAFalse404IsForgottenWhenTheCatalogShowsTheGenerationAgain(t *testing.T) { // U10
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		first := b.watch("a")
+		pass(time.Second)
+		b.up.with(func(u *upstream) { delete(u.states, "a") })
+		pass(3 * time.Second)
+		b.wantStates(first, "queued", "deleted")
+		b.up.set("a", failed)
+		again := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		pass(9 * time.Minute)
+		b.wantStates(again, "failed")
+		if ended, _ := again.done(); ended {
+			b.t.Error("settled by the time of the false 404")
+		}
+		pass(2 * time.Minute)
+		b.wantEnd(again, nil)
+	})
+}
+
+func TestWhatWeDeletedStaysDeleted(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		b.watch("a")
+		pass(time.Second)
+		b.hub.Deleted(tenant, "a")
+		b.hub.Observe(tenant, b.up.record("a", queued)) // a read that was on its way
+		s := b.watch("a")
+		pass(0)
+		b.wantStates(s, "deleted")
+	})
+}
+
+func TestAWatchOfEverythingHearsOfRefundsAndDeletions(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
+		s := b.watch()
+		pass(time.Second)
+		b.up.set("a", failed)
+		pass(10 * time.Second)
+		b.up.set("a", refunded)
+		pass(30 * time.Second)
+		b.wantStates(s, "queued", "succeeded", "failed", "refunded")
+		b.hub.Deleted(tenant, "b")
+		pass(0)
+		b.wantStates(s, "queued", "succeeded", "failed", "refunded", "deleted")
+		calls := b.up.calls()
+		pass(time.Minute)
+		if n := b.up.calls() - calls; n > 14 {
+			b.t.Errorf("%d requests in a minute in which nothing is under way", n)
+		}
+	})
+}
+
+func TestAWatchOfEverythingSlowsDownBesideARenderThatIsStuck(t *testing.T) { // U21
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		b.watch()
+		pass(10 * time.Minute)
+		calls := b.up.calls()
+		pass(10 * time.Minute)
+		if n := b.up.calls() - calls; n > 150 {
+			b.t.Errorf("%d requests in ten minutes for one render that is ten minutes old", n)
+		}
+	})
+}
+
+func TestRendersThatWereNeverSeenRunningTeachNothing(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"x": succeeded, "y": succeeded, "z": succeeded, "new": queued}, func(b *bench) {
+		for _, id := range []string{"x", "y", "z"} {
+			old := b.up.record(id, succeeded)
+			old.CreateTime = time.Now().Add(-720 * time.Hour)
+			b.hub.Created(tenant, old, "m", time.Now())
+		}
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: time.Second})
+		pass(2 * time.Second)
+		if h := s.look().heartbeats[0]; h.HasTypical {
+			b.t.Errorf("typical remaining %v from renders that were over when they were seen", h.TypicalRemaining)
+		}
+	})
+}
+
+func TestAFirstHeartbeatInPlaceOfARepeatCarriesWhatIsKnown(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
+		first := b.watch("a")
+		pass(0)
+		known := 0
+		for event := range b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtag: first.look().updates[0].Etag}) {
+			if event.Known != nil && event.Known.Generation.File != nil {
+				known++
+			}
+		}
+		if known != 1 {
+			b.t.Errorf("the known state came %d times", known)
+		}
+	})
+}
