@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ func readGenerations(a answer) ([]Generation, error) {
 	}
 	generations := make([]Generation, 0, len(items))
 	for _, item := range items {
-		r, ok := unwrap(item, generationWrappers, generationWeights)
+		r, _, ok := findGeneration(item, "")
 		if !ok {
 			continue
 		}
@@ -33,7 +34,7 @@ func readGenerations(a answer) ([]Generation, error) {
 // readGeneration reads the answer about the generation that was asked for. Its
 // identifier is the one that was asked with, as the record need not repeat it.
 func readGeneration(a answer, asked string) (Generation, error) {
-	r, err := a.record(generationWrappers, generationWeights)
+	r, _, err := a.generationRecord(asked)
 	if err != nil {
 		return Generation{}, err
 	}
@@ -59,11 +60,15 @@ func isEnvelope(r record) bool {
 }
 
 // readCreated reads the answer to an order. Without an identifier the order can't be
-// found again, whatever else the answer says.
+// found again, whatever else the answer says. With two that could be it, one would be
+// kept for what the order's key stands for, and be the wrong one: that is no answer.
 func readCreated(a answer) (Generation, error) {
-	r, err := a.record(generationWrappers, generationWeights)
+	r, certain, err := a.generationRecord("")
 	if err != nil {
 		return Generation{}, err
+	}
+	if !certain {
+		return Generation{}, a.malformed("more than one identifier that could be the render's")
 	}
 	_, _, stated := find(r, statusNames, word)
 	g, ok := a.generation(r, "")
@@ -74,6 +79,130 @@ func readCreated(a answer) (Generation, error) {
 		g.State = StateQueued // the one status that the specification has for this answer
 	}
 	return g, nil
+}
+
+// generationRecord finds the record of a render in a body. It is not certain where
+// another identifier in the body could be the render's too.
+func (a answer) generationRecord(asked string) (r record, certain bool, err error) {
+	value, err := a.decode()
+	if err != nil {
+		return record{}, false, err
+	}
+	r, certain, ok := findGeneration(value, asked)
+	if !ok {
+		return record{}, false, a.malformed("the body is not an object")
+	}
+	return r, certain, nil
+}
+
+// candidate is an object of a body that has an identifier.
+type candidate struct {
+	record
+	id      string
+	depth   int
+	wrapper string // the member that holds the object; "" for the outermost
+	named   bool   // the identifier or the member is called a render's
+}
+
+var (
+	ownNames     = set(names("generation", "render", "generationId", "renderId"))
+	looseMembers = set(names("job", "result", "item")) // these may be parts of a render as well as wrap it
+)
+
+// findGeneration finds the record of a render in a value. An envelope can have an
+// identifier and a status of its own, which are those of the request: what it wraps
+// comes first. It is not certain where two identifiers could be the render's.
+func findGeneration(value any, asked string) (r record, certain, ok bool) {
+	if list, isList := value.([]any); isList && len(list) == 1 {
+		value = list[0]
+	}
+	if r, ok = unwrap(value, generationWrappers, generationWeights); !ok {
+		return r, false, false
+	}
+	found := identified(nil, value, "", 0)
+	certain = len(found) < 2
+	if !certain {
+		var best candidate
+		if best, certain = settle(found, asked); certain {
+			r = best.record
+		}
+	}
+	return r, certain && !twoIDs(r), true
+}
+
+// identified lists the objects that have an identifier, the outermost first.
+func identified(found []candidate, value any, wrapper string, depth int) []candidate {
+	r, ok := newRecord(value)
+	if !ok || depth > 2 {
+		return found
+	}
+	if id, name, ok := find(r, generationIDNames, identifier); ok {
+		found = append(found, candidate{r, id, depth, wrapper, ownNames[wrapper] || ownNames[name]})
+	}
+	for _, name := range generationWrappers {
+		inner, _ := r.get(name)
+		found = identified(found, inner, name, depth+1)
+	}
+	return found
+}
+
+// settle picks the record of the render among several candidates, if it is clear which
+// that is: the one that was asked for, else one that is called a render, else one inside
+// the outermost that has a render's status.
+func settle(found []candidate, asked string) (candidate, bool) {
+	outer := found[0]
+	for i, c := range found {
+		if goesBy(c.record, asked) {
+			found[i].id = asked // where it has more than one
+		}
+	}
+	if best, ok := pick(found, func(c candidate) bool { return c.id == asked }); ok {
+		return best, true
+	}
+	if slices.ContainsFunc(found, func(c candidate) bool { return c.named }) {
+		return pick(found, func(c candidate) bool { return c.named })
+	}
+	if best, ok := pick(found, func(candidate) bool { return true }); ok {
+		return best, true
+	}
+	best, ok := pick(found, func(c candidate) bool { return c.depth > outer.depth && rendering(c.record) })
+	return best, ok && !(rendering(outer.record) && looseMembers[best.wrapper])
+}
+
+// pick takes one of the candidates that fit, if they all have the same identifier.
+func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
+	for _, c := range found {
+		switch {
+		case !fits(c):
+		case !ok:
+			best, ok = c, true
+		case c.id != best.id:
+			return best, false
+		case rendering(c.record) && !(rendering(best.record) && looseMembers[c.wrapper]):
+			best = c
+		}
+	}
+	return best, ok
+}
+
+// rendering reports whether a record has a status that renders have.
+func rendering(r record) bool {
+	status, _, _ := find(r, statusNames, text)
+	return stateOf(status) != StateUnrecognized
+}
+
+// goesBy reports whether an identifier is one of a record's.
+func goesBy(r record, id string) bool {
+	_, _, ok := find(r, generationIDNames, func(v any) (string, bool) { own, ok := identifier(v); return own, ok && own == id })
+	return ok
+}
+
+// twoIDs reports whether a record has an identifier of its own and another one that is
+// called a render's.
+func twoIDs(r record) bool {
+	first, _, _ := find(r, generationIDNames, identifier)
+	own, _, ok := find(r, names("generationId", "renderId"), identifier)
+	return ok && own != first
 }
 
 // generation reads a record whose identifier is asked, or its own where asked is "".
@@ -126,11 +255,14 @@ func takeStatus(r record) (string, State) {
 	if !ok {
 		return "", StateUnrecognized
 	}
-	key := statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
-	if state, known := states[key]; known {
-		return status, state
+	return status, stateOf(status)
+}
+
+func stateOf(status string) State {
+	if state, known := states[statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))]; known {
+		return state
 	}
-	return status, StateUnrecognized
+	return StateUnrecognized
 }
 
 // takeInputs takes the inputs as they were ordered. Only what holds the key of the
