@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -115,5 +116,38 @@ func TestARequestWithoutAPatternIsNamedByItsMethod(t *testing.T) {
 	r := httptest.NewRequest(http.MethodDelete, "/generations/gen_1", nil)
 	if got := upstreamSpanName("", r); got != "DELETE" {
 		t.Errorf("the span is named %q", got)
+	}
+}
+
+func TestTheCatalogHearsTheIDsOfATraceAndNothingElse(t *testing.T) {
+	start(t, Config{LogOutput: io.Discard}) // with the propagator of the whole program
+	caller := propagation.MapCarrier{
+		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"tracestate":  "vendor=" + canary,
+		"baggage":     "customer=" + canary,
+	}
+	ctx := otel.GetTextMapPropagator().Extract(t.Context(), caller)
+	if baggage.FromContext(ctx).Len() != 1 {
+		t.Fatal("the caller's own baggage is not taken in")
+	}
+	var sent http.Header
+	base := roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = r.Header
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r, Proto: "HTTP/1.1"}, nil
+	})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://catalog.test/me", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := UpstreamTransport(base).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if got := sent.Get("traceparent"); !strings.Contains(got, "0af7651916cd43dd8448eb211c80319c") {
+		t.Errorf("traceparent is %q", got)
+	}
+	if all := fmt.Sprint(sent); strings.Contains(all, canary) {
+		t.Errorf("the catalog is sent %s", all)
 	}
 }
