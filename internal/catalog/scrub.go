@@ -20,7 +20,14 @@ type scrubber struct {
 	forms []string // spellings of the key, in lower case
 }
 
+// shortestKey is the length from which a key is taken out of texts. What is shorter is no
+// key, but a word that somebody typed, and texts would lose that word.
+const shortestKey = 8
+
 func newScrubber(key string) scrubber {
+	if len(key) < shortestKey {
+		return scrubber{}
+	}
 	forms := []string{asciiLower(key), percentEncoded(key)}
 	// In base64 a text looks in one of three ways, by its position in what was encoded.
 	for _, before := range []string{"", "?", "??"} {

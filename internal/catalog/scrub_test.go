@@ -72,10 +72,10 @@ func TestOrdinaryTextIsLeftAlone(t *testing.T) {
 
 func FuzzScrub(f *testing.F) {
 	f.Add("k_live_abc", "K_LIVE_ABC and k_live_abc")
-	f.Add("a", "aaAAa")
+	f.Add("aaaaaaaa", "aaAAaAAAAaaaaaa")
 	f.Add("[redacted]", "x[redacted]y")
 	f.Fuzz(func(t *testing.T, key, text string) {
-		if !printable(key) {
+		if !printable(key) || len(key) < shortestKey {
 			return
 		}
 		got := newScrubber(key).clean(text)
@@ -87,6 +87,12 @@ func FuzzScrub(f *testing.F) {
 			t.Errorf("%q is left in %q", key, got)
 		}
 	})
+}
+
+func TestAWordThatIsTooShortForAKeyIsLeftInTexts(t *testing.T) {
+	if got := newScrubber("wrong").clean("The API key is missing, wrong or revoked."); got != "The API key is missing, wrong or revoked." {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestASecretPrintsAsRedactedEverywhere(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // interceptor does what every call has in common. It is the one place for it, for
@@ -47,7 +49,10 @@ func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 func (i *interceptor) around(ctx context.Context, method string, call func(context.Context) error) (err error) {
 	start, from := time.Now(), i.origin(ctx)
 	var cause error // before it became a status
-	defer func() { i.log(ctx, method, from.peer, time.Since(start), status.Convert(err), cause) }()
+	caller := ""    // its name, where a held key makes callers prove it
+	defer func() {
+		i.log(ctx, method, who{from.peer, caller}, time.Since(start), status.Convert(err), cause)
+	}()
 	defer func() {
 		if value := recover(); value != nil {
 			err = i.panicked(ctx, method, value)
@@ -58,6 +63,7 @@ func (i *interceptor) around(ctx context.Context, method string, call func(conte
 		if callCtx, cause = i.service.Authenticate(callCtx, from.certName); cause != nil {
 			return statusOf(cause).Err()
 		}
+		caller = service.Caller(callCtx)
 	}
 	cause = call(callCtx)
 	return statusOf(cause).Err()
@@ -76,14 +82,20 @@ func (i *interceptor) panicked(ctx context.Context, method string, value any) er
 	return refusal(codes.Internal, reasonInternal, "internal error")
 }
 
-func (i *interceptor) log(ctx context.Context, method, peer string, took time.Duration, st *status.Status, cause error) {
+// who is the other side of a call.
+type who struct{ peer, caller string }
+
+func (i *interceptor) log(ctx context.Context, method string, from who, took time.Duration, st *status.Status, cause error) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("method", method),
 		slog.String("code", st.Code().String()),
 		slog.String("reason", reasonOf(st)),
 		slog.Duration("duration", took),
-		slog.String("peer", peer),
+		slog.String("peer", from.peer),
+	}
+	if from.caller != "" {
+		attrs = append(attrs, slog.String("caller", from.caller))
 	}
 	switch st.Code() {
 	case codes.Internal, codes.Unknown, codes.DataLoss: // somebody has to look

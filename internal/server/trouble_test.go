@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,4 +110,37 @@ func TestEveryDialectIsOrderedAndWatchedThroughTheWholeStack(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheCallLineNamesTheCallerOfAHeldKey(t *testing.T) {
+	var logs lockedText
+	s := newStack(t, func(o *options) {
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") })
+		o.service.Held, o.service.AllowAnonymous = &held, true
+		o.server.Logger = slog.New(slog.NewJSONHandler(&logs, nil))
+	})
+	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
+		_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+		eventually(t, "the line of the call over "+name, func() bool { return strings.Contains(logs.take(), `"caller":"anonymous"`) })
+	}
+}
+
+// lockedText is a text that servers write while tests take it.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// take gives what was written since the last time.
+func (l *lockedText) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
 }

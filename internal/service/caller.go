@@ -44,7 +44,7 @@ func (s *Service) Authenticate(ctx context.Context, certName string) (context.Co
 	if s.cfg.Held == nil {
 		if token == "" {
 			return nil, fail(codes.Unauthenticated, "CREDENTIAL_MISSING",
-				"send your catalog key as metadata: authorization: Bearer <key>")
+				"send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
 		}
 		return with(ctx, catalog.Forwarded(catalog.NewSecret(token)), ""), nil
 	}
@@ -75,7 +75,7 @@ func (s *Service) identify(token, certName string) (string, error) {
 		return "anonymous", nil
 	}
 	return "", fail(codes.Unauthenticated, "CALLER_UNKNOWN",
-		"prove who you are: a client certificate, or metadata authorization: Bearer <service token>")
+		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
 }
 
 // bearer gives the token of the call's authorization metadata, or "" where there is none.

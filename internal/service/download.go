@@ -52,7 +52,7 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 // content sends a result in chunks: the first with what it is, the last, where the whole
 // was read, with what was sent.
 func (s *generations) content(ctx context.Context, d download, send func(*easelv1.ContentChunk) error) error {
-	content, err := s.cfg.Catalog.Content(ctx, credential(ctx), d.id, d.offset, d.etag)
+	content, err := s.cfg.Catalog.Content(ctx, credential(ctx), d.id, d.offset, quoted(d.etag))
 	if err != nil {
 		return s.noContent(ctx, d.id, err)
 	}
@@ -181,8 +181,16 @@ func contentInfo(id string, c *catalog.Content) *easelv1.ContentInfo {
 		contentType = "application/octet-stream"
 	}
 	return &easelv1.ContentInfo{
-		ContentType: clean(contentType), SizeBytes: c.Size, FileName: fileName(id, contentType), Etag: clean(c.Etag),
+		ContentType: clean(contentType), SizeBytes: c.Size, FileName: fileName(id, contentType), Etag: clean(strings.Trim(c.Etag, `"`)),
 	}
+}
+
+// quoted gives an etag the quotes that HTTP wants around it and the contract leaves out.
+func quoted(etag string) string {
+	if etag == "" || strings.HasPrefix(etag, `"`) {
+		return etag
+	}
+	return `"` + etag + `"`
 }
 
 // extensions are those of the media types that a catalog of renders is likely to serve. The

@@ -77,7 +77,7 @@ func InvalidRequest(violations ...Violation) error {
 	}
 	text := "the request is not valid"
 	if len(violations) > 0 {
-		text = clip(violations[0].Field+": "+violations[0].Description, 1<<10)
+		text = clip(strings.TrimPrefix(violations[0].Field+": ", ": ")+strings.TrimPrefix(violations[0].Description, ": "), 1<<10)
 	}
 	return fail(codes.InvalidArgument, "INVALID_REQUEST", text, bad)
 }
