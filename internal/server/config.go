@@ -80,9 +80,9 @@ type Limits struct {
 	MessageBytes int
 	// HeaderBytes is the most that the headers of one request may take. 0 means 32 KiB.
 	HeaderBytes int
-	// StreamsPerConn is how many calls one gRPC connection may have open. The call
-	// after is held back by the client's own library, in silence, so a quota that
-	// answers must lie below. 0 means 4096.
+	// StreamsPerConn is how many calls one gRPC connection may have open. The client's
+	// own library holds back the call after, in silence, until another one ends.
+	// Nothing limits how many connections a caller opens. 0 means 4096.
 	StreamsPerConn uint32
 	// ConnAge is when a gRPC connection is asked to be replaced, so that load
 	// spreads over new replicas. Open calls go on for as long as they like. 0 means
