@@ -20,6 +20,9 @@ import (
 const firstPatience = 100 * time.Millisecond
 
 // watchGeneration serves the watch of one render as a stream of events.
+//
+// What a browser that connects again has by then is in Last-Event-ID, which is newer than
+// a knownEtag that has stood in the URL from the beginning, and so it wins.
 func (g *gateway) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
 	follow(g, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
@@ -27,8 +30,8 @@ func (g *gateway) watchGeneration(w http.ResponseWriter, r *http.Request, params
 			if err := query(r, req, "generation_id"); err != nil {
 				return nil, err
 			}
-			if last := r.Header.Get("Last-Event-ID"); req.GetKnownEtag() == "" && utf8.ValidString(last) {
-				req.KnownEtag = last // a browser that connects again says what it has
+			if last := r.Header.Get("Last-Event-ID"); last != "" && utf8.ValidString(last) {
+				req.KnownEtag = last
 			}
 			return g.client.WatchGeneration(ctx, req)
 		})

@@ -218,13 +218,17 @@ func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 			return nil
 		}
 		s := serve(t, studio)
-		do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Last-Event-Id: e1"))
-		if known != "e1" {
-			t.Errorf("known_etag is %q", known)
-		}
-		do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch?knownEtag=e2", "", "Last-Event-Id: e1"))
-		if known != "e2" {
-			t.Errorf("known_etag is %q", known)
+		for _, test := range []struct{ name, query, header, want string }{
+			{"the first time", "", "", ""},
+			{"with what the page had", "?knownEtag=e1", "", "e1"},
+			{"again", "", "e2", "e2"},
+			{"again, to a URL that is older", "?knownEtag=e1", "e2", "e2"},
+			{"with a header that is no text", "?knownEtag=e1", "\xff", "e1"},
+		} {
+			do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch"+test.query, "", "Last-Event-ID: "+test.header))
+			if known != test.want {
+				t.Errorf("%s: known_etag is %q, want %q", test.name, known, test.want)
+			}
 		}
 	})
 }
