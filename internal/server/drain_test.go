@@ -61,7 +61,7 @@ func TestAStopTellsEveryStreamAndReturns(t *testing.T) {
 		_, err = stream.Recv()
 		wantError(t, err, codes.Unavailable, "SERVER_DRAINING")
 		body, err := io.ReadAll(answer.Body)
-		if err != nil || !strings.Contains(string(body), "event: closing") || !strings.Contains(string(body), "event: error") {
+		if err != nil || !strings.Contains(string(body), "event: closing") || !strings.Contains(string(body), "event: failure") {
 			t.Errorf("the event stream ends with %v: %s", err, body)
 		}
 	})
@@ -99,7 +99,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 			t.Errorf("the stream ends with %v", err)
 		}
 		// Closing a pipe is two steps: the last event can slip in between. It says what happened.
-		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), "event: error") {
+		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), "event: failure") {
 			t.Errorf("the event stream ends as if all were well: %s", body)
 		}
 	})

@@ -15,14 +15,18 @@ import (
 )
 
 // firstPatience is how long an event stream keeps its headers back for the first
-// message. An error that comes in time gets the HTTP code that it deserves; after
-// that the client hears that its watch stands.
-const firstPatience = 100 * time.Millisecond
+// message. An error that comes in time gets the HTTP code that it deserves, which ends
+// an EventSource for good and fails curl -f; after that the client hears that its watch
+// stands. The first answer about a render that is not known yet is one of the catalog's,
+// and most of those come within this.
+const firstPatience = 2 * time.Second
 
 // watchGeneration serves the watch of one render as a stream of events.
 //
-// What a browser that connects again has by then is in Last-Event-ID, which is newer than
-// a knownEtag that has stood in the URL from the beginning, and so it wins.
+// A browser's EventSource connects again whenever a stream ends, to the same URL: a page
+// closes it at the events "done" (all was told) and "failure" (a status says why not).
+// What the browser has by then is in Last-Event-ID, which is newer than a knownEtag that
+// has stood in the URL from the beginning, and so it wins.
 func (g *gateway) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
 	follow(g, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
@@ -37,7 +41,8 @@ func (g *gateway) watchGeneration(w http.ResponseWriter, r *http.Request, params
 		})
 }
 
-// watchGenerations serves the watch of many renders as a stream of events.
+// watchGenerations serves the watch of many renders as a stream of events. It ends as
+// the watch of one does.
 func (g *gateway) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}
 	follow(g, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,

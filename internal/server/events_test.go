@@ -149,7 +149,7 @@ func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
 		}
 		_, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", "Accept: text/event-stream"))
 		events := readEvents(t, strings.NewReader(body))
-		if len(events) != 3 || events[1].name != "caughtUp" || events[1].id != "" || events[2].name != "error" {
+		if len(events) != 3 || events[1].name != "caughtUp" || events[1].id != "" || events[2].name != "failure" {
 			t.Fatalf("events: %v", events)
 		}
 		wantError(t, restStatus(t, events[2].data).Err(), codes.Unavailable, "SERVER_DRAINING")
@@ -160,7 +160,7 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := newStudio()
 		studio.watch = func(*easelv1.WatchGenerationRequest, watchStream) error {
-			time.Sleep(firstPatience / 2)
+			time.Sleep(1500 * time.Millisecond) // a catalog that takes its time
 			return refusal(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
 		}
 		s := serve(t, studio)

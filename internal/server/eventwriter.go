@@ -21,11 +21,12 @@ const reconnectDelay = 2 * time.Second
 // eventWriter writes the messages of a stream as server-sent events or as JSON lines.
 //
 //	format             message              error                     end with OK
-//	text/event-stream  event: <its kind>    event: error              event: done
+//	text/event-stream  event: <its kind>    event: failure            event: done
 //	NDJSON             the message          {"error": <status>}       nothing
 //
 // A browser's EventSource connects again whenever a stream ends; a page closes it at
-// "done".
+// "done" and at "failure". The latter is not called "error", as a browser's own events
+// for a lost connection are.
 type eventWriter struct {
 	w      http.ResponseWriter
 	flush  func() error
@@ -108,7 +109,7 @@ func (e *eventWriter) end(err error) {
 		_ = e.write([]byte("event: done\ndata: {}\n\n"))
 	case ok:
 	case e.sse:
-		_ = e.write(fmt.Appendf(nil, "event: error\ndata: %s\n\n", statusJSON(statusOf(err))))
+		_ = e.write(fmt.Appendf(nil, "event: failure\ndata: %s\n\n", statusJSON(statusOf(err))))
 	default:
 		_ = e.write(fmt.Appendf(nil, "{\"error\":%s}\n", statusJSON(statusOf(err))))
 	}
