@@ -37,6 +37,13 @@ type badField struct {
 
 // explain takes err apart. The context is that of the whole program.
 func explain(ctx context.Context, err error) failure {
+	if before := (unordered{}); errors.As(err, &before) {
+		f := explain(ctx, before.err)
+		if !strings.Contains(f.cure, nothingOrdered) {
+			f.cure = strings.TrimSpace(nothingOrdered + " " + f.cure)
+		}
+		return f
+	}
 	if own := (*problem)(nil); errors.As(err, &own) {
 		f := failure{exit: own.exit, message: own.text, cure: own.cure}
 		if s, ok := statusOf(own.err); ok {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -25,6 +26,11 @@ type generateCmd struct {
 // Run orders a render, and stays with it where that is asked for.
 func (c *generateCmd) Run(ctx context.Context, p *program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
+		if c.Out != "" {
+			if err := mayReceive(c.Out, c.Force); err != nil {
+				return unordered{err}
+			}
+		}
 		g, err := c.order(ctx, s)
 		if err != nil {
 			return err
@@ -119,7 +125,7 @@ func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generatio
 		tell = func(string) {}
 	}
 	if err := s.watching(ctx, f, s.errStyle, tell); err != nil {
-		return stillGoing(ctx, err, g.GenerationId)
+		return c.paid(ctx, stillGoing(ctx, err, g.GenerationId), g)
 	}
 	last := f.last(g.GenerationId)
 	if err := verdict(last); err != nil {
@@ -146,11 +152,45 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 		path, err = s.fetch(ctx, &fetching{id: g.GenerationId, out: c.Out, force: c.Force})
 	}
 	if err != nil {
-		return err
+		return c.paid(ctx, err, g)
 	}
 	s.printRender(g, path)
 	if !s.quiet {
 		s.tell("written to " + path)
 	}
 	return nil
+}
+
+// paid says how to get a result that has been ordered and did not arrive. Ordering again
+// would be paid for again.
+func (c *generateCmd) paid(ctx context.Context, err error, g *easelv1.Generation) error {
+	if c.Out == "" {
+		return err
+	}
+	f := explain(ctx, err)
+	cure := "The order stands. Fetch its result with: easel download " + g.GenerationId
+	switch {
+	case g.GetText() != nil:
+		cure = "The order stands. Its text is shown by: easel get " + g.GenerationId
+	case !g.Terminal:
+		cure += " --wait 10m"
+		fallthrough
+	default:
+		cure += " --out " + quoted(c.Out)
+		if c.Force {
+			cure += " --force"
+		}
+	}
+	return &problem{exit: f.exit, text: f.message, cure: cure, err: err}
+}
+
+// quoted writes an argument as a shell takes it.
+func quoted(argument string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+@%:,=", r)
+	}
+	if argument != "" && !strings.ContainsFunc(argument, func(r rune) bool { return !plain(r) }) {
+		return argument
+	}
+	return "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
 }

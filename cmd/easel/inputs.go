@@ -91,7 +91,7 @@ func typedInputs(model *easelv1.Model, arguments []string) (string, error) {
 }
 
 func badInput(name, why string) error {
-	return badUsage("inputs."+name+" "+why, "Nothing was ordered.")
+	return badUsage("inputs."+name+" "+why, nothingOrdered)
 }
 
 // typedInput is one value as JSON.

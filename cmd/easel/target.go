@@ -47,6 +47,31 @@ func mayWrite(path string, force bool) error {
 	return nil
 }
 
+// mayReceive tells why a result could not be put at out, before anything is paid for it.
+// Only a trial shows whether a directory takes files: who may write is not all that counts.
+func mayReceive(out string, force bool) error {
+	dir := out
+	if !isDir(out) {
+		if err := mayWrite(out, force); err != nil {
+			return err
+		}
+		dir = filepath.Dir(out)
+	}
+	trial, err := os.CreateTemp(dir, ".easel-*.part")
+	if err != nil {
+		return badUsage("--out "+out+": no file can be made there: "+reasonOf(err), "")
+	}
+	return errors.Join(trial.Close(), os.Remove(trial.Name()))
+}
+
+// reasonOf is what the system says of a file, without the name of a file that nobody has asked for.
+func reasonOf(err error) string {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
 // partFile is a file in the making, beside its target. It gets the target's name only
 // when it is whole; until then nobody can take it for the result.
 type partFile struct {
