@@ -117,3 +117,58 @@ func TestTheUnitFileNamesOnlySettingsThatExist(t *testing.T) {
 		}
 	}
 }
+
+// readmeLine gives the words of the README's line that begins so, without the program's name.
+func readmeLine(t *testing.T, prefix string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, prefix) {
+			return strings.Fields(line)[1:]
+		}
+	}
+	t.Fatalf("no line of the README begins with %q", prefix)
+	return nil
+}
+
+// TestTheServersThatTheREADMEStartsWork starts them as they stand, on free ports.
+func TestTheServersThatTheREADMEStartsWork(t *testing.T) {
+	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
+	listening := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
+	start(t, nil, listening, append(readmeLine(t, "easel serve --upstream-url https://"), freePorts...)...)
+
+	const fixed = "127.0.0.1:8099"
+	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "/_sandbox/") },
+		strings.Fields(strings.ReplaceAll(strings.Join(readmeLine(t, "easel sandbox"), " "), fixed, "127.0.0.1:0"))...)
+	addr := find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String())
+	here := func(words []string) []string {
+		return strings.Fields(strings.ReplaceAll(strings.Join(words, " "), fixed, addr))
+	}
+	facade := start(t, nil, listening, append(here(readmeLine(t, "easel serve --upstream-url http://")), freePorts...)...)
+	env := map[string]string{
+		"EASEL_ADDR":    find(t, `"server":"grpc","addr":"([^"]+)"`, facade.stderr.String()),
+		"EASEL_API_KEY": find(t, `(sandbox_live_\w+)`, catalog.stdout.String()),
+	}
+	if got := easelEnv(t.Context(), nil, env, "account"); got.exit != exitOK {
+		t.Fatalf("exit %d: %s", got.exit, got.stderr)
+	}
+
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("there is no curl on this machine")
+	}
+	script := "curl -fsS " + strings.Join(here(readmeLine(t, "curl -d '{\"route\"")), " ")
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", script).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	got := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain")
+	if got.exit != exitOK {
+		t.Errorf("an order under two faults: exit %d\n%s", got.exit, got.stderr)
+	}
+	out, err := exec.CommandContext(t.Context(), "curl", "-fsS", "http://"+addr+"/_sandbox/requests").Output()
+	if err != nil || !strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"POST/generations":3`) {
+		t.Errorf("the faults did not fire: %s %v", out, err)
+	}
+}
