@@ -95,6 +95,7 @@ func (c *serveCmd) frontend(client *catalog.Client, hub *watch.Hub, observed *te
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
 		Service: services, Logger: observed.Logger, Metrics: observed.Metrics, OpenAPI: openapi.Document, DrainTimeout: c.DrainTimeout,
+		LoopbackHostsOnly: c.unguarded(),
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_TLS_*", err)

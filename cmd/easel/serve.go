@@ -139,7 +139,8 @@ func (c *serveCmd) unguarded() bool {
 }
 
 // guard keeps an unguarded server on this machine: an address without a host would be
-// every address.
+// every address. Pages in a browser of this machine are kept out by their Host and their
+// origin; easel dev needs neither, as each of its callers brings a key.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return

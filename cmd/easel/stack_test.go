@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"image"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -213,12 +214,35 @@ func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 	if got := easel(t.Context(), nil, "account", "--addr", addrs["grpc"]); got.exit != exitOK || !strings.Contains(got.stdout, "7.00 EUR") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
+	for host, want := range map[string]int{"": http.StatusOK, "localhost": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
+		if code := accountOverREST(t, addrs["http"], host); code != want {
+			t.Errorf("a request to host %q is answered %d, want %d", host, code, want)
+		}
+	}
 	if code := served.stop(); code != exitOK {
 		t.Errorf("a stop that was asked for ends with %d\n%s", code, served.stderr)
 	}
 	if strings.Contains(served.stderr.String(), key) {
 		t.Error("the key is in the logs")
 	}
+}
+
+// accountOverREST asks for the account at an address under another name, as a page does
+// whose name was made to resolve to it.
+func accountOverREST(t *testing.T, addr, host string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/account", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer.StatusCode
 }
 
 func TestAnAddressInUseIsNamed(t *testing.T) {

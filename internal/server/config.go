@@ -47,6 +47,11 @@ type Config struct {
 	// DrainTimeout is how long a stop waits for calls to end before it cuts them
 	// off. 0 means 10 s.
 	DrainTimeout time.Duration
+	// LoopbackHostsOnly refuses REST requests that name another host than this machine
+	// itself. It is for a server that trusts whoever reaches a loopback address: a web
+	// page whose name was made to resolve to that address reaches it too, and its
+	// requests count as same-origin. The zero value takes any Host.
+	LoopbackHostsOnly bool
 	// DisableReflection hides the schema from callers of gRPC. The zero value
 	// serves reflection, which needs no credential.
 	DisableReflection bool

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
@@ -32,6 +34,9 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 // publicHandler is all that the HTTP listener serves, from the outside in.
 func (s *Server) publicHandler(g *gateway) http.Handler {
 	handler := refuseCrossOrigin(readable(s.config.Limits.messageBytes(), g.mux))
+	if s.config.LoopbackHostsOnly {
+		handler = refuseOtherHosts(handler)
+	}
 	handler = otelhttp.NewHandler(traceAnswers(reportRoute(handler)), "rest",
 		// The Host header would make a time series for each name that a client makes up.
 		otelhttp.WithServerName("easel"))
@@ -46,6 +51,33 @@ func refuseCrossOrigin(next http.Handler) http.Handler {
 		writeError(w, refusal(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
 	}))
 	return protection.Handler(next)
+}
+
+// refuseOtherHosts stops web pages whose name was made to resolve to this machine. For
+// the browser they are of the same origin as we are; the name in Host gives them away.
+func refuseOtherHosts(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loopbackHost(r.Host) {
+			writeError(w, refusal(codes.PermissionDenied, reasonHost,
+				"nothing says who may call this server, so it answers to localhost and loopback addresses alone: "+
+					"use one of them, or have the server told who may call"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loopbackHost reports whether a Host header names this machine itself.
+func loopbackHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil { // it has no port
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
 }
 
 // traceAnswers tells the caller the trace that its request became part of.

@@ -27,6 +27,7 @@ var httpCodes = map[string]int{
 	reasonTooLarge:     http.StatusRequestEntityTooLarge,
 	reasonSlowBody:     http.StatusRequestTimeout,
 	reasonPrecondition: http.StatusPreconditionFailed,
+	reasonHost:         http.StatusMisdirectedRequest,
 }
 
 func httpCode(st *status.Status) int {
