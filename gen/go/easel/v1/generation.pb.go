@@ -136,8 +136,8 @@ type Generation struct {
 	// is known.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When the render became terminal: the catalog's time where it sends a
-	// readable one, else the time at which this process first saw it terminal.
-	// Absent while the render is not terminal.
+	// readable one, else the time at which this process first saw it terminal, as
+	// far back as it remembers. Absent while the render is not terminal.
 	TerminalTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=terminal_time,json=terminalTime,proto3" json:"terminal_time,omitempty"`
 	// When the catalog answered with this record, by Easel's clock.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`

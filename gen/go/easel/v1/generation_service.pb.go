@@ -324,7 +324,9 @@ type CreateGenerationRequest struct {
 	// Most that the order may cost, in euro cents. Where set, the inputs are priced
 	// first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
 	// limit. The catalog has no such limit of its own: a price that rises between
-	// the quote and the order is charged, and told in cost_cents.
+	// the quote and the order is charged, and told in cost_cents. An order that may
+	// exist already is not priced again. While calls with the same key are under way
+	// together, the limit of the first counts.
 	MaxCostCents  *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -398,7 +400,8 @@ func (x *CreateGenerationRequest) GetMaxCostCents() int64 {
 // CreateGenerationResponse carries the render that the order started.
 type CreateGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render. A repeated request gets the same one, in its newest state.
+	// The render. A repeated request gets the same one, in the newest state that can
+	// be read.
 	Generation    *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1191,7 +1194,7 @@ type WatchGenerationsRequest struct {
 	// The renders to watch, up to 1000, each once. None means every render that the
 	// catalog lists for the key. Ids as in WatchGenerationRequest.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
-	// Goal of the watch of each named render.
+	// Goal of the watch of each named render. Without named renders it says nothing.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
 	// Longest silence of the whole stream before a heartbeat, 1 to 60 s; absent
 	// means 15 s.

@@ -108,7 +108,10 @@ type GenerationServiceClient interface {
 	// WatchGenerations watches many renders on one stream: those named, or every one
 	// that the catalog lists for the key, new ones as they appear. Each behaves as in
 	// WatchGeneration. With named renders the stream ends with OK when all of them
-	// have reached the goal; without, it has no goal and goes on.
+	// have reached the goal; without, it has no goal and goes on, and each render is
+	// followed until no money can move any more. What others delete is only seen
+	// there while the render is not terminal: the catalog's list shows recent renders,
+	// and one that is missing need not be gone.
 	//
 	// An id that the catalog does not know does not end the stream: it is reported
 	// with STATE_DELETED.
@@ -342,7 +345,10 @@ type GenerationServiceServer interface {
 	// WatchGenerations watches many renders on one stream: those named, or every one
 	// that the catalog lists for the key, new ones as they appear. Each behaves as in
 	// WatchGeneration. With named renders the stream ends with OK when all of them
-	// have reached the goal; without, it has no goal and goes on.
+	// have reached the goal; without, it has no goal and goes on, and each render is
+	// followed until no money can move any more. What others delete is only seen
+	// there while the render is not terminal: the catalog's list shows recent renders,
+	// and one that is missing need not be gone.
 	//
 	// An id that the catalog does not know does not end the stream: it is reported
 	// with STATE_DELETED.
