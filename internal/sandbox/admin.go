@@ -1,61 +1,97 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 )
 
 // AdminPath is where [Sandbox.AdminHandler] expects to be mounted.
 const AdminPath = "/_sandbox/"
 
-// AdminHandler is the administration over HTTP, below [AdminPath]. It asks for no credential: bind it to
-// loopback, never to a network that others can reach.
-//
-//	GET    /_sandbox/faults             every fault with how often it fired
-//	POST   /_sandbox/faults             inject a [Fault]
-//	DELETE /_sandbox/faults             end every fault
-//	POST   /_sandbox/keys               create a key from a [KeyConfig]: {"key"}
-//	DELETE /_sandbox/keys/{key}         revoke it
-//	POST   /_sandbox/keys/{key}/topup   {"cents", "note"}
-//	GET    /_sandbox/audit?key=…        the [Audit], with what is wrong with it under "faults"
-//	GET    /_sandbox/requests           requests received by route
+// adminRoute is one call of the administration.
+type adminRoute struct {
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	Does   string `json:"does"`
+	Body   string `json:"body,omitempty"`
+	do     func(*Sandbox, *http.Request) (status int, body any, err error)
+}
+
+// adminRoutes is the administration; the index is made from it.
+func adminRoutes() []adminRoute {
+	return []adminRoute{
+		{"GET", AdminPath, "This index.", "", (*Sandbox).adminIndex},
+		{"GET", AdminPath + "faults", "Every fault in place, with how often it fired.", "", (*Sandbox).adminFaults},
+		{"POST", AdminPath + "faults", "Inject a fault; its fields are below.", ExampleFault, (*Sandbox).adminInject},
+		{"DELETE", AdminPath + "faults", "End every fault.", "", (*Sandbox).adminClear},
+		{"POST", AdminPath + "keys", "Create a key; without key it is a new one.",
+			`{"name":"ada","balanceCents":5000,"dailyCapCents":1000,"key":""}`, (*Sandbox).adminCreateKey},
+		{"DELETE", AdminPath + "keys/{key}", "Revoke a key.", "", (*Sandbox).adminRevoke},
+		{"POST", AdminPath + "keys/{key}/topup", "Add money to the account of a key.", `{"cents":1000,"note":"gift"}`, (*Sandbox).adminTopUp},
+		{"GET", AdminPath + "audit?key={key}", "The books of a key, with what is wrong with them under faults.", "", (*Sandbox).adminAudit},
+		{"GET", AdminPath + "requests", "How many requests came to each route.", "", (*Sandbox).adminRequests},
+	}
+}
+
+// AdminHandler is the administration over HTTP, below [AdminPath]; GET [AdminPath] lists what it can do.
+// It asks for no credential: bind it to loopback, never to a network that others can reach.
 func (s *Sandbox) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
-	handle := func(pattern string, do func(r *http.Request) (status int, body any, err error)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			status, body, err := do(r)
-			if err != nil {
-				s.writeAdminError(w, err)
-				return
-			}
-			text, err := json.MarshalIndent(body, "", "  ")
-			if err != nil {
-				s.writeAdminError(w, err)
-				return
-			}
-			send(w, status, "application/json", append(text, '\n'))
+	for _, route := range adminRoutes() {
+		path, _, _ := strings.Cut(route.Path, "?")
+		if path == AdminPath {
+			path += "{$}"
+		}
+		mux.HandleFunc(route.Method+" "+path, func(w http.ResponseWriter, r *http.Request) {
+			s.administer(w, r, route)
 		})
 	}
-	handle("GET /_sandbox/faults", s.adminFaults)
-	handle("POST /_sandbox/faults", s.adminInject)
-	handle("DELETE /_sandbox/faults", func(r *http.Request) (int, any, error) {
-		s.ClearFaults()
-		return s.adminFaults(r)
-	})
-	handle("POST /_sandbox/keys", s.adminCreateKey)
-	handle("DELETE /_sandbox/keys/{key}", func(r *http.Request) (int, any, error) {
-		return http.StatusOK, record{"revoked": true}, s.RevokeKey(r.Context(), r.PathValue("key"))
-	})
-	handle("POST /_sandbox/keys/{key}/topup", s.adminTopUp)
-	handle("GET /_sandbox/audit", s.adminAudit)
-	handle("GET /_sandbox/requests", func(*http.Request) (int, any, error) {
-		return http.StatusOK, s.Requests(), nil
-	})
 	return mux
+}
+
+func (s *Sandbox) administer(w http.ResponseWriter, r *http.Request, route adminRoute) {
+	status, body, err := route.do(s, r)
+	if err != nil {
+		s.writeAdminError(w, err)
+		return
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // people read it
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(body); err != nil {
+		s.writeAdminError(w, err)
+		return
+	}
+	send(w, status, "application/json", text.Bytes())
+}
+
+func (s *Sandbox) adminIndex(*http.Request) (int, any, error) {
+	return http.StatusOK, struct {
+		Routes  []adminRoute `json:"routes"`
+		Example string       `json:"exampleFault"`
+		Fields  []FaultField `json:"faultFields"`
+		Targets []string     `json:"faultRoutes"`
+	}{adminRoutes(), ExampleFault, FaultFields(), append(routeTemplates(), "unknown")}, nil
+}
+
+func (s *Sandbox) adminClear(r *http.Request) (int, any, error) {
+	s.ClearFaults()
+	return s.adminFaults(r)
+}
+
+func (s *Sandbox) adminRevoke(r *http.Request) (int, any, error) {
+	return http.StatusOK, record{"revoked": true}, s.RevokeKey(r.Context(), r.PathValue("key"))
+}
+
+func (s *Sandbox) adminRequests(*http.Request) (int, any, error) {
+	return http.StatusOK, s.Requests(), nil
 }
 
 func (s *Sandbox) adminFaults(*http.Request) (int, any, error) {
@@ -141,9 +177,19 @@ func readAdmin(r *http.Request, into any) error {
 		return invalid(field, "must be of type %s", wrongType.Type)
 	}
 	if _, name, found := strings.Cut(err.Error(), "unknown field "); found {
-		return invalid(strings.Trim(name, `"`), "unknown")
+		return invalid(strings.Trim(name, `"`), "unknown; there are %s", strings.Join(memberNames(into), ", "))
 	}
 	return &apiError{status: http.StatusBadRequest, code: "INVALID_JSON", message: err.Error()}
+}
+
+// memberNames are the members that a body may have.
+func memberNames(of any) (names []string) {
+	kind := reflect.TypeOf(of).Elem()
+	for i := range kind.NumField() {
+		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
 }
 
 // writeAdminError uses the default dialect, whatever the catalog speaks.

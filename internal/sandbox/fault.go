@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -158,9 +159,11 @@ func (f Fault) Validate() error {
 		return invalid("drip", "must not be negative")
 	case f.CutAfter < 0:
 		return invalid("cutAfter", "must not be negative")
+	case !f.AfterCommit && !f.answers() && !f.bends() && f.Delay == 0 && len(f.Header) == 0:
+		return invalid("fault", "it has no effect; set one of %s", strings.Join(effects(), ", "))
 	case f.AfterCommit && !f.answers():
 		return invalid("afterCommit", "needs an answer in the handler's place: hang, reset, redirect, oversize, status or body")
-	case f.answers() && (f.Set != nil || f.ContentLengthDelta != 0 || f.Drip != 0 || f.Cut):
+	case f.answers() && f.bends():
 		return invalid("set", "set, contentLengthDelta, drip and cut bend the handler's own answer, which this fault replaces")
 	}
 	return nil
@@ -244,6 +247,11 @@ func (b *faultBook) match(template, key string) *Fault {
 // answers reports whether the fault replaces the handler's answer.
 func (f *Fault) answers() bool {
 	return f.Hang || f.Reset || f.Redirect != "" || f.Oversize > 0 || f.Status != 0 || f.Body != ""
+}
+
+// bends reports whether the fault changes the handler's own answer.
+func (f *Fault) bends() bool {
+	return f.Set != nil || f.ContentLengthDelta != 0 || f.Drip != 0 || f.Cut
 }
 
 func (f *Fault) addHeader(h http.Header) {

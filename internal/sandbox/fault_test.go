@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -309,6 +310,7 @@ func TestAFaultThatMakesNoSenseIsRefused(t *testing.T) {
 		"status":      {Status: 42},
 		"afterCommit": {AfterCommit: true},
 		"set":         {Reset: true, Cut: true},
+		"no effect":   {Route: "GET /me", Count: 1, CutAfter: 5},
 	} {
 		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
@@ -362,6 +364,9 @@ func TestAdministrationOverHTTP(t *testing.T) {
 	}{
 		{"/_sandbox/faults", `{"route":"GET /x"}`, `"field":"route"`, 400},
 		{"/_sandbox/faults", `{"rout":"GET /me"}`, `"field":"rout"`, 400},
+		{"/_sandbox/faults", `{"rout":"GET /me"}`, `there are name, route, key,`, 400},
+		{"/_sandbox/faults", `{}`, "no effect; set one of delay, hang,", 400},
+		{"/_sandbox/keys", `{"balance":1}`, `there are name, balanceCents,`, 400},
 		{"/_sandbox/faults", `{"status":"500"}`, `"field":"status"`, 400},
 		{"/_sandbox/faults", `{"delay":"soon"}`, `"field":"delay"`, 400},
 		{"/_sandbox/faults", `{`, "INVALID_JSON", 400},
@@ -378,4 +383,52 @@ func TestAdministrationOverHTTP(t *testing.T) {
 	}
 	send("GET", "/_sandbox/audit?key=nobody", "").want(t, 404, "UNKNOWN_KEY")
 	sh.do("GET", "/../../../../_sandbox/faults", "").want(t, 404, "") // not part of the catalog
+}
+
+func TestTheAdministrationSaysWhatItCanDo(t *testing.T) {
+	sh := open(t, fast())
+	admin := sh.s.AdminHandler()
+	ask := func(method, path, body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		admin.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+		return w
+	}
+	var index struct {
+		Routes       []struct{ Method, Path, Does, Body string }
+		ExampleFault string
+		FaultFields  []struct{ Name, Type, Means string }
+		FaultRoutes  []string
+	}
+	if err := json.Unmarshal(ask("GET", "/_sandbox/", "").Body.Bytes(), &index); err != nil {
+		t.Fatal(err)
+	}
+	for _, route := range index.Routes {
+		path := strings.ReplaceAll(route.Path, "{key}", sh.key)
+		if w := ask(route.Method, path, route.Body); w.Code > 299 || route.Does == "" {
+			t.Errorf("%s %s %s: %d %s", route.Method, path, route.Body, w.Code, w.Body)
+		}
+	}
+	if w := ask("POST", "/_sandbox/faults", index.ExampleFault); len(index.Routes) < 9 || w.Code != http.StatusCreated {
+		t.Errorf("the example %q of %d routes: %d %s", index.ExampleFault, len(index.Routes), w.Code, w.Body)
+	}
+	var explained, known []string
+	for _, field := range index.FaultFields {
+		explained = append(explained, field.Name)
+		if field.Type == "" || field.Means == "" {
+			t.Errorf("%s is not explained", field.Name)
+		}
+	}
+	kind := reflect.TypeFor[sandbox.Fault]()
+	for i := range kind.NumField() {
+		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		known = append(known, name)
+	}
+	if diff := cmp.Diff(known, explained); diff != "" {
+		t.Error(diff)
+	}
+	for _, route := range index.FaultRoutes {
+		if err := (sandbox.Fault{Route: route, Reset: true}).Validate(); err != nil {
+			t.Error(err)
+		}
+	}
 }
