@@ -67,6 +67,6 @@ func (c *demoCmd) tour(ctx context.Context, p *program, addr, key string) error 
 		return err
 	}
 	t.print("\nEverything is as it should be, after " + briefly(time.Since(t.started)) + ".")
-	t.print("Next: easel dev keeps it running and says how to call it.")
+	t.print("Next: " + p.self() + " dev keeps it running and says how to call it.")
 	return t.broken()
 }

@@ -31,7 +31,11 @@ func (c *devCmd) faults() []string {
 
 // Run serves over a catalog of its own until it is interrupted.
 func (c *devCmd) Run(ctx context.Context, p *program) error {
-	catalog, err := startCatalog(ctx, "127.0.0.1:0", c.config(p.stderr), false)
+	reopened, box := c.reopens(), c.config(p.stderr)
+	if c.Dialect == "" {
+		box.Dialect.ShowRunning = true // or there would be nothing to see between queued and succeeded
+	}
+	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
 		return err
 	}
@@ -44,7 +48,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) error {
 	facade.listenFlags, facade.LogLevel, facade.LogFormat = c.listenFlags, c.LogLevel, "text"
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.stderr, facade, func(s *server.Server) {
-			_ = c.tellHow(p.stdout, devPlace(s, catalog, key)) // it runs, whether or not anybody reads
+			_ = c.tellHow(p.stdout, devPlace(s, catalog), p.self(), key, c.keeping(key, reopened)) // it runs, whether or not anybody reads
 		})
 	})
 }
@@ -78,13 +82,12 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 // place is where everything is once it runs.
 type place struct {
 	grpc, http, admin, catalog string
-	key                        string
 }
 
-func devPlace(s *server.Server, catalog *catalogServer, key string) place {
+func devPlace(s *server.Server, catalog *catalogServer) place {
 	return place{
 		grpc: local(s.GRPCAddr()), http: local(s.HTTPAddr()), admin: local(s.AdminAddr()),
-		catalog: catalog.addr + sandbox.BasePath, key: key,
+		catalog: catalog.addr + sandbox.BasePath,
 	}
 }
 
@@ -101,7 +104,7 @@ func local(addr string) string {
 }
 
 // tellHow prints lines that can be copied.
-func (c *devCmd) tellHow(w io.Writer, at place) error {
+func (c *devCmd) tellHow(w io.Writer, at place, self string, key shownKey, keeping string) error {
 	addr := ""
 	if at.grpc != "localhost:50051" {
 		addr = " --addr " + at.grpc
@@ -117,7 +120,7 @@ func (c *devCmd) tellHow(w io.Writer, at place) error {
 From another shell:
 
   export EASEL_API_KEY=%[5]s
-  easel generate studio/landscape prompt="a calm sea at dusk" --max-cost 0.50 --out .%[7]s
+  %[8]s generate studio/landscape prompt="a calm sea at dusk" --max-cost 0.50 --out .%[7]s
 
 Or with other tools:
 
@@ -125,7 +128,7 @@ Or with other tools:
 
   curl -s http://%[2]s/v1/account -H "Authorization: Bearer %[5]s"
 
-Ctrl-C ends it.
-`, at.grpc, at.http, at.admin, at.catalog, at.key, c.worth(), addr)
+Ctrl-C ends it. %[9]s
+`, at.grpc, at.http, at.admin, at.catalog, key.text, key.worth, addr, self, keeping)
 	return err
 }

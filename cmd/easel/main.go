@@ -24,6 +24,7 @@ func untilSignalled() int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], &program{
+		name:   os.Args[0],
 		stdin:  os.Stdin,
 		stdout: os.Stdout,
 		stderr: os.Stderr,

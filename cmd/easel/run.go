@@ -13,6 +13,7 @@ import (
 
 // program is one run of the command: what it reads, where it writes.
 type program struct {
+	name           string // as it was called, "" where nobody knows
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	lookup         func(name string) (string, bool) // the environment
@@ -27,6 +28,14 @@ type program struct {
 func (p *program) env(name string) string {
 	text, _ := p.lookup(name)
 	return text
+}
+
+// self is how this program is called again from the same place.
+func (p *program) self() string {
+	if p.name == "" {
+		return "easel"
+	}
+	return quoted(p.name)
 }
 
 // run does what args say and returns the exit code. It is the one place that prints an error.

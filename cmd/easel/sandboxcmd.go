@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -22,7 +24,7 @@ type sandboxFlags struct {
 	RateLimit   float64 `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Requests a second that one key may make. 0 is no limit."`
 	DailyCap    amount  `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one key may spend a day: 5.00 (euros) or 500c (cents)."`
 	Balance     amount  `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed key."`
-	Dialect     string  `env:"EASEL_SANDBOX_DIALECT" default:"default" placeholder:"NAME" help:"How to fill in what the specification leaves open: ${dialects}."`
+	Dialect     string  `env:"EASEL_SANDBOX_DIALECT" placeholder:"NAME" help:"How to fill in what the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
 	Key         string  `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this key instead of a new one. It is worth nothing elsewhere."`
 }
 
@@ -52,7 +54,7 @@ func (f *sandboxFlags) faults() []string {
 
 func (f *sandboxFlags) dialect() (sandbox.Dialect, bool) {
 	for _, d := range sandbox.Dialects() {
-		if d.Name == f.Dialect {
+		if d.Name == cmp.Or(f.Dialect, "default") {
 			return d, true
 		}
 	}
@@ -72,17 +74,46 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 	return cfg
 }
 
+// shownKey is the key to call with, and where it comes from.
+type shownKey struct {
+	text    string
+	worth   string
+	earlier bool // it was there before
+}
+
 // makeKey gives a key to call with. A key that was named may be there from an earlier run.
-func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (string, error) {
+func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shownKey, error) {
 	cfg := sandbox.KeyConfig{Name: "easel", Key: f.Key}
 	if f.Balance.cents != nil {
 		cfg.BalanceCents = *f.Balance.cents
 	}
 	key, err := box.CreateKey(ctx, cfg)
 	if errors.Is(err, sandbox.ErrKeyExists) {
-		return f.Key, nil
+		return shownKey{f.Key, "of an earlier run, with what is left on it", true}, nil
 	}
-	return key, err
+	return shownKey{key, f.worth(), false}, err
+}
+
+// reopens reports whether the file holds what an earlier run has left. It is asked before
+// the file is opened, which makes it.
+func (f *sandboxFlags) reopens() bool {
+	info, err := os.Stat(f.DB)
+	return f.DB != "" && err == nil && info.Size() > 0
+}
+
+// keeping says what is left when it ends, and what an earlier run has left. A key can't be
+// shown twice, because only its hash is kept.
+func (f *sandboxFlags) keeping(key shownKey, reopened bool) string {
+	switch {
+	case f.DB == "":
+		return "Everything is gone then, keys and renders too; --db FILE keeps it."
+	case reopened && !key.earlier:
+		return "Everything is kept in " + f.DB + ". It goes on from an earlier run, whose keys still work;\n" +
+			"the key above is a new one with money of its own, because a key can't be shown twice."
+	case reopened:
+		return "Everything is kept in " + f.DB + ". It goes on from an earlier run."
+	}
+	return "Everything is kept in " + f.DB + ", keys and renders too. Note the key: it can't be shown twice."
 }
 
 type sandboxCmd struct {
@@ -102,6 +133,18 @@ func (c *sandboxCmd) faults() []string {
 	return faults
 }
 
+// injecting is a command line that injects a fault.
+func injecting(addr string) string {
+	return fmt.Sprintf("curl -s http://%s%sfaults -d '%s'", addr, sandbox.AdminPath, sandbox.ExampleFault)
+}
+
+// Help shows what a wrapped description of a flag can't: a line to copy.
+func (c *sandboxCmd) Help() string {
+	const addr = "127.0.0.1:8099"
+	return "With --admin, this turns the next two orders away:\n\n  " + injecting(addr) +
+		"\n\nand this lists all the rest:\n\n  curl -s http://" + addr + sandbox.AdminPath + "\n"
+}
+
 // isLoopback reports whether a host is this machine and nothing else. No host is every
 // address.
 func isLoopback(host string) bool {
@@ -111,6 +154,7 @@ func isLoopback(host string) bool {
 
 // Run serves the catalog until it is interrupted.
 func (c *sandboxCmd) Run(ctx context.Context, p *program) error {
+	reopened := c.reopens()
 	catalog, err := startCatalog(ctx, c.Addr, c.config(p.stderr), c.Admin)
 	if err != nil {
 		return err
@@ -120,14 +164,14 @@ func (c *sandboxCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.stdout, c.howTo(catalog, key)); err != nil {
+	if _, err := io.WriteString(p.stdout, c.howTo(p.self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping(key, reopened)+"\n"); err != nil {
 		return err
 	}
 	return catalog.wait(ctx)
 }
 
 // howTo is what can be copied.
-func (c *sandboxCmd) howTo(catalog *catalogServer, key string) string {
+func (c *sandboxCmd) howTo(self string, catalog *catalogServer, key shownKey) string {
 	text := fmt.Sprintf(`The catalog is at
   %[1]s
 
@@ -138,10 +182,11 @@ Try it:
   curl -s %[1]s/me -H "Authorization: Bearer %[2]s"
 
 Put the facade in front of it:
-  EASEL_UPSTREAM_URL=%[1]s easel serve
-`, catalog.baseURL(), key, c.worth())
+  EASEL_UPSTREAM_URL=%[1]s %[4]s serve
+`, catalog.baseURL(), key.text, key.worth, self)
 	if c.Admin {
-		text += fmt.Sprintf("\nRule it (keys, top-ups, faults, books):\n  curl -s http://%s%sfaults\n", catalog.addr, sandbox.AdminPath)
+		text += fmt.Sprintf("\nRule it (keys, top-ups, faults, books); this lists how:\n  curl -s http://%s%s\n", catalog.addr, sandbox.AdminPath) +
+			"\nTurn the next two orders away:\n  " + injecting(catalog.addr) + "\n"
 	}
 	return text
 }

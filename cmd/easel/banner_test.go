@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// devOn starts the whole stack on free ports with more flags, and gives its banner.
+func devOn(t *testing.T, flags ...string) (banner string, stop func() int) {
+	t.Helper()
+	args := append([]string{"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, flags...)
+	dev := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") }, args...)
+	return dev.stdout.String(), dev.stop
+}
+
+func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
+	banner, _ := devOn(t)
+	if !strings.Contains(banner, "Everything is gone then") || !strings.Contains(banner, "--db FILE") {
+		t.Errorf("nothing says what is left of a catalog in memory:\n%s", banner)
+	}
+	file := filepath.Join(t.TempDir(), "catalog.db")
+	first, stop := devOn(t, "--db", file)
+	if !strings.Contains(first, "kept in "+file) || strings.Contains(first, "earlier run") {
+		t.Errorf("the first start on a file says\n%s", first)
+	}
+	stop()
+	again, stop := devOn(t, "--db", file)
+	if !strings.Contains(again, "keys still work") || !strings.Contains(again, "a new one with money of its own") {
+		t.Errorf("the second start on a file says\n%s", again)
+	}
+	old := map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, again), "EASEL_API_KEY": find(t, `key +(\S+)`, first)}
+	if got := easelEnv(t.Context(), nil, old, "account"); got.exit != exitOK {
+		t.Errorf("the earlier key does not work: exit %d\n%s", got.exit, got.stderr)
+	}
+	stop()
+	for _, worth := range []string{"50.00 EUR", "with what is left on it"} {
+		named, stop := devOn(t, "--db", file, "--key", "sandbox_live_mine")
+		if !strings.Contains(named, worth) {
+			t.Errorf("a key that is named is not said to be worth %q:\n%s", worth, named)
+		}
+		stop()
+	}
+}
+
+func TestWhatABannerShowsToCopyNamesTheProgramAsItWasCalled(t *testing.T) {
+	for name, want := range map[string]string{"": "easel", "easel": "easel", "bin/easel": "bin/easel", "/my tools/easel": "'/my tools/easel'"} {
+		if got := (&program{name: name}).self(); got != want {
+			t.Errorf("called as %q it names itself %s, want %s", name, got, want)
+		}
+	}
+	bin := filepath.Join(t.TempDir(), "my-easel")
+	compile(t, bin, "easel", "build", "-o", bin, ".")
+	command := exec.CommandContext(t.Context(), bin, "demo", "--out", bin+".png")
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Next: "+bin+" dev") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestTheSandboxShowsALineThatInjectsAFault(t *testing.T) {
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") }, "sandbox", "--addr", "127.0.0.1:0", "--admin")
+	line := find(t, `(curl .*/_sandbox/faults -d .*)`, box.stdout.String())
+	if help := easel(t.Context(), nil, "sandbox", "--help").stdout; !strings.Contains(help, line[strings.Index(line, "-d "):]+"\n") {
+		t.Errorf("%s is not in the help:\n%s", line, help)
+	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("there is no curl on this machine")
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", line).Output()
+	if err != nil || !strings.Contains(string(out), `"status": 503`) {
+		t.Errorf("%s\n%v\n%s", line, err, out)
+	}
+}
+
+func TestDevShowsThatARenderIsRunningUnlessADialectIsNamed(t *testing.T) {
+	for _, test := range []struct {
+		flags []string
+		shown bool
+	}{{nil, true}, {[]string{"--dialect", "default"}, false}} {
+		banner, stop := devOn(t, append(test.flags, "--seed", "7", "--speed", "2")...)
+		env := map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": find(t, `key +(\S+)`, banner)}
+		got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch")
+		if got.exit != exitOK || strings.Contains(got.stderr, "running") != test.shown {
+			t.Errorf("%v: exit %d\n%s", test.flags, got.exit, got.stderr)
+		}
+		stop()
+	}
+}
