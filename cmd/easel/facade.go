@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"time"
 
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -20,6 +19,7 @@ import (
 // the addresses are bound; it may be nil.
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
+	clock := &stopClock{limit: c.DrainTimeout}
 	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
 		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: logs,
 	})
@@ -27,7 +27,9 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return wrongSetting("OTEL_*", err)
 	}
 	defer func() {
-		logFailure(observed.Logger, "telemetry was not sent in full", shutdown(context.WithoutCancel(ctx)))
+		ctx, cancel := clock.forTelemetry(ctx)
+		defer cancel()
+		logFailure(observed.Logger, "telemetry was not sent in full", shutdown(ctx))
 	}()
 
 	transport := catalog.NewTransport()
@@ -38,7 +40,11 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
-	defer func() { logFailure(observed.Logger, "left before every outcome was known", finishOrders(ctx, client)) }()
+	defer func() {
+		ctx, cancel := clock.forOrders(ctx)
+		defer cancel()
+		logFailure(observed.Logger, "left before every outcome was known", client.Close(ctx))
+	}()
 
 	hub, err := watch.New(watch.Config{
 		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
@@ -49,7 +55,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer hub.Close()
 
-	front, err := c.frontend(client, hub, observed)
+	front, err := c.frontend(client, hub, observed, clock)
 	if err != nil {
 		return err
 	}
@@ -62,19 +68,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	return front.Serve(ctx)
 }
 
-// ordersGrace is how long a stop waits for orders whose callers have gone, after the
-// calls themselves have been waited for.
-const ordersGrace = 5 * time.Second
-
-// finishOrders waits for orders that may have left for the catalog.
-func finishOrders(ctx context.Context, client *catalog.Client) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ordersGrace)
-	defer cancel()
-	return client.Close(ctx)
-}
-
 // frontend puts the services and the server in front of what they stand on.
-func (c *serveCmd) frontend(client *catalog.Client, hub *watch.Hub, observed *telemetry.Telemetry) (*server.Server, error) {
+func (c *serveCmd) frontend(client *catalog.Client, hub *watch.Hub, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
 	held, err := c.held(observed.Logger)
 	if err != nil {
 		return nil, wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
@@ -94,8 +89,8 @@ func (c *serveCmd) frontend(client *catalog.Client, hub *watch.Hub, observed *te
 	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
-		Service: services, Logger: observed.Logger, Metrics: observed.Metrics, OpenAPI: openapi.Document, DrainTimeout: c.DrainTimeout,
-		LoopbackHostsOnly: c.unguarded(),
+		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics, OpenAPI: openapi.Document,
+		DrainTimeout: clock.calls(), LoopbackHostsOnly: c.unguarded(),
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_TLS_*", err)

@@ -45,7 +45,7 @@ type tuningFlags struct {
 	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"How long after a failure a refund may still come."`
 
 	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Ask watchers to come back after this, so that they spread over replicas; 0 never does."`
-	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long a stop waits for calls to end."`
+	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long a stop may take: most of it is for calls to end, the rest for orders on their way and the last traces."`
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:"json,text" default:"json" placeholder:"FORMAT" help:"json or text."`
