@@ -54,7 +54,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	}
 	inputs, err := c.text(ctx, s)
 	if err != nil {
-		return nil, err
+		return nil, unordered{err}
 	}
 	key := c.IdempotencyKey
 	if key == "" {
@@ -70,26 +70,27 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	return g, nil
 }
 
+// slow is after how long without an answer it is said that there is none yet.
+const slow = 10 * time.Second
+
 // place sends an order until there is an answer that another try would not change.
 func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-	for failures := 0; ; failures++ {
-		answer, err := s.generations.CreateGeneration(ctx, order)
-		if err == nil {
-			return answer.Generation, nil
-		}
-		if code := status.Code(err); code != codes.Unavailable && code != codes.Aborted {
-			return nil, err
-		}
-		again := delayAfter(err, failures)
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < again {
-			return nil, err
-		}
-		s.remark("retry", order.IdempotencyKey, "no clear answer ("+messageOf(err)+
-			"), sending the same order again in "+briefly(again))
-		if rest(ctx, again) != nil {
-			return nil, err
-		}
+	started := time.Now()
+	frame := 0
+	defer s.ticking(func() {
+		frame++
+		s.show(s.errStyle.paint(blue, s.errStyle.spinner(frame)) + " ordering " + briefly(time.Since(started)))
+	})()
+	if !s.errStyle.terminal {
+		defer time.AfterFunc(slow, func() {
+			s.remark("waiting", order.IdempotencyKey, "no answer to the order yet, waiting for it")
+		}).Stop()
 	}
+	answer, err := insist(ctx, unsettled, func(err error, again time.Duration) {
+		s.remark("retry", order.IdempotencyKey, "the outcome is not known yet ("+messageOf(err)+
+			"); sending the same order again in "+briefly(again))
+	}, func() (*easelv1.CreateGenerationResponse, error) { return s.generations.CreateGeneration(ctx, order) })
+	return answer.GetGeneration(), err
 }
 
 // unclear explains an order that ended without an answer: it may have been taken.
@@ -100,7 +101,7 @@ func unclear(program, ctx context.Context, err error, key string) error {
 		return &problem{exit: exitInterrupted, text: "interrupted while ordering", cure: again, err: err}
 	case ctx.Err() != nil || code == codes.DeadlineExceeded:
 		return &problem{exit: exitRetry, text: "the time ran out while ordering", cure: again, err: err}
-	case code == codes.Unavailable || code == codes.Aborted:
+	case unsettled(err):
 		text := messageOf(err)
 		return &problem{exit: exitRetry, text: text, cure: again, err: err}
 	}

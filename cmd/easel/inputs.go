@@ -34,7 +34,9 @@ func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 	if len(f.Inputs) == 0 {
 		return "{}", nil
 	}
-	answer, err := s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
+	answer, err := read(ctx, s, func() (*easelv1.GetModelResponse, error) {
+		return s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
+	})
 	if err != nil {
 		return "", err
 	}

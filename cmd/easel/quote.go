@@ -19,7 +19,9 @@ func (c *quoteCmd) Run(ctx context.Context, p *program) error {
 		if err != nil {
 			return err
 		}
-		answer, err := s.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
+		answer, err := read(ctx, s, func() (*easelv1.QuoteGenerationResponse, error) {
+			return s.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
+		})
 		if err != nil {
 			return err
 		}

@@ -18,10 +18,8 @@ const (
 // delayAfter is how long to wait before the next try: what the server asked for, else
 // longer from try to try. Both are spread, so that many clients do not come at once.
 func delayAfter(err error, failures int) time.Duration {
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.RetryInfo); ok && info.RetryDelay.AsDuration() > 0 {
-			return spread(info.RetryDelay.AsDuration(), 0.2)
-		}
+	if asked := askedDelay(err); asked > 0 {
+		return spread(asked, 0.2)
 	}
 	delay := maxDelay
 	if failures < 7 {
@@ -33,6 +31,68 @@ func delayAfter(err error, failures int) time.Duration {
 // spread lengthens a delay by a random part of the given share of it.
 func spread(delay time.Duration, share float64) time.Duration {
 	return delay + time.Duration(rand.Float64()*share*float64(delay))
+}
+
+// insist asks until there is an answer that another try would not change, or no time for
+// another. before is called with each error that may pass, and how long it then waits.
+func insist[T any](
+	ctx context.Context, passes func(error) bool, before func(error, time.Duration), ask func() (T, error),
+) (T, error) {
+	for failures := 0; ; failures++ {
+		answer, err := ask()
+		if err == nil || !passes(err) {
+			return answer, err
+		}
+		again := delayAfter(err, failures)
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < again {
+			return answer, err
+		}
+		before(err, again)
+		if rest(ctx, again) != nil {
+			return answer, err
+		}
+	}
+}
+
+// unsettled reports whether an order may have been taken all the same. Only the same
+// order once more finds out.
+func unsettled(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.Aborted
+}
+
+// postponed reports whether the server has asked to come again. A server that is not
+// there has not: who has mistyped its address should not have to wait.
+func postponed(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Aborted, codes.ResourceExhausted:
+		return askedDelay(err) > 0
+	}
+	return false
+}
+
+// askedDelay is how long the server asks to wait, 0 where it does not.
+func askedDelay(err error) time.Duration {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			return max(info.RetryDelay.AsDuration(), 0)
+		}
+	}
+	return 0
+}
+
+// read asks a question that changes nothing, as often as the server asks to come again.
+func read[T any](ctx context.Context, s *session, ask func() (T, error)) (T, error) {
+	return insist(ctx, postponed, func(err error, again time.Duration) {
+		text := "no answer yet (" + messageOf(err) + "), asking again in " + briefly(again)
+		switch {
+		case s.quiet:
+		case s.json:
+			s.noteJSON(text)
+		default:
+			s.tell(s.errStyle.paint(dim, text))
+		}
+	}, ask)
 }
 
 // rest waits, or ends with the context.

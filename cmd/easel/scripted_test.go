@@ -25,6 +25,7 @@ type scripted struct {
 	easelv1.UnimplementedGenerationServiceServer
 
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
+	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
 	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
@@ -35,6 +36,11 @@ type scripted struct {
 func (s *scripted) GetModel(_ context.Context, r *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 	m, err := s.model(r)
 	return &easelv1.GetModelResponse{Model: m}, err
+}
+
+func (s *scripted) QuoteGeneration(_ context.Context, r *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
+	q, err := s.quote(r)
+	return &easelv1.QuoteGenerationResponse{Quote: q}, err
 }
 
 func (s *scripted) CreateGeneration(_ context.Context, r *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
