@@ -89,9 +89,8 @@ func (c *Client) submit(ctx context.Context, cred Credential, order Order, sub *
 		err = c.withinLimit(ctx, cred, order)
 	}
 	for attempt := 0; err == nil; attempt++ {
-		if !run.begin() {
-			err = &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: context.Canceled}
-			break
+		if !c.orders.begin(sub, run, unknown) {
+			return
 		}
 		if g, err = c.post(ctx, cred, order); err == nil {
 			break
@@ -101,9 +100,10 @@ func (c *Client) submit(ctx context.Context, cred Credential, order Order, sub *
 		}
 		unknown = unknown || KindOf(err) == KindOutcomeUnknown && !neverLeft(err)
 		run.report(certain(err, unknown))
-		if !tryAgain(err, unknown) || !run.pause(attempt, err) {
+		if !tryAgain(err, unknown) {
 			break
 		}
+		run.pause(attempt, err)
 		err = nil
 	}
 	c.orders.finish(sub, run, g, certain(err, unknown), unknown)
@@ -241,15 +241,37 @@ func (b *orderBook) open(tenant Tenant, order Order) (Receipt, *submission, *sub
 	return Receipt{}, sub, sub.run, nil
 }
 
+// begin reports whether anybody still waits for the outcome, and notes that an attempt is on
+// its way then. Where nobody does, the run is over, and whoever comes next begins anew.
+func (b *orderBook) begin(sub *submission, run *submitRun, unknown bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if run.waiting == 0 {
+		b.conclude(sub, nil, &Error{Kind: KindOutcomeUnknown, Op: opCreate}, unknown)
+		return false
+	}
+	run.last = nil
+	return true
+}
+
 // finish notes the outcome of a run and tells all who wait.
 func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err error, unknown bool) {
 	b.mu.Lock()
-	sub.run = nil
-	sub.mayExist = err != nil && (unknown || sub.mayExist && !refused(err))
+	var receipt *Receipt
 	if err == nil {
-		sub.receipt = &Receipt{Generation: g, Placed: time.Now()}
-		run.receipt = *sub.receipt
+		receipt = &Receipt{Generation: g, Placed: time.Now()}
+		run.receipt = *receipt
 	}
+	b.conclude(sub, receipt, err, unknown)
+	b.mu.Unlock()
+	run.err = err
+	close(run.done)
+}
+
+// conclude keeps of a run that is over what later calls must know; mu is held.
+func (b *orderBook) conclude(sub *submission, receipt *Receipt, err error, unknown bool) {
+	sub.run, sub.receipt = nil, receipt
+	sub.mayExist = err != nil && (unknown || sub.mayExist && !refused(err))
 	switch {
 	case err != nil && !sub.mayExist:
 		delete(b.orders, sub.id)
@@ -257,9 +279,6 @@ func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err er
 		sub.kept = time.Now()
 		b.finished = append(b.finished, sub)
 	}
-	b.mu.Unlock()
-	run.err = err
-	close(run.done)
 }
 
 // forget drops what is too old or too much; mu is held.
@@ -287,18 +306,6 @@ func (r *submitRun) lead() bool {
 	return first
 }
 
-// begin reports whether anybody still waits for the outcome, and notes that an attempt is
-// on its way then.
-func (r *submitRun) begin() bool {
-	r.book.mu.Lock()
-	defer r.book.mu.Unlock()
-	if r.waiting == 0 {
-		return false
-	}
-	r.last = nil
-	return true
-}
-
 // report notes what an attempt has said.
 func (r *submitRun) report(err error) {
 	r.book.mu.Lock()
@@ -313,13 +320,6 @@ func (r *submitRun) unattended() <-chan struct{} {
 	return r.idle
 }
 
-// awaited reports whether anybody still waits for the outcome.
-func (r *submitRun) awaited() bool {
-	r.book.mu.Lock()
-	defer r.book.mu.Unlock()
-	return r.waiting > 0
-}
-
 // leave takes one waiter out. The last one out ends the pauses between attempts.
 // It gives what the last attempt said.
 func (r *submitRun) leave() (last error) {
@@ -332,8 +332,8 @@ func (r *submitRun) leave() (last error) {
 }
 
 // pause waits before the next attempt, as long as the catalog asks or with doubling
-// pauses of our own. It is false when nobody waits any more.
-func (r *submitRun) pause(attempt int, err error) bool {
+// pauses of our own, and no longer than anybody waits.
+func (r *submitRun) pause(attempt int, err error) {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + rand.N(d/2)
 	var detail *Error
@@ -344,9 +344,7 @@ func (r *submitRun) pause(attempt int, err error) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
 	case <-r.unattended():
-		return r.awaited()
 	}
 }
 
