@@ -166,7 +166,7 @@ func settle(found []candidate, asked string) (candidate, bool) {
 		return best, true
 	}
 	best, ok := pick(found, func(c candidate) bool { return c.depth > outer.depth && rendering(c.record) })
-	return best, ok && !(rendering(outer.record) && looseMembers[best.wrapper])
+	return best, ok && !best.partOf(outer)
 }
 
 // pick takes one of the candidates that fit, if they all have the same identifier.
@@ -178,11 +178,16 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 			best, ok = c, true
 		case c.id != best.id:
 			return best, false
-		case rendering(c.record) && !(rendering(best.record) && looseMembers[c.wrapper]):
+		case rendering(c.record) && !c.partOf(best):
 			best = c
 		}
 	}
 	return best, ok
+}
+
+// partOf reports whether a candidate may be a part of another one that is a render.
+func (c candidate) partOf(whole candidate) bool {
+	return rendering(whole.record) && looseMembers[c.wrapper]
 }
 
 // rendering reports whether a record has a status that renders have.
