@@ -31,9 +31,6 @@ func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 		}
 		return readObject(f.InputsJSON, s.stdin)
 	}
-	if len(f.Inputs) == 0 {
-		return "{}", nil
-	}
 	answer, err := read(ctx, s, func() (*easelv1.GetModelResponse, error) {
 		return s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
 	})
@@ -89,6 +86,9 @@ func typedInputs(model *easelv1.Model, arguments []string) (string, error) {
 		}
 		object.WriteString(jsonString(name) + ":" + text)
 	}
+	if err := missing(model, seen); err != nil {
+		return "", err
+	}
 	return "{" + object.String() + "}", nil
 }
 
@@ -102,16 +102,20 @@ func typedInput(model *easelv1.Model, name, value string) (string, error) {
 		return "", badInput(name, "is not valid UTF-8")
 	}
 	kind := easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED
+	var described *easelv1.InputField
 	if len(model.InputFields) > 0 {
-		field, err := fieldOf(model, name)
-		if err != nil {
+		var err error
+		if described, err = fieldOf(model, name); err != nil {
 			return "", err
 		}
-		kind = field.Type
+		kind = described.Type
 	}
 	text, fits := literal(kind, value)
 	if !fits {
 		return "", badInput(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
+	}
+	if described != nil && !permitted(described, text) {
+		return "", badInput(name, "must be "+permittedPhrase(described)+", not "+oneLine(text))
 	}
 	return text, nil
 }

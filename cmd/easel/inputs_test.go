@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
@@ -78,6 +80,50 @@ func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
 		_, err := typedInputs(described(), []string{test.argument})
 		if err == nil || !strings.Contains(err.Error(), test.name) || !strings.Contains(err.Error(), test.why) {
 			t.Errorf("%s: %v does not name %s and say %q", test.argument, err, test.name, test.why)
+		}
+	}
+}
+
+func TestWhatTheModelDoesNotAllowIsRefusedBeforeAnythingIsOrdered(t *testing.T) {
+	model := &easelv1.Model{ModelId: "studio/any", InputFields: []*easelv1.InputField{
+		{Name: "prompt", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING, Required: new(true), Minimum: new(1.0), Maximum: new(3.0)},
+		{Name: "style", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING, Required: new(true), DefaultValue: structpb.NewStringValue("ink")},
+		{Name: "size", AllowedValues: []*structpb.Value{structpb.NewStringValue("64x40"), structpb.NewStringValue("2")}},
+		{Name: "steps", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER, Minimum: new(1.0), Maximum: new(50.0)},
+		{Name: "share", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER, Minimum: new(0.5)},
+		{Name: "seed", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER, Minimum: new(0.0), Maximum: new(float64(1 << 63))},
+	}}
+	for inputs, want := range map[string]string{
+		"":                                  "inputs.prompt is missing",
+		"steps=5":                           "inputs.prompt is missing",
+		"prompt=x steps=0":                  "inputs.steps must be 1 to 50, not 0",
+		"prompt=x steps=51":                 "inputs.steps must be 1 to 50, not 51",
+		"prompt=x share=0.4":                "inputs.share must be from 0.5, not 0.4",
+		"prompt=x size=9x9":                 "inputs.size must be one of 64x40 2, not",
+		"prompt=x seed=-1":                  "inputs.seed",
+		"prompt=x steps=50 share=1e3":       "",
+		"prompt=x size=64x40":               "",
+		"prompt=x size=2":                   "",
+		"prompt=longer-than-three":          "", // whether the limit is one of length only the catalog knows
+		"prompt=x seed=9223372036854775807": "",
+	} {
+		o := &orders{}
+		dial := (&scripted{
+			model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return model, nil },
+			create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+				o.got = append(o.got, r)
+				return render("gen_1", queued), nil
+			},
+		}).serve(t)
+		got := easel(t.Context(), dial, append([]string{"generate", "studio/any"}, strings.Fields(inputs)...)...)
+		if want == "" {
+			if got.exit != exitOK {
+				t.Errorf("%q: exit %d\n%s", inputs, got.exit, got.stderr)
+			}
+			continue
+		}
+		if got.exit != exitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, nothingOrdered) {
+			t.Errorf("%q: exit %d after %d orders\n%s", inputs, got.exit, len(o.got), got.stderr)
 		}
 	}
 }
