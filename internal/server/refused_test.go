@@ -1,0 +1,42 @@
+package server
+
+import (
+	"net/http"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestADownloadOrAWatchThatCanNotBeginIsAStatus(t *testing.T) {
+	studio := newStudio()
+	studio.download = func(_ *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+		return stream.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{Data: []byte("x")}})
+	}
+	s := serve(t, studio)
+	for _, test := range []struct {
+		name, path string
+		headers    []string
+		http       int
+		code       codes.Code
+		reason     string
+	}{
+		{"a download in no time", "/v1/generations/g/content", []string{"Grpc-Timeout: soon"}, 400, codes.InvalidArgument, "INVALID_REQUEST"},
+		{"a download from nowhere", "/v1/generations/g/content?readOffset=here", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},
+		{"a download of a broken query", "/v1/generations/g/content?etag=%zz", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},
+		{"bytes that don't say what they are", "/v1/generations/g/content", nil, 500, codes.Internal, "INTERNAL"},
+		{"a watch in no time", "/v1/generations/g:watch", []string{"Grpc-Timeout: soon"}, 400, codes.InvalidArgument, "INVALID_REQUEST"},
+		{"a watch until nothing known", "/v1/generations/g:watch?until=LATER", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},
+		{"a watch of many until nothing known", "/v1/generations:watch?until=LATER", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			answer, body := do(t, s.http, request(t, http.MethodGet, test.path, "", test.headers...))
+			if answer.StatusCode != test.http {
+				t.Errorf("answered %s, want %d: %s", answer.Status, test.http, body)
+			}
+			wantError(t, restStatus(t, body).Err(), test.code, test.reason)
+		})
+	}
+}
