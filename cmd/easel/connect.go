@@ -120,6 +120,9 @@ func (c connection) key(p *program) (string, error) {
 		}
 	}
 	key := strings.TrimSpace(text)
+	if p.addr = c.Addr; key != "" {
+		p.keyFrom = name
+	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", badUsage(name+" holds more than one key: spaces, line breaks or characters that no key has", "")
 	}

@@ -38,6 +38,8 @@ type problem struct {
 	text string
 	cure string // what to do about it; "" where it is plain
 	err  error  // what lies below, nil where nothing does
+
+	render string // the render that it is about, "" where it is about none or many
 }
 
 // Error is the first line of what is printed.
@@ -68,6 +70,8 @@ func exitOf(code codes.Code, reason string) int {
 	switch reason {
 	case "INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "API_KEY_DAILY_CAP":
 		return exitMoney
+	case "IDEMPOTENCY_KEY_REUSED":
+		return exitUsage
 	case "CONTENT_NOT_READY":
 		return exitRetry
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type failure struct {
 	reason     string // of ErrorInfo
 	message    string
 	resource   string // what was not found
+	render     string // what it is about
 	fields     []badField
 	retryDelay time.Duration
 	metadata   map[string]string
@@ -45,7 +47,7 @@ func explain(ctx context.Context, err error) failure {
 		return f
 	}
 	if own := (*problem)(nil); errors.As(err, &own) {
-		f := failure{exit: own.exit, message: own.text, cure: own.cure}
+		f := failure{exit: own.exit, message: own.text, cure: own.cure, render: own.render}
 		if s, ok := statusOf(own.err); ok {
 			f.code = codeName(s.Code())
 			f.addDetails(s)
@@ -147,6 +149,7 @@ func (f failure) writeJSON(w io.Writer) {
 		Code              string            `json:"code,omitempty"`
 		Reason            string            `json:"reason,omitempty"`
 		Message           string            `json:"message"`
+		GenerationID      string            `json:"generationId,omitempty"`
 		Resource          string            `json:"resource,omitempty"`
 		Fields            []badField        `json:"fields,omitempty"`
 		RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
@@ -155,33 +158,48 @@ func (f failure) writeJSON(w io.Writer) {
 		ExitCode          int               `json:"exitCode"`
 	}
 	writeJSONLine(w, map[string]body{"error": {
-		f.code, f.reason, f.message, f.resource, f.fields,
+		f.code, f.reason, f.message, f.render, f.resource, f.fields,
 		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit,
 	}})
+}
+
+const (
+	noKeyCure    = "Set EASEL_API_KEY, or --api-key-file."
+	rejectedCure = "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."
+)
+
+// withKey makes what is said about keys fit what this run has sent, and where.
+func (p *program) withKey(cure string) string {
+	if p.keyFrom != "" {
+		cure = strings.Replace(cure, noKeyCure, "The one from "+p.keyFrom+" was sent, and it is wrong for this server.", 1)
+	}
+	if host, _, err := net.SplitHostPort(p.addr); err == nil && isLoopback(host) {
+		cure = strings.Replace(cure, rejectedCure, rejectedCure+
+			" The sandbox of easel dev forgets its keys when it ends, unless it has --db.", 1)
+	}
+	return cure
 }
 
 // cureOf says what helps, where that is known.
 func cureOf(code codes.Code, reason string) string {
 	cures := map[string]string{
-		"INSUFFICIENT_BALANCE":       "Top up the account, then send the same order again with its --idempotency-key.",
-		"PRICE_ABOVE_LIMIT":          "Raise --max-cost, or choose cheaper inputs: easel quote shows their price.",
-		"API_KEY_DAILY_CAP":          "The key has spent what it may today. Use another key, or wait for the next day.",
-		"SUBMISSION_OUTCOME_UNKNOWN": "Send the same order again with the same --idempotency-key: it is never charged twice.",
-		"SUBMISSION_IN_PROGRESS":     "Send the same order again with the same --idempotency-key.",
-		"IDEMPOTENCY_KEY_REUSED":     "This key stands for another order. A new order needs a new --idempotency-key.",
-		"UPSTREAM_CREDENTIAL_REJECTED": "The catalog does not accept the key: check EASEL_API_KEY or --api-key-file; " +
-			"where the server holds the key, tell its operator.",
-		"MODEL_NOT_FOUND":      "easel models lists what there is.",
-		"GENERATION_ACTIVE":    "The render is not finished. --force deletes it all the same; its price may not come back.",
-		"CONTENT_NOT_READY":    "easel download --wait 10m waits for the result.",
-		"GENERATION_NOT_FOUND": "easel list shows the renders of this key.",
+		"INSUFFICIENT_BALANCE":         "Top up the account, then send the same order again with its --idempotency-key.",
+		"PRICE_ABOVE_LIMIT":            "Raise --max-cost, or choose cheaper inputs: easel quote shows their price.",
+		"API_KEY_DAILY_CAP":            "The key has spent what it may today. Use another key, or wait for the next day.",
+		"SUBMISSION_OUTCOME_UNKNOWN":   "Send the same order again with the same --idempotency-key: it is never charged twice.",
+		"SUBMISSION_IN_PROGRESS":       "Send the same order again with the same --idempotency-key.",
+		"UPSTREAM_CREDENTIAL_REJECTED": rejectedCure,
+		"MODEL_NOT_FOUND":              "easel models lists what there is.",
+		"GENERATION_ACTIVE":            "The render is not finished. --force deletes it all the same; its price may not come back.",
+		"CONTENT_NOT_READY":            "easel download --wait 10m waits for the result.",
+		"GENERATION_NOT_FOUND":         "easel list shows the renders of this key.",
 	}
 	if cure := cures[reason]; cure != "" {
 		return cure
 	}
 	switch code {
 	case codes.Unauthenticated:
-		return "Set EASEL_API_KEY, or --api-key-file."
+		return noKeyCure
 	case codes.Unavailable:
 		if reason == "" {
 			return "Is the server running there? See --addr, and --tls where it speaks TLS."

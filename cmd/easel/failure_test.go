@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -105,5 +106,76 @@ func TestAServerThatIsNotThereIsSaidToBeNotThere(t *testing.T) {
 	got := easel(t.Context(), nil, "account", "--addr", "127.0.0.1:1")
 	if got.exit != exitRetry || !strings.Contains(got.stderr, "127.0.0.1:1") || !strings.Contains(got.stderr, "--addr") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestARenderThatFailedIsPrintedWhereTheOutputIsJSON(t *testing.T) {
+	end := render("gen_1", failed)
+	end.FailureMessage = "no paint"
+	dial := (&scripted{
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			return render("gen_1", queued), nil
+		},
+		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+				Update: &easelv1.GenerationUpdate{Generation: end},
+			}})
+		},
+		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+			return failing(codes.FailedPrecondition, "NO_CONTENT")
+		},
+	}).serve(t)
+	for _, test := range []struct {
+		state               easelv1.State
+		exit                int
+		wantState, wantCode string
+	}{
+		{failed, exitRenderFailed, "STATE_FAILED", ""},
+		{succeeded, exitFailure, "STATE_SUCCEEDED", "NO_CONTENT"},
+	} {
+		end.State, end.Etag = test.state, test.state.String()
+		got := easel(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir(), "-o", "json")
+		var g map[string]any
+		var told struct {
+			Error struct{ GenerationID, Code, Reason, Message string }
+		}
+		lines := linesOf(got.stderr)
+		if json.Unmarshal([]byte(got.stdout), &g) != nil || json.Unmarshal([]byte(lines[len(lines)-1]), &told) != nil {
+			t.Fatalf("not JSON:\n%s%s", got.stdout, got.stderr)
+		}
+		if got.exit != test.exit || g["state"] != test.wantState || told.Error.GenerationID != "gen_1" || told.Error.Reason != test.wantCode {
+			t.Errorf("exit %d, want %d\n%s%s", got.exit, test.exit, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestAKeyThatIsWrongIsNotSaidToBeMissing(t *testing.T) {
+	server := &scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+		return nil, failing(codes.Unauthenticated, "CALLER_UNKNOWN")
+	}}
+	dial := server.serve(t)
+	if got := easel(t.Context(), dial, "get", "gen_1"); !strings.Contains(got.stderr, "Set EASEL_API_KEY") {
+		t.Errorf("without a key:\n%s", got.stderr)
+	}
+	got := easelEnv(t.Context(), dial, map[string]string{"EASEL_API_KEY": "wrong-token"}, "get", "gen_1")
+	if !strings.Contains(got.stderr, "The one from EASEL_API_KEY was sent, and it is wrong") || strings.Contains(got.stderr, "Set EASEL_API_KEY") {
+		t.Errorf("with a wrong key:\n%s", got.stderr)
+	}
+	file := write(t, "wrong-token\n")
+	if got := easel(t.Context(), dial, "get", "gen_1", "--api-key-file", file); !strings.Contains(got.stderr, file) || strings.Contains(got.stderr, "wrong-token") {
+		t.Errorf("with a wrong key from a file:\n%s", got.stderr)
+	}
+}
+
+func TestARejectedKeyRemindsOfTheSandboxOnThisMachineAlone(t *testing.T) {
+	dial := (&scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+		return nil, failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")
+	}}).serve(t)
+	for addr, reminded := range map[string]bool{"localhost:50051": true, "127.0.0.1:1": true, "easel.example:443": false} {
+		got := easel(t.Context(), dial, "get", "gen_1", "--addr", addr)
+		if strings.Contains(got.stderr, "forgets its keys") != reminded {
+			t.Errorf("%s:\n%s", addr, got.stderr)
+		}
 	}
 }

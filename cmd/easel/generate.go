@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -125,14 +126,17 @@ func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generatio
 	if s.json || s.quiet {
 		tell = func(string) {}
 	}
-	if err := s.watching(ctx, f, s.errStyle, tell); err != nil {
-		return c.paid(ctx, stillGoing(ctx, err, g.GenerationId), g)
+	err := s.watching(ctx, f, s.errStyle, tell)
+	last := cmp.Or(f.last(g.GenerationId), g)
+	if err != nil {
+		err = c.paid(ctx, stillGoing(ctx, err, g.GenerationId), last)
+	} else if err = verdict(last); err == nil {
+		err = c.deliver(ctx, s, last)
 	}
-	last := f.last(g.GenerationId)
-	if err := verdict(last); err != nil {
-		return err
+	if err != nil && s.json {
+		s.printJSON(last) // a program wants to know what has become of its order
 	}
-	return c.deliver(ctx, s, last)
+	return err
 }
 
 // deliver prints the result, and puts it where --out says.
@@ -182,7 +186,7 @@ func (c *generateCmd) paid(ctx context.Context, err error, g *easelv1.Generation
 			cure += " --force"
 		}
 	}
-	return &problem{exit: f.exit, text: f.message, cure: cure, err: err}
+	return &problem{exit: f.exit, text: f.message, cure: cure, err: err, render: g.GenerationId}
 }
 
 // quoted writes an argument as a shell takes it.

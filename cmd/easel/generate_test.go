@@ -110,7 +110,7 @@ func TestARefusedOrderIsNotSentAgain(t *testing.T) {
 		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", exitMoney},
 		{codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", exitRetry},
 		{codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", exitUsage},
-		{codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", exitFailure},
+		{codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", exitUsage},
 		{codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", exitCredential},
 	} {
 		o := &orders{errors: []error{failing(test.code, test.reason)}}

@@ -21,7 +21,9 @@ type program struct {
 	// dial replaces the network of client commands. Nil means the real one.
 	dial dialer
 
-	jsonErrors bool // errors leave as JSON, because the output does
+	jsonErrors bool   // errors leave as JSON, because the output does
+	keyFrom    string // where the key that was sent is from, "" where none was
+	addr       string // where calls went
 }
 
 // env reads a variable; unset and empty are the same.
@@ -48,6 +50,7 @@ func run(ctx context.Context, args []string, p *program) int {
 		return exitOK
 	}
 	f := explain(ctx, err)
+	f.cure = p.withKey(f.cure)
 	if p.jsonErrors {
 		f.writeJSON(p.stderr)
 	} else {

@@ -114,6 +114,10 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	if again := call(exitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout; strings.TrimSpace(again) != id {
 		t.Errorf("one key became two renders, %s and %s", id, again)
 	}
+	reused := call(exitUsage, "generate", "studio/haiku", "prompt=land", "--idempotency-key", "one")
+	if want(reused, "another order"); strings.Count(reused.stderr, "another order") != 1 {
+		t.Errorf("the same is said twice:\n%s", reused.stderr)
+	}
 	want(call(exitOK, "watch", id), "succeeded", "text")
 	want(call(exitOK, "wait", id), "0.01 EUR")
 	want(call(exitOK, "get", id, "--fresh"), "studio/haiku")

@@ -46,15 +46,17 @@ func (c *waitCmd) Run(ctx context.Context, p *program) error {
 
 // stillGoing explains that the end of a command is not the end of the render.
 func stillGoing(ctx context.Context, err error, ids ...string) error {
+	render := ""
 	again := strings.TrimSpace("The renders go on. Pick them up with: easel watch " + strings.Join(ids, " "))
 	if len(ids) == 1 {
+		render = ids[0]
 		again = "The render goes on. Pick it up with: easel watch " + ids[0]
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &problem{exit: exitRetry, text: "not finished when --timeout ran out", cure: again}
+		return &problem{exit: exitRetry, text: "not finished when --timeout ran out", cure: again, render: render}
 	case ctx.Err() != nil:
-		return &problem{exit: exitInterrupted, text: "interrupted", cure: again}
+		return &problem{exit: exitInterrupted, text: "interrupted", cure: again, render: render}
 	}
 	return err
 }
@@ -70,9 +72,9 @@ func verdict(g *easelv1.Generation) error {
 		if g.FailureMessage != "" {
 			text += ": " + oneLine(g.FailureMessage)
 		}
-		return &problem{exit: exitRenderFailed, text: text}
+		return &problem{exit: exitRenderFailed, text: text, render: g.GenerationId}
 	case easelv1.State_STATE_DELETED:
-		return &problem{exit: exitNotFound, text: "the render " + oneLine(g.GenerationId) + " is not in the catalog"}
+		return &problem{exit: exitNotFound, text: "the render " + oneLine(g.GenerationId) + " is not in the catalog", render: g.GenerationId}
 	}
 	return nil
 }

@@ -32,6 +32,9 @@ func (a *amount) UnmarshalText(text []byte) error {
 	digits, isCents := strings.CutSuffix(string(text), "c")
 	if !isCents {
 		whole, fraction, found := strings.Cut(digits, ".")
+		if whole != "" && strings.Trim(digits, "0123456789") == "" {
+			return fmt.Errorf("%q is no amount: write %s.00 for euros, or %sc for cents", text, text, text)
+		}
 		if !found || len(fraction) != 2 || whole == "" {
 			return fmt.Errorf("%q is no amount: write 0.50 for euros with both decimals, or 50c for cents", text)
 		}
