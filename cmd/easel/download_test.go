@@ -293,3 +293,39 @@ func TestADownloadDoesNotAskAgainWhereItMakesNoSense(t *testing.T) {
 		}
 	}
 }
+
+func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	c := newContent()
+	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-")
+	if got.exit != exitOK || got.stdout != string(c.bytes) || got.stderr != "" {
+		t.Errorf("exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newContent()
+		c.breakAt = []int{30_000}
+		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-q"); got.exit != exitOK || got.stdout != string(c.bytes) || got.stderr != "" {
+			t.Errorf("after a break: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newContent()
+		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
+		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != exitRetry || got.stdout != "" || strings.Contains(got.stderr, "go on after") {
+			t.Errorf("broken off for good: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+		}
+	})
+	c = newContent()
+	c.damage = func(chunk *easelv1.ContentChunk) {
+		damageSummary(chunk, func(s *easelv1.ContentSummary) { s.Sha256 = "00" })
+	}
+	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != exitFailure || got.stdout != "" {
+		t.Errorf("damaged: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+	}
+	if names := directory(t, os.Getenv("TMPDIR")); len(names) != 0 {
+		t.Errorf("left behind: %q", names)
+	}
+	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != exitUsage || !strings.Contains(got.stderr, "standard output") {
+		t.Errorf("two results for one stream: exit %d\n%s", got.exit, got.stderr)
+	}
+}

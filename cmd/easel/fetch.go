@@ -21,6 +21,9 @@ type fetching struct {
 	force bool
 	wait  time.Duration
 
+	silent   bool // no progress is shown
+	fleeting bool // no part is kept for another run
+
 	info    *easelv1.ContentInfo // nil until the first chunk
 	target  string
 	part    *partFile               // nil until the first chunk
@@ -47,7 +50,10 @@ func (s *session) fetch(ctx context.Context, d *fetching) (path string, err erro
 		}
 	}
 	started := time.Now()
-	stop := s.ticking(func() { s.show(d.progress.line(s.errStyle, time.Since(started))) })
+	stop := func() {}
+	if !d.silent {
+		stop = s.ticking(func() { s.show(d.progress.line(s.errStyle, time.Since(started))) })
+	}
 	err = s.fetchAll(ctx, d)
 	stop()
 	if d.part == nil {
@@ -67,7 +73,7 @@ func (d *fetching) leave(ctx context.Context, err error) error {
 		d.part.discard()
 		return err
 	}
-	if errors.As(err, new(*problem)) {
+	if d.fleeting || errors.As(err, new(*problem)) {
 		d.part.discard()
 		return err
 	}

@@ -20,14 +20,16 @@ type generateCmd struct {
 	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. The same name is never charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
 	MaxCost        amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
 	Watch          bool   `help:"Stay until the render is finished."`
-	Out            string `placeholder:"FILE|DIR" help:"Download the result to here when it is finished. Implies --watch."`
+	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`
 }
+
+func (c *generateCmd) faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run orders a render, and stays with it where that is asked for.
 func (c *generateCmd) Run(ctx context.Context, p *program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		if c.Out != "" {
+		if c.Out != "" && c.Out != standardOutput {
 			if err := mayReceive(c.Out, c.Force); err != nil {
 				return unordered{err}
 			}
@@ -149,6 +151,9 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 		s.printRender(g, brief)
 		return nil
 	}
+	if c.Out == standardOutput {
+		return c.paid(ctx, c.pour(ctx, s, g), g)
+	}
 	var path string
 	var err error
 	if g.GetText() != nil {
@@ -166,10 +171,18 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
+// pour writes the result to standard output, and nothing else.
+func (c *generateCmd) pour(ctx context.Context, s *session, g *easelv1.Generation) error {
+	if g.GetText() == nil {
+		return s.fetchOut(ctx, &fetching{id: g.GenerationId})
+	}
+	return s.pour(strings.NewReader(wholeLines(g.GetText().Text)))
+}
+
 // paid says how to get a result that has been ordered and did not arrive. Ordering again
 // would be paid for again.
 func (c *generateCmd) paid(ctx context.Context, err error, g *easelv1.Generation) error {
-	if c.Out == "" {
+	if err == nil || c.Out == "" {
 		return err
 	}
 	f := explain(ctx, err)

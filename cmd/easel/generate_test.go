@@ -152,7 +152,10 @@ func TestGenerateStaysForATextAndWritesIt(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "poem.txt")
 	got := easel(t.Context(), dial, "generate", "studio/any", "--out", path, "-q")
-	if text, err := os.ReadFile(path); err != nil || string(text) != "grey water\nasks" || got.stdout != path+"\n" {
+	if text, err := os.ReadFile(path); err != nil || string(text) != "grey water\nasks\n" || got.stdout != path+"\n" {
 		t.Errorf("%q, %v; printed %q", text, err, got.stdout)
+	}
+	if got := easel(t.Context(), dial, "generate", "studio/any", "--out", "-"); got.exit != exitOK || got.stdout != "grey water\nasks\n" {
+		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
 	}
 }

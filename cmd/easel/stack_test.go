@@ -130,7 +130,10 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
 	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
 	want(call(exitNotFound, "model", "studio/nope"), "MODEL_NOT_FOUND")
-	want(call(exitFailure, "download", id, "--out", dir), "NO_CONTENT")
+	want(call(exitFailure, "download", id, "--out", dir), "NO_CONTENT", "is a text", "easel get "+id)
+	if out := call(exitOK, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--out", "-").stdout; !strings.HasPrefix(out, "\x89PNG") {
+		t.Errorf("standard output got %.20q", out)
+	}
 	want(call(exitOK, "delete", id), id)
 	want(call(exitNotFound, "delete", id), "GENERATION_NOT_FOUND")
 	want(call(exitOK, "delete", id, "--allow-missing"))

@@ -198,11 +198,19 @@ func writeText(out string, force bool, g *easelv1.Generation) (path string, err 
 	if err != nil {
 		return "", err
 	}
-	if _, err = io.WriteString(part, g.GetText().Text); err == nil {
+	if _, err = io.WriteString(part, wholeLines(g.GetText().Text)); err == nil {
 		err = part.finish(path, force)
 	}
 	if err != nil {
 		part.discard()
 	}
 	return path, err
+}
+
+// wholeLines ends a text as a file of text ends.
+func wholeLines(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
 }
