@@ -18,8 +18,8 @@ import (
 // message. An error that comes in time gets the HTTP code that it deserves, which ends
 // an EventSource for good and fails curl -f; after that the client hears that its watch
 // stands. The first answer about a render that is not known yet is one of the catalog's,
-// and most of those come within this.
-const firstPatience = 2 * time.Second
+// and most of those come within this; a person takes it for at once.
+const firstPatience = 500 * time.Millisecond
 
 // watchGeneration serves the watch of one render as a stream of events.
 //
