@@ -40,6 +40,11 @@ func (c *watchCmd) Run(ctx context.Context, p *program) error {
 func (s *session) watching(ctx context.Context, f *follower, look style, tell func(string)) error {
 	v := newWatchView(s, look, tell)
 	f.seen, f.lost = v.seen, v.lost
+	if len(f.ids) == 0 {
+		all := &gathering{next: v.seen, caughtUp: func() { v.aside("watching; new renders appear as they come") }}
+		defer all.release()
+		f.seen = all.seen
+	}
 	defer s.ticking(v.redraw)()
 	return f.run(ctx)
 }

@@ -329,3 +329,16 @@ func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
 		t.Errorf("the condition is missing: %q", got)
 	}
 }
+
+func TestTheBarNeverGoesBackwards(t *testing.T) {
+	now := time.Now()
+	v := newWatchView(&session{console: &console{errStyle: style{terminal: true}}}, style{}, func(string) {})
+	v.started, v.end = now.Add(-5*time.Second), now.Add(5*time.Second)
+	v.renders["gen_1"] = render("gen_1", queued)
+	before := strings.Count(v.liveLine(now), "#")
+	v.end = now.Add(50 * time.Second)
+	later := v.liveLine(now)
+	if after := strings.Count(later, "#"); before != 12 || after != before || !strings.Contains(later, "about 50s left") {
+		t.Errorf("the bar went from %d to %d: %s", before, after, later)
+	}
+}

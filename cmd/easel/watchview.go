@@ -25,6 +25,8 @@ type watchView struct {
 	beat      *easelv1.Heartbeat
 	away      string // why there is no stream right now, "" where there is one
 	frame     int
+	share     float64 // how far the bar has come; an estimate that grows does not take it back
+	barOf     string  // the render of the bar
 }
 
 func newWatchView(s *session, look style, tell func(string)) *watchView {
@@ -208,11 +210,21 @@ func (v *watchView) one(g *easelv1.Generation, now time.Time) string {
 		return text + briefly(elapsed)
 	}
 	left := max(v.end.Sub(now), 0)
-	text += look.bar(float64(elapsed)/float64(max(elapsed+left, 1)), 24) + " " + briefly(elapsed)
+	text += look.bar(v.advance(g, float64(elapsed)/float64(max(elapsed+left, 1))), 24) + " " + briefly(elapsed)
 	if left == 0 {
 		return text + look.paint(dim, ", longer than usual")
 	}
 	return text + look.paint(dim, ", about "+briefly(left)+" left")
+}
+
+// advance gives the share to show: the one that follows from the estimate, or the one that
+// was shown before where that is more.
+func (v *watchView) advance(g *easelv1.Generation, share float64) float64 {
+	if v.barOf != g.GenerationId {
+		v.barOf, v.share = g.GenerationId, 0
+	}
+	v.share = max(v.share, share)
+	return v.share
 }
 
 func conditionWord(c easelv1.UpstreamCondition) string {
