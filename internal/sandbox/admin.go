@@ -30,8 +30,10 @@ func adminRoutes() []adminRoute {
 		{"GET", AdminPath + "faults", "Every fault in place, with how often it fired.", "", (*Sandbox).adminFaults},
 		{"POST", AdminPath + "faults", "Inject a fault; its fields are below.", ExampleFault, (*Sandbox).adminInject},
 		{"DELETE", AdminPath + "faults", "End every fault.", "", (*Sandbox).adminClear},
-		{"POST", AdminPath + "keys", "Create a key; without key it is a new one.",
-			`{"name":"ada","balanceCents":5000,"dailyCapCents":1000,"key":""}`, (*Sandbox).adminCreateKey},
+		{
+			"POST", AdminPath + "keys", "Create a key; without key it is a new one.",
+			`{"name":"ada","balanceCents":5000,"dailyCapCents":1000,"key":""}`, (*Sandbox).adminCreateKey,
+		},
 		{"DELETE", AdminPath + "keys/{key}", "Revoke a key.", "", (*Sandbox).adminRevoke},
 		{"POST", AdminPath + "keys/{key}/topup", "Add money to the account of a key.", `{"cents":1000,"note":"gift"}`, (*Sandbox).adminTopUp},
 		{"GET", AdminPath + "audit?key={key}", "The books of a key, with what is wrong with them under faults.", "", (*Sandbox).adminAudit},
