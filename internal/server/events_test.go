@@ -160,7 +160,7 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := newStudio()
 		studio.watch = func(*easelv1.WatchGenerationRequest, watchStream) error {
-			time.Sleep(1500 * time.Millisecond) // a catalog that takes its time
+			time.Sleep(firstPatience * 4 / 5) // a catalog that takes its time
 			return refusal(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
 		}
 		s := serve(t, studio)
