@@ -16,28 +16,28 @@ const AdminPath = "/_sandbox/"
 
 // adminRoute is one call of the administration.
 type adminRoute struct {
-	Method string `json:"method"`
-	Path   string `json:"path"`
-	Does   string `json:"does"`
-	Body   string `json:"body,omitempty"`
+	Method string          `json:"method"`
+	Path   string          `json:"path"`
+	Does   string          `json:"does"`
+	Body   json.RawMessage `json:"body,omitempty"`
 	do     func(*Sandbox, *http.Request) (status int, body any, err error)
 }
 
 // adminRoutes is the administration; the index is made from it.
 func adminRoutes() []adminRoute {
 	return []adminRoute{
-		{"GET", AdminPath, "This index.", "", (*Sandbox).adminIndex},
-		{"GET", AdminPath + "faults", "Every fault in place, with how often it fired.", "", (*Sandbox).adminFaults},
-		{"POST", AdminPath + "faults", "Inject a fault; its fields are below.", ExampleFault, (*Sandbox).adminInject},
-		{"DELETE", AdminPath + "faults", "End every fault.", "", (*Sandbox).adminClear},
+		{"GET", AdminPath, "This index.", nil, (*Sandbox).adminIndex},
+		{"GET", AdminPath + "faults", "Every fault in place, with how often it fired.", nil, (*Sandbox).adminFaults},
+		{"POST", AdminPath + "faults", "Inject a fault; its fields are below.", json.RawMessage(ExampleFault), (*Sandbox).adminInject},
+		{"DELETE", AdminPath + "faults", "End every fault.", nil, (*Sandbox).adminClear},
 		{
 			"POST", AdminPath + "keys", "Create a key; without key it is a new one.",
-			`{"name":"ada","balanceCents":5000,"dailyCapCents":1000,"key":""}`, (*Sandbox).adminCreateKey,
+			json.RawMessage(`{"name":"ada","balanceCents":5000,"dailyCapCents":1000,"key":""}`), (*Sandbox).adminCreateKey,
 		},
-		{"DELETE", AdminPath + "keys/{key}", "Revoke a key.", "", (*Sandbox).adminRevoke},
-		{"POST", AdminPath + "keys/{key}/topup", "Add money to the account of a key.", `{"cents":1000,"note":"gift"}`, (*Sandbox).adminTopUp},
-		{"GET", AdminPath + "audit?key={key}", "The books of a key, with what is wrong with them under faults.", "", (*Sandbox).adminAudit},
-		{"GET", AdminPath + "requests", "How many requests came to each route.", "", (*Sandbox).adminRequests},
+		{"DELETE", AdminPath + "keys/{key}", "Revoke a key.", nil, (*Sandbox).adminRevoke},
+		{"POST", AdminPath + "keys/{key}/topup", "Add money to the account of a key.", json.RawMessage(`{"cents":1000,"note":"gift"}`), (*Sandbox).adminTopUp},
+		{"GET", AdminPath + "audit?key={key}", "The books of a key, with what is wrong with them under faults.", nil, (*Sandbox).adminAudit},
+		{"GET", AdminPath + "requests", "How many requests came to each route.", nil, (*Sandbox).adminRequests},
 	}
 }
 
@@ -76,11 +76,11 @@ func (s *Sandbox) administer(w http.ResponseWriter, r *http.Request, route admin
 
 func (s *Sandbox) adminIndex(*http.Request) (int, any, error) {
 	return http.StatusOK, struct {
-		Routes  []adminRoute `json:"routes"`
-		Example string       `json:"exampleFault"`
-		Fields  []FaultField `json:"faultFields"`
-		Targets []string     `json:"faultRoutes"`
-	}{adminRoutes(), ExampleFault, FaultFields(), append(routeTemplates(), "unknown")}, nil
+		Routes  []adminRoute    `json:"routes"`
+		Example json.RawMessage `json:"exampleFault"`
+		Fields  []FaultField    `json:"faultFields"`
+		Targets []string        `json:"faultRoutes"`
+	}{adminRoutes(), json.RawMessage(ExampleFault), FaultFields(), append(routeTemplates(), "unknown")}, nil
 }
 
 func (s *Sandbox) adminClear(r *http.Request) (int, any, error) {
@@ -208,5 +208,5 @@ func (s *Sandbox) writeAdminError(w http.ResponseWriter, err error) {
 		e = &apiError{status: http.StatusInternalServerError, code: "INTERNAL", message: "The sandbox failed."}
 	}
 	contentType, body := Dialect{}.failure(e)
-	send(w, e.status, contentType, body)
+	send(w, e.status, contentType, append(body, '\n')) // people read it
 }
