@@ -99,7 +99,7 @@ func TestWhatTheModelDoesNotAllowIsRefusedBeforeAnythingIsOrdered(t *testing.T) 
 		"prompt=x steps=0":                  "inputs.steps must be 1 to 50, not 0",
 		"prompt=x steps=51":                 "inputs.steps must be 1 to 50, not 51",
 		"prompt=x share=0.4":                "inputs.share must be from 0.5, not 0.4",
-		"prompt=x size=9x9":                 "inputs.size must be one of 64x40 2, not",
+		"prompt=x size=9x9":                 "inputs.size must be one of 64x40, 2, not",
 		"prompt=x seed=-1":                  "inputs.seed",
 		"prompt=x steps=50 share=1e3":       "",
 		"prompt=x size=64x40":               "",

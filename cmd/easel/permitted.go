@@ -59,8 +59,12 @@ func same(allowed *structpb.Value, text string) bool {
 }
 
 func permittedPhrase(field *easelv1.InputField) string {
-	if len(field.AllowedValues) > 0 {
-		return "one of " + allowedText(field)
+	var values []string
+	for _, allowed := range field.AllowedValues {
+		values = append(values, valueText(allowed))
+	}
+	if len(values) > 0 {
+		return "one of " + strings.Join(values, ", ")
 	}
 	return allowedText(field)
 }
