@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -86,5 +87,28 @@ func TestDevShowsThatARenderIsRunningUnlessADialectIsNamed(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s", test.flags, got.exit, got.stderr)
 		}
 		stop()
+	}
+}
+
+func TestDevLogsItsAddressesForThoseWhoStartItFromAProgram(t *testing.T) {
+	dev := start(t, map[string]string{"EASEL_POLL_RATE": "7"}, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") },
+		"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
+	bound := map[string]string{}
+	for line := range strings.Lines(dev.stderr.String()) {
+		var entry struct{ Msg, Server, Addr string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Errorf("%s is no JSON: %v", line, err)
+		}
+		if entry.Msg == "listening" {
+			bound[entry.Server] = entry.Addr
+		}
+	}
+	for _, server := range []string{"grpc", "http", "admin"} {
+		if !strings.HasPrefix(bound[server], "127.0.0.1:") || strings.HasSuffix(bound[server], ":0") {
+			t.Errorf("%s listens at %q", server, bound[server])
+		}
+	}
+	if got := easel(t.Context(), nil, "dev", "--poll-rate=-1"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_POLL_RATE") {
+		t.Errorf("exit %d: %s", got.exit, got.stderr)
 	}
 }

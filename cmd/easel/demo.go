@@ -70,3 +70,12 @@ func (c *demoCmd) tour(ctx context.Context, p *program, addr, key string) error 
 	t.print("Next: " + p.self() + " dev keeps it running and says how to call it.")
 	return t.broken()
 }
+
+// quietFacade is a facade in front of a sandbox, for people: polls come often, and only
+// what is wrong is logged.
+func quietFacade(upstream string) *serveCmd {
+	facade := &serveCmd{UpstreamURL: upstream}
+	facade.listenFlags = listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}
+	facade.tuningFlags = tuningFlags{LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second} // else the defaults of the parts
+	return facade
+}

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,7 +17,7 @@ import (
 type devCmd struct {
 	listenFlags
 	sandboxFlags
-	LogLevel string `env:"EASEL_LOG_LEVEL" group:"logs" enum:"debug,info,warn,error" default:"warn" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	tuningFlags
 }
 
 func (c *devCmd) faults() []string {
@@ -26,6 +26,7 @@ func (c *devCmd) faults() []string {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.addError(a.name, err)
 	}
+	c.tuningFlags.faults(&list)
 	return list
 }
 
@@ -44,22 +45,15 @@ func (c *devCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	facade := quietFacade(catalog.baseURL())
-	facade.listenFlags, facade.LogLevel, facade.LogFormat = c.listenFlags, c.LogLevel, "text"
+	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
+	if styleOf(p, p.stderr).terminal { // somebody looks, and the addresses stand in the banner
+		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
+	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.stderr, facade, func(s *server.Server) {
 			_ = c.tellHow(p.stdout, devPlace(s, catalog), p.self(), key, c.keeping(key, reopened)) // it runs, whether or not anybody reads
 		})
 	})
-}
-
-// quietFacade is a facade in front of a sandbox, for people: polls come often, and only
-// what is wrong is logged.
-func quietFacade(upstream string) *serveCmd {
-	facade := &serveCmd{UpstreamURL: upstream}
-	facade.listenFlags = listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}
-	facade.tuningFlags = tuningFlags{LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second} // else the defaults of the parts
-	return facade
 }
 
 // together runs steps until ctx ends or the first one ends, which ends the others.

@@ -47,8 +47,8 @@ type tuningFlags struct {
 	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Ask watchers to come back after this, so that they spread over replicas; 0 never does."`
 	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long a stop may take: most of it is for calls to end, the rest for orders on their way and the last traces."`
 
-	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
-	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:"json,text" default:"json" placeholder:"FORMAT" help:"json or text."`
+	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
+	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Without it json; in easel dev on a terminal, text."`
 }
 
 // Help is the end of the command's help.
