@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc/codes"
 
@@ -37,27 +38,29 @@ func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
 }
 
 func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.T) {
-	made := render("gen_1", succeeded)
-	made.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: "image/png"}}
-	content := newContent()
-	content.damage = func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 }
-	dial := (&scripted{
-		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
-		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-			return render("gen_1", queued), nil
-		},
-		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
-			return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
-				Update: &easelv1.GenerationUpdate{Generation: made},
-			}})
-		},
-		download: content.send,
-	}).serve(t)
-	out := filepath.Join(t.TempDir(), "my sea.bin")
-	got := easel(t.Context(), dial, "generate", "studio/any", "--out", out)
-	if want := "easel download gen_1 --out '" + out + "'"; got.exit == exitOK || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "same command again") {
-		t.Errorf("exit %d, want the hint %s\n%s", got.exit, want, got.stderr)
-	}
+	synctest.Test(t, func(t *testing.T) { // it is tried again for some time
+		made := render("gen_1", succeeded)
+		made.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: "image/png"}}
+		content := newContent()
+		content.damage = func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 }
+		dial := (&scripted{
+			model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+			create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+				return render("gen_1", queued), nil
+			},
+			watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+					Update: &easelv1.GenerationUpdate{Generation: made},
+				}})
+			},
+			download: content.send,
+		}).serve(t)
+		out := filepath.Join(t.TempDir(), "my sea.bin")
+		got := easel(t.Context(), dial, "generate", "studio/any", "--out", out)
+		if want := "easel download gen_1 --out '" + out + "'"; got.exit == exitOK || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "same command again") {
+			t.Errorf("exit %d, want the hint %s\n%s", got.exit, want, got.stderr)
+		}
+	})
 }
 
 func TestAWatchThatIsLostSaysHowToFetchWhatIsOrdered(t *testing.T) {
