@@ -21,7 +21,8 @@ type Service interface {
 	// "authorization"; certName is the name in the caller's verified client
 	// certificate, or "". The context it returns says who calls.
 	Authenticate(ctx context.Context, certName string) (context.Context, error)
-	// Drain tells every open watch, wait and download that the server goes down.
+	// Drain tells every open watch and wait that the server goes down. Downloads go on
+	// until the time of the drain is over.
 	Drain()
 }
 
