@@ -10,10 +10,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BASE    ?= main
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test check generate lint breaking fmt clean
+.PHONY: help build demo run test bench-schedule check generate lint breaking fmt clean
 
 help: ## Show this help
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/easel
 	@mkdir -p bin
@@ -29,6 +29,9 @@ test: ## Run everything that proves the project
 	$(GO) test $(RACE) -timeout 15m ./...
 	@# What the race detector makes too slow or meaningless runs once more without it.
 	$(GO) test -run 'Large|64Megabyte' ./internal/server
+
+bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
+	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch
 
 check: lint breaking ## Vet, lint, and compare the contract with BASE (default: main)
 

@@ -26,11 +26,12 @@ type upstream struct {
 	delay   time.Duration        // of every call
 	listed  func(id string) bool // nil: all
 	lists   int
-	times   []time.Time // of every call
+	read    map[string]int // reads by id
+	times   []time.Time    // of every call
 }
 
 func newUpstream(states map[string]catalog.State) *upstream {
-	return &upstream{states: states, changes: map[string]time.Time{}, failOne: map[string]error{}}
+	return &upstream{states: states, changes: map[string]time.Time{}, failOne: map[string]error{}, read: map[string]int{}}
 }
 
 func (u *upstream) set(id string, s catalog.State) {
@@ -54,6 +55,17 @@ func (u *upstream) callTimes() []time.Time {
 
 func (u *upstream) calls() int { return len(u.callTimes()) }
 
+// reads gives the smallest and the largest number of reads of some ids.
+func (u *upstream) reads(ids []string) (least, most int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	least = u.read[ids[0]]
+	for _, id := range ids {
+		least, most = min(least, u.read[id]), max(most, u.read[id])
+	}
+	return least, most
+}
+
 func (u *upstream) listCalls() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -70,6 +82,7 @@ func (u *upstream) record(id string, s catalog.State) catalog.Generation {
 
 func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
 	u.mu.Lock()
+	u.read[id]++
 	u.times = append(u.times, time.Now())
 	delay := u.delay
 	u.mu.Unlock()

@@ -1,14 +1,16 @@
 package watch
 
 import (
+	"math"
 	"testing"
 	"time"
 )
 
-func TestABudgetHalvesOn429AndCreepsBack(t *testing.T) {
+func TestABudgetHalvesOn429AndRecoversInAStraightLine(t *testing.T) {
 	now := time.Now()
 	b := newBudget(8, now)
 	b.throttled(now, 3*time.Second)
+	b.throttled(now, 3*time.Second) // was on its way too
 	if b.rate != 4 {
 		t.Errorf("the rate is %v after a 429, want 4", b.rate)
 	}
@@ -18,17 +20,43 @@ func TestABudgetHalvesOn429AndCreepsBack(t *testing.T) {
 	if ok, _ := b.take(now.Add(3 * time.Second)); !ok {
 		t.Error("no poll after the pause")
 	}
+	now = now.Add(3 * time.Second)
+	for second, want := range map[int]float64{15: 6, 29: 7 + 13.0/15, 30: 8, 500: 8} {
+		later := *b
+		if later.fill(now.Add(time.Duration(second) * time.Second)); math.Abs(later.rate-want) > 1e-6 {
+			t.Errorf("the rate is %v after %d s, want %v", later.rate, second, want)
+		}
+	}
 	for range 100 {
-		b.throttled(now, 0)
+		now = b.paused
+		b.throttled(now, time.Second)
 	}
 	if b.rate < 8*slowest {
 		t.Errorf("the rate has fallen to %v", b.rate)
 	}
-	for range 1000 {
-		b.answered()
+	if b.rested(b.paused.Add(-1)) || b.rested(b.paused.Add(time.Second)) || !b.rested(b.paused.Add(recovery)) {
+		t.Error("a budget is rested when the pause is over and the rate is back")
 	}
-	if b.rate != 8 {
-		t.Errorf("the rate is %v after a thousand answers, want 8", b.rate)
+}
+
+func TestCallsTakeTokensFirstButLeaveAQuarterToPolls(t *testing.T) {
+	now := time.Now()
+	b, calls, polls := newBudget(8, now), 0, 0
+	for range 1000 { // ten calls a second, and as many polls as there are tokens
+		b.spend(now)
+		calls++
+		for ok := true; ok; {
+			if ok, _ = b.take(now); ok {
+				polls++
+			}
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	if share := float64(polls) / 100; share < 1.9 || share > 2.3 {
+		t.Errorf("%v polls a second beside 10 calls, want a quarter of 8", share)
+	}
+	if b.spend(now); calls != 1000 {
+		t.Error("a call was held up")
 	}
 }
 
@@ -39,7 +67,7 @@ func TestAPauseIsCappedAndNeverShortened(t *testing.T) { // U6
 	if b.paused.Sub(now) != pauseCap {
 		t.Errorf("paused for %v, want %v", b.paused.Sub(now), pauseCap)
 	}
-	b.pause(now.Add(time.Second))
+	b.pause(now, now.Add(time.Second))
 	if b.paused.Sub(now) != pauseCap {
 		t.Error("a shorter pause has replaced a longer one")
 	}
@@ -65,12 +93,7 @@ func TestABucketGivesNoMoreThanItsRate(t *testing.T) {
 	}
 }
 
-func TestTheIntervalStaysWithinItsBoundsAndJitterMovesItByATenth(t *testing.T) {
-	for age, want := range map[time.Duration]time.Duration{0: time.Second, 30 * time.Second: 3 * time.Second, time.Hour: 10 * time.Second} {
-		if got := interval(age, time.Second, 10*time.Second); got != want {
-			t.Errorf("at the age of %v: %v, want %v", age, got, want)
-		}
-	}
+func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
 	if low, high := spread(10*time.Second, 0), spread(10*time.Second, 1); low != 9*time.Second || high != 11*time.Second {
 		t.Errorf("spread from %v to %v", low, high)
 	}

@@ -13,7 +13,8 @@ const visibilityGrace = 30 * time.Second
 // entry is what is known of one generation of one credential.
 type entry struct {
 	id    string
-	subs  map[*subscription]struct{}
+	subs  []ref              // the watches that cover it
+	dice  dice               // of its jitter
 	state catalog.Generation // the newest; its zero State means that none is known
 	etag  string             // of the record as it was read, before anything was filled in
 	rank  int                // highest rank that the state has had
@@ -28,13 +29,38 @@ type entry struct {
 	began    time.Time           // when this process first heard of it
 	ended    time.Time           // when it was first seen terminal here
 
-	due      time.Time // next poll
-	busy     bool      // a poll of it is on its way
-	swept    bool      // and that poll is a sweep
-	alone    bool      // the list can't serve its next poll
+	due      time.Time     // next poll
+	gap      time.Duration // from the last poll to the next, before the jitter
+	busy     bool          // a poll of it is on its way
+	swept    bool          // and that poll is a sweep
+	alone    time.Time     // the list did not carry it: it is read by itself until then
 	failures int
 	lastErr  string
 	idle     time.Time // since when nobody watches
+	listed   time.Time // when the list carried it last, or this process placed it
+	learned  bool      // its duration is in the history
+}
+
+// ref is a watch and the place of the entry in it.
+type ref struct {
+	sub *subscription
+	at  int32
+}
+
+func newEntry(id string, now time.Time, seed uint64) *entry {
+	return &entry{id: id, dice: diceOf(seed, id), began: now, idle: now}
+}
+
+// update is the newest state as an event.
+func (e *entry) update() Update {
+	return Update{Generation: e.state, Etag: e.etag, Missing: e.missing}
+}
+
+// tell marks the entry in every watch that covers it, and wakes them.
+func (e *entry) tell() {
+	for _, r := range e.subs {
+		r.sub.mark(r.at)
+	}
 }
 
 // rank orders the states that follow each other. What this build does not know has
@@ -141,12 +167,24 @@ func (e *entry) settles(refundWindow time.Duration) time.Time {
 
 // wanted reports whether a poll of the entry would serve anybody.
 func (e *entry) wanted(now time.Time, refundWindow time.Duration) bool {
-	for sub := range e.subs {
-		if !e.reached(sub.req.Goal, now, refundWindow) {
+	for _, r := range e.subs {
+		if !e.reached(r.sub.req.Goal, now, refundWindow) {
 			return true
 		}
 	}
 	return false
+}
+
+// share is how many renders the watch waits for that waits for the fewest, this one among
+// them: what a poll of the entry is worth to somebody.
+func (e *entry) share() int {
+	least := e.subs[0].sub.open
+	for _, r := range e.subs {
+		if least = min(least, r.sub.open); least <= 1 {
+			return 1
+		}
+	}
+	return least
 }
 
 // unseen reports whether the catalog may not show the order yet.
@@ -154,10 +192,28 @@ func (e *entry) unseen(now time.Time) bool {
 	return e.state.State != 0 && now.Sub(e.created) < visibilityGrace
 }
 
-// birth is the best guess of when the render began.
+// birth is the best guess of when the render began. Our own clock comes first.
 func (e *entry) birth() time.Time {
+	if !e.created.IsZero() {
+		return e.created
+	}
 	if t := e.state.CreateTime; !t.IsZero() && t.Before(e.began) {
 		return t
 	}
 	return e.began
+}
+
+// took is how long a render took that has succeeded; 0 where that is not known. Two times of
+// the catalog are best, because they are of one clock. Without them, only a render that was
+// seen before it ended tells.
+func (e *entry) took(g catalog.Generation, before catalog.State) time.Duration {
+	switch {
+	case g.State != catalog.StateSucceeded || e.learned:
+		return 0
+	case !g.CreateTime.IsZero() && !g.TerminalTime.IsZero():
+		return g.TerminalTime.Sub(g.CreateTime)
+	case before != 0 && !before.Terminal():
+		return e.state.TerminalTime.Sub(e.birth())
+	}
+	return 0
 }

@@ -10,25 +10,32 @@ func (p *poller) heartbeat(e *entry, now time.Time) Heartbeat {
 		beat.Failures, beat.LastError = e.failures, e.lastErr
 	}
 	if e.wanted(now, p.hub.cfg.RefundWindow) && !e.due.IsZero() {
-		beat.NextPoll = latest(e.due, p.budget.paused)
+		beat.NextPoll = latest(p.expected(e), p.budget.paused)
 	}
 	if !e.state.State.Terminal() {
-		key := historyKey{p.cred.Tenant, e.state.ModelID}
-		beat.TypicalRemaining, beat.HasTypical = p.hub.history.remaining(key, now.Sub(e.birth()))
+		beat.TypicalRemaining, beat.HasTypical = p.hub.history.remaining(p.historyOf(e), now.Sub(e.birth()))
 	}
 	return beat
+}
+
+// expected is when the next poll serves an entry: its own, or a sweep that comes first.
+func (p *poller) expected(e *entry) time.Time {
+	if e.hint != nil || p.sweepAt.Before(e.alone) {
+		return e.due
+	}
+	return earliest(e.due, p.sweepAt)
 }
 
 // overview says why a watch of many is quiet; mu is held.
 func (p *poller) overview(s *subscription, now time.Time) Heartbeat {
 	beat := p.pulse()
 	beat.ObserveTime = p.answered
-	if len(p.all) > 0 {
-		beat.NextPoll = p.nextSweep
+	if s.req.everything() {
+		beat.NextPoll = p.sweepAt
 	}
-	for id := range s.open {
-		if e := p.entries[id]; e != nil && e.wanted(now, p.hub.cfg.RefundWindow) {
-			beat.NextPoll = earliest(beat.NextPoll, e.due)
+	for i := range s.items {
+		if e := s.items[i].e; e != nil && e.wanted(now, p.hub.cfg.RefundWindow) {
+			beat.NextPoll = earliest(beat.NextPoll, p.expected(e))
 		}
 	}
 	if !beat.NextPoll.IsZero() {

@@ -76,7 +76,6 @@ type Hub struct {
 	mu      sync.Mutex
 	closed  bool
 	pollers map[catalog.Tenant]*poller
-	random  *rand.Rand
 	stats   Stats
 	history histories
 }
@@ -92,7 +91,6 @@ func New(cfg Config) (*Hub, error) {
 		cfg: cfg, ctx: ctx, cancel: cancel,
 		pollers: map[catalog.Tenant]*poller{},
 		history: histories{},
-		random:  rand.New(rand.NewPCG(cfg.Seed, 0)),
 	}, nil
 }
 
@@ -109,7 +107,9 @@ func (h *Hub) Close() {
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.stats
+	stats := h.stats
+	stats.Pollers = len(h.pollers)
+	return stats
 }
 
 // Watch yields the newest state of what is asked for at once and after each change,
@@ -141,7 +141,7 @@ func (h *Hub) Observe(cred catalog.Credential, g catalog.Generation) Update {
 	defer h.mu.Unlock()
 	e := h.entry(cred, g.ID)
 	if e == nil {
-		e = newEntry(g.ID, g.ObserveTime)
+		e = newEntry(g.ID, g.ObserveTime, h.cfg.Seed)
 		e.advance(g)
 		return e.update()
 	}
@@ -158,10 +158,28 @@ func (h *Hub) Created(cred catalog.Credential, g catalog.Generation, modelID str
 	e := p.watchable(g.ID, g.ObserveTime)
 	e.modelID, e.created = modelID, placed
 	p.apply(e, g)
-	for s := range p.all {
-		p.include(s, e, g.ObserveTime)
-	}
+	p.show(e, g.ObserveTime)
 	return e.update()
+}
+
+// Called notes a request that a call has made, and how it ended. Calls do not wait for the
+// budget, but polls make room for them, and slow down when a call is told to.
+func (h *Hub) Called(cred catalog.Credential, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	throttled := catalog.KindOf(err) == catalog.KindRateLimited
+	p := h.pollers[cred.Tenant]
+	if p == nil && !throttled {
+		return
+	}
+	if p == nil {
+		p = h.poller(cred)
+	}
+	now := time.Now()
+	p.budget.spend(now)
+	if throttled {
+		p.throttled(err, now)
+	}
 }
 
 // Unseen gives the state of an order that this process placed so recently that the catalog
@@ -206,20 +224,4 @@ func (h *Hub) poller(cred catalog.Credential) *poller {
 		}
 	}
 	return p
-}
-
-func newEntry(id string, now time.Time) *entry {
-	return &entry{id: id, subs: map[*subscription]struct{}{}, began: now, idle: now}
-}
-
-// update is the newest state as an event.
-func (e *entry) update() Update {
-	return Update{Generation: e.state, Etag: e.etag, Missing: e.missing}
-}
-
-// tell marks the entry in every watch that covers it, and wakes them.
-func (e *entry) tell() {
-	for sub := range e.subs {
-		sub.mark(e.id)
-	}
 }

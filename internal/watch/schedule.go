@@ -1,18 +1,198 @@
 package watch
 
 import (
+	"math"
 	"slices"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// interval says how long to wait before the next look at a render of the given age:
-// a tenth of the age, within the bounds. So the delay stays small beside the time
-// already waited, short renders are seen at once, and long ones cost few polls. The
-// catalog's advice is "every few seconds".
-func interval(age, minimum, maximum time.Duration) time.Duration {
-	return min(max(age/10, minimum), maximum)
+// When to look next at a render of some age is the inspection problem: R. E. Barlow,
+// L. C. Hunter and F. Proschan, "Optimum Checking Procedures", 1963. With h(t) the hazard
+// rate of ending at age t, and one look worth c seconds of delay, looking with density n
+// costs c·n for the looks and h/(2n) for the delay, each second. The sum is least at
+//
+//	n(t) = √(h(t) / 2c)
+//
+// which is J. B. Keller's approximation, "Optimum Checking Schedules for Systems Subject
+// to Random Failure", 1974. The next look is where the integral of n from now reaches 1.
+// The same sum for one request that looks at many renders gives the density of sweeps:
+// √(Σh / 2c), the root of the sum of the squares of their own densities.
+
+const (
+	// lookPrice is c: what one request is worth, in seconds of delay. For renders of a
+	// median of 15 s this gives a mean delay of about 1 s.
+	lookPrice = 2.0 / 15
+
+	// The hazard is a table over logarithmic steps of age, from a quarter of a second to
+	// more than an hour.
+	firstAge = 0.25 // seconds
+	ageStep  = 1.05
+	ageCells = 200
+
+	// Without history the hazard is that of a render which is as likely to end as to take as
+	// long again, once it is older than priorAge: looks every 2 s at first, every 4 s after a
+	// minute, every 10 s after six. With history it counts as half a render, and as more the
+	// more renders have ended: what outlives all known ones is looked at as if there were no
+	// history.
+	priorAge    = 15.0 // seconds
+	priorWeight = 0.5
+	lateWeight  = 3.0
+
+	// Each known render is spread over the ages around its own, so that a hundred of them
+	// make a smooth hazard: half of it over about the width of Silverman's rule, taken from the
+	// robuster of two measures, and half over three times that, for the renders between two
+	// humps and at the edges. A test holds what these numbers are chosen for.
+	bandwidth  = 0.7
+	leastWidth = 0.05
+	wideShare  = 0.5
+	wideFactor = 3.0
+	leastWide  = 0.35
+	halfBase   = 2.449 // half the base of a triangle, in its standard deviations: √6
+)
+
+// bounds are the shortest and the longest time between two looks.
+type bounds struct{ least, most time.Duration }
+
+func (b bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.least), b.most) }
+
+// curve says when looks at a model's renders are worth it: the number of looks that the
+// schedule makes up to the age of each edge of the table.
+type curve [ageCells + 1]float64
+
+// gap is the time from a look at the given age to the next.
+func (c *curve) gap(age time.Duration, within bounds) time.Duration {
+	at := age.Seconds()
+	next := c.age(c.looks(at) + 1)
+	return within.clamp(time.Duration(min(next-at, within.most.Seconds()) * float64(time.Second)))
+}
+
+// looks is the number of looks up to an age. It goes on straight on both sides of the table.
+func (c *curve) looks(age float64) float64 {
+	cell := 0
+	if age > firstAge {
+		cell = min(int(math.Log(age/firstAge)/math.Log(ageStep)), ageCells-1)
+	}
+	from := edge(cell)
+	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edge(cell+1)-from)
+}
+
+// age is where the schedule has made so many looks: the reverse of looks.
+func (c *curve) age(looks float64) float64 {
+	above, _ := slices.BinarySearch(c[:], looks)
+	cell := min(max(above-1, 0), ageCells-1)
+	from := edge(cell)
+	return from + (looks-c[cell])*(edge(cell+1)-from)/(c[cell+1]-c[cell])
+}
+
+// edges are the ages at which the cells of the table begin, in seconds.
+var edges = func() (ages [ageCells + 1]float64) {
+	for i := range ages {
+		ages[i] = firstAge * math.Pow(ageStep, float64(i))
+	}
+	return ages
+}()
+
+func edge(i int) float64 { return edges[i] }
+
+// unlearned is the curve without history.
+var unlearned = learn(nil, lookPrice)
+
+// learn makes the curve of a model from the durations of its renders, at a price of one
+// look in seconds of delay.
+func learn(durations []time.Duration, price float64) *curve {
+	ended := density(durations)
+	var c curve
+	var hazards [ageCells]float64
+	total := max(float64(len(durations)), 1)
+	alive := ended[ageCells]
+	for i := ageCells - 1; i >= 0; i-- {
+		width := edge(i+1) - edge(i)
+		age := math.Sqrt(edge(i) * edge(i+1))
+		gone := 1 - alive/total
+		prior := (priorWeight + lateWeight*gone) * priorAge / (age + priorAge)
+		hazards[i] = (ended[i]/width + prior/(age+priorAge)) / (alive + ended[i]/2 + prior)
+		alive += ended[i]
+	}
+	for i, hazard := range hazards {
+		c[i+1] = c[i] + math.Sqrt(hazard/(2*price))*(edge(i+1)-edge(i))
+	}
+	return &c
+}
+
+// density is how many of the renders ended in each cell, smoothed. What lies beyond the
+// table is in the last element.
+func density(durations []time.Duration) (ended [ageCells + 1]float64) {
+	if len(durations) == 0 {
+		return ended
+	}
+	places := make([]float64, len(durations))
+	for i, d := range durations {
+		places[i] = math.Log(max(d.Seconds(), firstAge) / firstAge)
+	}
+	width := spreadOf(places)
+	for _, place := range places {
+		smear(&ended, place, width*halfBase, 1-wideShare)
+		smear(&ended, place, max(width*wideFactor, leastWide)*halfBase, wideShare)
+	}
+	return ended
+}
+
+// smear adds a triangle of the given area and half base around a place on the axis of
+// logarithms.
+func smear(ended *[ageCells + 1]float64, place, half, area float64) {
+	step := math.Log(ageStep)
+	done := 0.0
+	for i := max(0, int((place-half)/step)); i < ageCells && done < 1; i++ {
+		upTo := triangle((float64(i+1)*step - place) / half)
+		ended[i] += area * (upTo - done)
+		done = upTo
+	}
+	ended[ageCells] += area * (1 - done)
+}
+
+// triangle is the part of a triangle over [-1, 1] that lies left of z.
+func triangle(z float64) float64 {
+	switch {
+	case z <= -1:
+		return 0
+	case z >= 1:
+		return 1
+	case z < 0:
+		return (1 + z) * (1 + z) / 2
+	}
+	return 1 - (1-z)*(1-z)/2
+}
+
+// spreadOf is the width of the kernel: Silverman's rule, B. W. Silverman, "Density
+// Estimation for Statistics and Data Analysis", 1986.
+func spreadOf(places []float64) float64 {
+	sorted := slices.Sorted(slices.Values(places))
+	n := len(sorted)
+	var sum, squares float64
+	for _, place := range sorted {
+		sum += place
+		squares += place * place
+	}
+	deviation := math.Sqrt(max(squares/float64(n)-sum*sum/float64(n*n), 0))
+	if quartiles := (sorted[n*3/4] - sorted[n/4]) / 1.349; quartiles > 0 {
+		deviation = min(deviation, quartiles)
+	}
+	return max(bandwidth*deviation*math.Pow(float64(n), -0.2), leastWidth)
+}
+
+// sweepGap is the time between two requests that look at many renders at once, each of which
+// would be looked at alone after its own gap: of the squares of their densities.
+func sweepGap(squares float64, within bounds) time.Duration {
+	if squares == 0 {
+		return within.most
+	}
+	return within.clamp(time.Duration(float64(time.Second) / math.Sqrt(squares)))
+}
+
+// square is the share of one render in the density of sweeps.
+func square(gap time.Duration) float64 {
+	density := 1 / gap.Seconds()
+	return density * density
 }
 
 // backoff says how long to wait after so many failures in a row: doubling from the
@@ -30,66 +210,26 @@ func spread(d time.Duration, u float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*u))
 }
 
-const (
-	historySize  = 64   // renders of a model that are remembered: enough for a median, and an old version is soon forgotten
-	historyLimit = 4096 // models of all credentials together
-)
+// dice is a source of even numbers in [0, 1) that belongs to one thing, so that what is
+// drawn for it does not depend on what is drawn for others: a run can be repeated.
+// It is splitmix64 (G. L. Steele et al., 2014): eight bytes, and good enough to spread polls.
+type dice uint64
 
-// historyKey names a model as one credential sees it: nothing is shared between two.
-type historyKey struct {
-	tenant catalog.Tenant
-	model  string
+func (d *dice) draw() float64 {
+	*d += 0x9e3779b97f4a7c15
+	z := uint64(*d)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	return float64(z>>11) / (1 << 53)
 }
 
-// histories remember how long the last renders of each model took. They outlive the
-// pollers.
-type histories map[historyKey]*history
-
-type history struct {
-	durations []time.Duration
-	next      int // the oldest, once all are in use
-}
-
-func (h histories) add(key historyKey, d time.Duration) {
-	one := h[key]
-	if one == nil {
-		one = &history{}
-		h.makeRoom()
-		h[key] = one
+// diceOf gives a thing its dice: the same for the same seed and name.
+func diceOf(seed uint64, name string) dice {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	hash := uint64(offset) ^ seed
+	for i := range len(name) {
+		hash = (hash ^ uint64(name[i])) * prime
 	}
-	if len(one.durations) < historySize {
-		one.durations = append(one.durations, d)
-		return
-	}
-	one.durations[one.next] = d
-	one.next = (one.next + 1) % historySize
-}
-
-func (h histories) makeRoom() {
-	for key := range h {
-		if len(h) < historyLimit {
-			return
-		}
-		delete(h, key)
-	}
-}
-
-// remaining is the median of what was left of the renders that took longer than age.
-// It is false where fewer than three did.
-func (h histories) remaining(key historyKey, age time.Duration) (time.Duration, bool) {
-	one := h[key]
-	if one == nil {
-		return 0, false
-	}
-	var left []time.Duration
-	for _, d := range one.durations {
-		if d > age {
-			left = append(left, d-age)
-		}
-	}
-	if len(left) < 3 {
-		return 0, false
-	}
-	slices.Sort(left)
-	return left[len(left)/2], true
+	return dice(hash)
 }

@@ -2,8 +2,6 @@ package watch
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -19,29 +17,45 @@ type subscription struct {
 	req    Request
 	signal chan struct{} // of capacity 1: there is something to take
 
-	dirty    map[string]struct{} // changed since they were told
-	told     map[string]string   // etag that was told last, by id
-	pending  map[string]struct{} // of the first set, not introduced yet
-	open     map[string]struct{} // goal not reached
-	settling map[string]struct{} // told as failed, and the refund may still come
-	listed   bool                // the first list has come; always true with named ids
+	items    []item
+	free     []int32 // places in items that are empty
+	dirty    []int32 // places whose entry changed since it was told
+	open     int     // goals not reached
+	pending  int     // of the first set, not introduced yet
+	settling int     // told as failed, and the refund may still come
+	shown    int     // introduced
+	listed   bool    // the first list has come; always true with named ids
 	caughtUp bool
 	err      error
 }
+
+// item is what a watch remembers of one generation: a few words, as there may be a
+// thousand in a watch.
+type item struct {
+	e     *entry // nil: the goal is reached
+	told  string // etag that was told last
+	back  int32  // place in e.subs
+	flags flags
+}
+
+type flags uint8
+
+const (
+	dirty    flags = 1 << iota // it stands in subscription.dirty
+	pending                    // its first state was not told yet
+	known                      // told means something
+	settling                   // it was told as failed, and the refund may still come
+)
 
 // subscribe joins before anything is read, so that no change falls between.
 func (h *Hub) subscribe(req Request) *subscription {
 	if req.Heartbeat == 0 {
 		req.Heartbeat = defaultHeartbeat
 	}
-	if len(req.IDs) == 0 {
+	if req.everything() {
 		req.Goal = Settled // a watch of everything has no goal, but money is followed to its end
 	}
-	s := &subscription{
-		hub: h, req: req, signal: make(chan struct{}, 1),
-		dirty: map[string]struct{}{}, told: map[string]string{}, pending: map[string]struct{}{},
-		open: map[string]struct{}{}, settling: map[string]struct{}{}, listed: len(req.IDs) > 0,
-	}
+	s := &subscription{hub: h, req: req, signal: make(chan struct{}, 1), listed: !req.everything()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.poller = h.poller(req.Credential)
@@ -49,15 +63,21 @@ func (h *Hub) subscribe(req Request) *subscription {
 	return s
 }
 
+// everything reports whether the watch is of all that the catalog lists.
+func (r Request) everything() bool { return len(r.IDs) == 0 }
+
 func (s *subscription) close() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.poller.leave(s, time.Now())
 }
 
-// mark notes a change of id and wakes the watch; mu is held.
-func (s *subscription) mark(id string) {
-	s.dirty[id] = struct{}{}
+// mark notes a change of the entry at a place and wakes the watch; mu is held.
+func (s *subscription) mark(at int32) {
+	if it := &s.items[at]; it.flags&dirty == 0 {
+		it.flags |= dirty
+		s.dirty = append(s.dirty, at)
+	}
 	s.wake()
 }
 
@@ -76,128 +96,144 @@ func (s *subscription) wake() {
 
 // run yields events until the goal is reached, the watch fails, or ctx ends.
 func (s *subscription) run(ctx context.Context, yield func(Event, error) bool) {
-	beat := time.NewTimer(s.req.Heartbeat)
-	defer beat.Stop()
-	settle := time.NewTimer(0)
-	defer settle.Stop()
+	quiet := time.Now().Add(s.req.Heartbeat) // silence until then
+	timer := time.NewTimer(s.req.Heartbeat)
+	defer timer.Stop()
 	for {
-		batch := s.take(time.Now())
-		for _, event := range batch.events {
-			if !yield(event, nil) {
+		step := s.next(time.Now())
+		switch {
+		case step.event != nil:
+			if !yield(*step.event, nil) {
 				return
 			}
-			beat.Reset(s.req.Heartbeat)
-		}
-		if batch.err != nil {
-			yield(Event{}, batch.err)
+			quiet = time.Now().Add(s.req.Heartbeat)
+			continue
+		case step.err != nil:
+			yield(Event{}, step.err)
+			return
+		case step.done:
 			return
 		}
-		if batch.done {
-			return
-		}
-		settle.Stop()
-		if !batch.settles.IsZero() {
-			settle.Reset(time.Until(batch.settles))
-		}
+		timer.Reset(time.Until(earliest(step.settles, quiet)))
 		select {
 		case <-s.signal:
-		case <-settle.C:
-		case <-beat.C:
+		case <-ctx.Done():
+			yield(Event{}, context.Cause(ctx))
+			return
+		case <-timer.C:
+			if time.Now().Before(quiet) {
+				continue // a refund window is over
+			}
 			heartbeat := s.heartbeat(time.Now())
 			if !yield(Event{Heartbeat: &heartbeat}, nil) {
 				return
 			}
-			beat.Reset(s.req.Heartbeat)
-		case <-ctx.Done():
-			yield(Event{}, context.Cause(ctx))
-			return
+			quiet = time.Now().Add(s.req.Heartbeat)
 		}
 	}
 }
 
-// batch is what there is to tell.
-type batch struct {
-	events  []Event
+// step is what a watch does next: tell an event, or end, or wait.
+type step struct {
+	event   *Event
 	settles time.Time // when to look again although nothing changes; zero: never
 	done    bool
 	err     error
 }
 
-// take collects what changed since the last time. Only the newest state of each
-// generation is in it.
-func (s *subscription) take(now time.Time) batch {
+// next takes the next thing to tell. It is made when it is taken, so that a watch which
+// was held up tells the newest state of each generation and skips what came between.
+func (s *subscription) next(now time.Time) step {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	var b batch
-	// In order of ids, so that a run can be repeated.
-	for _, id := range slices.Sorted(maps.Keys(s.dirty)) {
-		if e := s.poller.entries[id]; e != nil && e.fresh {
-			b.add(s.tell(e, now))
+	for len(s.dirty) > 0 {
+		at := s.dirty[0]
+		s.dirty = s.dirty[1:]
+		s.items[at].flags &^= dirty
+		if s.items[at].e == nil {
+			s.vacate(at)
+			continue
+		}
+		if event := s.tell(at, now); event != nil {
+			return step{event: event}
 		}
 	}
-	clear(s.dirty)
-	if !s.caughtUp && s.listed && len(s.pending) == 0 {
+	s.dirty = nil
+	if !s.caughtUp && s.listed && s.pending == 0 {
 		s.caughtUp = true
-		b.add(Event{CaughtUp: &CaughtUp{Count: len(s.told)}}, true)
+		return step{event: &Event{CaughtUp: &CaughtUp{Count: s.shown}}}
 	}
-	b.settles = s.settle(now)
-	b.done = len(s.req.IDs) > 0 && len(s.open) == 0
-	b.err = s.err
-	return b
+	if s.err != nil {
+		return step{err: s.err}
+	}
+	settles := s.settle(now)
+	return step{settles: settles, done: !s.req.everything() && s.open == 0}
 }
 
-func (b *batch) add(event Event, ok bool) {
-	if ok {
-		b.events = append(b.events, event)
+// tell makes the event of one entry, and notes what the watcher knows then. It gives nil
+// where that is nothing new.
+func (s *subscription) tell(at int32, now time.Time) *Event {
+	it := &s.items[at]
+	e := it.e
+	if !e.fresh {
+		return nil
 	}
-}
-
-// tell makes the event of one entry, and notes what the watcher knows then.
-func (s *subscription) tell(e *entry, now time.Time) (Event, bool) {
-	known, introduced := s.told[e.id]
-	_, initial := s.pending[e.id]
-	delete(s.pending, e.id)
-	s.told[e.id] = e.etag
-	s.conclude(e, now)
+	initial, same := it.flags&pending != 0, it.flags&known != 0 && it.told == e.etag
+	if initial {
+		s.pending--
+		s.shown++
+	}
+	it.told, it.flags = e.etag, it.flags&^pending|known
+	s.conclude(at, now)
 	switch {
-	case introduced && known == e.etag && initial:
-		heartbeat, known := s.poller.heartbeat(e, now), e.update()
-		return Event{Heartbeat: &heartbeat, Known: &known}, true
-	case introduced && known == e.etag:
-		return Event{}, false
+	case same && initial:
+		heartbeat, state := s.poller.heartbeat(e, now), e.update()
+		return &Event{Heartbeat: &heartbeat, Known: &state}
+	case same:
+		return nil
 	}
 	update := e.update()
 	update.Initial = initial
-	return Event{Update: &update}, true
+	return &Event{Update: &update}
 }
 
 // conclude notes whether the goal of one entry is reached. An entry whose goal is
 // reached is no longer watched by this watch.
-func (s *subscription) conclude(e *entry, now time.Time) {
+func (s *subscription) conclude(at int32, now time.Time) {
+	it := &s.items[at]
+	e := it.e
 	switch {
-	case len(s.req.IDs) == 0: // it goes on, and hears of refunds and deletions
+	case s.req.everything(): // it goes on, and hears of refunds and deletions
 	case e.reached(s.req.Goal, now, s.hub.cfg.RefundWindow):
-		delete(s.open, e.id)
-		delete(s.settling, e.id)
-		s.poller.detach(s, e, now)
-	case e.state.State == catalog.StateFailed:
-		s.settling[e.id] = struct{}{}
+		s.settled(it)
+		s.poller.detach(s, at, now)
+	case e.state.State == catalog.StateFailed && it.flags&settling == 0:
+		it.flags |= settling
+		s.settling++
+	}
+}
+
+// settled notes that a refund has come, or can't come any more.
+func (s *subscription) settled(it *item) {
+	if it.flags&settling != 0 {
+		it.flags &^= settling
+		s.settling--
 	}
 }
 
 // settle closes the entries whose refund window is over, and says when the next one is.
 func (s *subscription) settle(now time.Time) (next time.Time) {
-	for id := range s.settling {
-		e := s.poller.entries[id]
-		if e == nil {
+	if s.settling == 0 {
+		return next
+	}
+	for at := range s.items {
+		it := &s.items[at]
+		if it.flags&settling == 0 {
 			continue
 		}
-		s.conclude(e, now)
-		if _, still := s.settling[id]; !still {
-			continue
-		}
-		if at := e.settles(s.hub.cfg.RefundWindow); next.IsZero() || at.Before(next) {
-			next = at
+		s.conclude(int32(at), now)
+		if it.flags&settling != 0 {
+			next = earliest(next, it.e.settles(s.hub.cfg.RefundWindow))
 		}
 	}
 	return next
@@ -207,10 +243,8 @@ func (s *subscription) settle(now time.Time) (next time.Time) {
 func (s *subscription) heartbeat(now time.Time) Heartbeat {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	if len(s.req.IDs) == 1 {
-		if e := s.poller.entries[s.req.IDs[0]]; e != nil {
-			return s.poller.heartbeat(e, now)
-		}
+	if len(s.req.IDs) == 1 && s.items[0].e != nil {
+		return s.poller.heartbeat(s.items[0].e, now)
 	}
 	return s.poller.overview(s, now)
 }

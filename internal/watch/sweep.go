@@ -1,193 +1,246 @@
 package watch
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// join adds a watch; mu is held.
-func (p *poller) join(s *subscription, now time.Time) {
-	for _, id := range s.req.IDs {
-		p.attach(s, p.watchable(id, now), now)
-		if s.req.KnownEtag != "" {
-			s.told[id] = s.req.KnownEtag
+// forget is how long a settled render that the list no longer carries stays in the watches
+// of everything.
+const forget = 5 * time.Minute
+
+// list is what was learned of the catalog's list.
+type list struct {
+	rests time.Time // it is no use before
+	down  bool      // it failed, and no read has shown yet whether only the list does
+	poor  int       // sweeps in a row that carried too little, or failed by themselves
+	whole bool      // its records are as full as a read's, as far as seen
+}
+
+// usable reports whether a sweep may stand for reads.
+func (l *list) usable(now time.Time) bool { return !l.down && !now.Before(l.rests) }
+
+// judge notes whether a sweep was worth its call. A list that is not, twice in a row, is
+// left alone for a while.
+func (l *list) judge(good bool, now time.Time) {
+	if good {
+		l.poor = 0
+		return
+	}
+	if l.poor++; l.poor >= 2 {
+		l.poor, l.rests = 0, now.Add(listRest)
+	}
+}
+
+// record is a generation of the list with its digest.
+type record struct {
+	catalog.Generation
+	etag string
+}
+
+// digest prepares a list for taking in. It is the costly part, and needs no lock.
+func digest(list []catalog.Generation) []record {
+	records := make([]record, 0, len(list))
+	seen := make(map[string]bool, len(list))
+	for _, g := range list {
+		if !seen[g.ID] {
+			records = append(records, record{g, g.Etag()})
+		}
+		seen[g.ID] = true
+	}
+	return records
+}
+
+// divide says whether one list call is made now, and leaves the rest to reads. A sweep is
+// worth it for a watch of everything, and for as many renders as a few reads serve.
+func (p *poller) divide(d *demand, now time.Time) (sweep bool) {
+	p.sweepAt = time.Time{}
+	if len(p.all) == 0 && len(d.listable) < sweepFrom {
+		for _, e := range d.listable {
+			d.alone(e, now)
+		}
+		return false
+	}
+	at, first := p.nextSweep(d.listable, now)
+	if len(first) >= sweepFrom || p.unintroduced() {
+		at = earlier(at, p.sweptAt.Add(p.hub.cfg.MinInterval/2))
+	} else {
+		d.reads = append(d.reads, first...) // a few are not worth a sweep out of turn
+	}
+	if p.sweeping {
+		return false // its answer plans again
+	}
+	p.sweepAt = latest(at, p.retryAt)
+	return !p.sweepAt.After(now)
+}
+
+// nextSweep is when the density of all that it serves asks for a sweep. Those that were
+// never looked at, and are due, it gives back: they have no density.
+func (p *poller) nextSweep(listable []*entry, now time.Time) (at time.Time, first []*entry) {
+	var squares float64
+	for _, e := range listable {
+		switch {
+		case e.fresh:
+			squares += square(e.gap)
+		case !e.due.After(now):
+			first = append(first, e)
 		}
 	}
-	if len(s.req.IDs) == 0 {
-		p.all[s] = struct{}{}
-		p.nextSweep = now
+	every := sweepGap(squares, p.bounds())
+	if len(p.all) > 0 { // what was started elsewhere has to be found
+		every = min(every, max(p.hub.cfg.MaxInterval/2, p.hub.cfg.MinInterval))
 	}
-	p.nudge()
+	return p.sweptAt.Add(spread(every, p.sweepU)), first
 }
 
-// watchable finds or makes the entry of id; mu is held.
-func (p *poller) watchable(id string, now time.Time) *entry {
-	e := p.entries[id]
-	if e == nil {
-		e = newEntry(id, now)
-		p.entries[id] = e
-	}
-	return e
+// unintroduced reports whether a watch of everything waits for its first list.
+func (p *poller) unintroduced() bool {
+	return slices.ContainsFunc(p.all, func(s *subscription) bool { return !s.listed })
 }
 
-// attach adds one entry to a watch; mu is held.
-func (p *poller) attach(s *subscription, e *entry, now time.Time) {
-	if len(e.subs) == 0 && p.stale(e, now) {
-		e.fresh, e.due = false, now
+// sweep makes the job of one list call. It stands for a poll of every entry that the
+// list can serve.
+func (p *poller) sweep(now time.Time) job {
+	for _, e := range p.demand(now).listable {
+		e.busy, e.swept = true, true
 	}
-	e.subs[s] = struct{}{}
-	s.pending[e.id] = struct{}{}
-	s.open[e.id] = struct{}{}
-	if e.fresh {
-		s.mark(e.id)
-	}
-}
-
-// stale reports whether a state that nobody has kept up to date must be read again
-// before it is told. One that can't change any more need not.
-func (p *poller) stale(e *entry, now time.Time) bool {
-	if e.state.State == catalog.StateDeleted {
-		return !e.deleted
-	}
-	return now.Sub(e.state.ObserveTime) >= p.hub.cfg.MinInterval && !e.reached(Settled, now, p.hub.cfg.RefundWindow)
-}
-
-// detach takes one entry out of a watch; mu is held.
-func (p *poller) detach(s *subscription, e *entry, now time.Time) {
-	delete(e.subs, s)
-	if len(e.subs) == 0 {
-		e.idle = now
-	}
-}
-
-// leave takes a watch out; mu is held.
-func (p *poller) leave(s *subscription, now time.Time) {
-	delete(p.all, s)
-	for id := range s.open {
-		if e := p.entries[id]; e != nil {
-			p.detach(s, e, now)
-		}
-	}
-	p.nudge()
+	p.sweeping, p.sweptAt, p.sweepU = true, now, p.dice.draw()
+	p.hub.stats.Sweeps++
+	return job{}
 }
 
 // swept takes in the answer to a sweep.
-func (p *poller) swept(list []catalog.Generation, err error) {
+func (p *poller) swept(records []record, err error) {
 	h := p.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer p.nudge()
 	now := time.Now()
+	defer p.wakeBy(now)
 	p.sweeping = false
-	p.nextSweep = now.Add(p.jitter(p.pace(now)))
 	asked := p.release()
 	if err != nil {
-		p.unlisted(asked, err, now)
+		p.unswept(asked, err, now)
 		return
 	}
 	p.succeeded(now)
-	p.discover(list, now)
-	carried := p.takeIn(list, now)
+	p.list.down = false
+	p.discover(records, now)
+	p.takeIn(records, now)
 	found := 0
 	for _, e := range asked {
-		if carried[e.id] {
+		if e.listed.Equal(now) {
 			found++
 			continue
 		}
-		e.alone, e.due = true, now
+		e.alone, e.due = now.Add(listRest), earlier(e.due, now)
 	}
-	p.judge(found, len(asked), now)
-}
-
-// pace is the time between two sweeps for a watch of everything: shorter while there
-// is something to wait for.
-func (p *poller) pace(now time.Time) time.Duration {
-	pace := max(p.hub.cfg.MaxInterval/2, p.hub.cfg.MinInterval)
-	for _, e := range p.entries {
-		if e.wanted(now, p.hub.cfg.RefundWindow) {
-			pace = min(pace, interval(now.Sub(e.birth()), p.hub.cfg.MinInterval, p.hub.cfg.MaxInterval))
-		}
-	}
-	return pace
+	p.list.judge(found >= min(sweepFrom, len(asked)), now)
 }
 
 // release gives back the entries that the sweep stood for.
 func (p *poller) release() []*entry {
 	var asked []*entry
-	for _, e := range p.entries {
+	for _, e := range p.order {
 		if e.swept {
 			e.busy, e.swept = false, false
 			asked = append(asked, e)
 		}
 	}
-	slices.SortFunc(asked, func(a, b *entry) int { return cmp.Compare(a.id, b.id) })
 	return asked
 }
 
-// unlisted takes in a failed sweep. A list that fails by itself is left alone, and the
-// entries are read one by one.
-func (p *poller) unlisted(asked []*entry, err error, now time.Time) {
+// unswept takes in a failed sweep. The entries are read one by one, which shows whether it
+// is the list alone that fails.
+func (p *poller) unswept(asked []*entry, err error, now time.Time) {
 	p.failed(err, now)
-	p.nextSweep = now.Add(p.jitter(backoff(p.failures, p.hub.cfg.MinInterval, calm)))
-	p.judge(0, 1, now)
+	switch catalog.KindOf(err) {
+	case catalog.KindRateLimited, catalog.KindCredentialRejected:
+	default:
+		p.list.down = len(asked) > 0
+	}
+	p.retryAt = now.Add(spread(backoff(p.failures, p.hub.cfg.MinInterval, calm), p.dice.draw()))
 	for _, e := range asked {
 		e.failures++
 		e.lastErr = err.Error()
-		e.due = now.Add(p.jitter(p.hub.cfg.MinInterval))
+		p.lookAfter(e, p.hub.cfg.MinInterval, now)
 	}
 }
 
-// discover adds what the list shows to the watches of everything.
-func (p *poller) discover(list []catalog.Generation, now time.Time) {
-	for s := range p.all {
-		for _, g := range list {
-			p.include(s, p.watchable(g.ID, now), now)
+// discover adds what the list shows to the watches of everything, and drops what can't
+// change any more and is no longer shown.
+func (p *poller) discover(records []record, now time.Time) {
+	for _, r := range records {
+		if e := p.entries[r.ID]; e != nil {
+			p.show(e, now)
+		} else if len(p.all) > 0 {
+			p.show(p.watchable(r.ID, now), now)
+		}
+	}
+	for _, s := range p.all {
+		if s.listed {
+			continue
+		}
+		for _, e := range p.order {
+			if e.listed.Equal(now) || e.unseen(now) {
+				p.attach(s, e, now)
+			}
 		}
 		s.listed = true
 		s.wake()
 	}
-}
-
-// include adds an entry to a watch of everything, unless it has been told already.
-func (p *poller) include(s *subscription, e *entry, now time.Time) {
-	_, open := s.open[e.id]
-	if _, told := s.told[e.id]; told || open {
-		return
-	}
-	p.attach(s, e, now)
-	if s.listed {
-		delete(s.pending, e.id) // it came later: not an initial state
+	for _, e := range p.order {
+		if now.Sub(e.listed) > forget && !e.listed.IsZero() && e.reached(Settled, now, p.hub.cfg.RefundWindow) {
+			p.hide(e, now)
+		}
 	}
 }
 
-// takeIn takes in the records of a list, and says which ids it carried. A record that
-// may say less than a read is only a hint to read.
-func (p *poller) takeIn(list []catalog.Generation, now time.Time) map[string]bool {
-	carried := make(map[string]bool, len(list))
-	for _, g := range list {
+// show notes that the list carries an entry, or that this process placed it. The watches of
+// everything cover it from now on; mu is held.
+func (p *poller) show(e *entry, now time.Time) {
+	if e.listed.IsZero() {
+		for _, s := range p.all {
+			if s.listed {
+				p.attach(s, e, now)
+			}
+		}
+	}
+	e.listed = now
+}
+
+// hide takes an entry out of the watches of everything.
+func (p *poller) hide(e *entry, now time.Time) {
+	e.listed = time.Time{}
+	for _, r := range slices.Clone(e.subs) {
+		if r.sub.req.everything() {
+			p.detach(r.sub, r.at, now)
+		}
+	}
+}
+
+// takeIn takes in the records of a list. A record that may say less than a read is only a
+// hint to read.
+func (p *poller) takeIn(records []record, now time.Time) {
+	for i := range records {
+		g := &records[i]
 		e := p.entries[g.ID]
-		if e == nil || carried[g.ID] {
+		if e == nil {
 			continue
 		}
-		carried[g.ID] = true
-		etag := g.Etag()
-		same := e.fresh && e.state.State == g.State && (e.listEtag == "" || e.listEtag == etag)
 		switch {
-		case same:
-			e.state.ObserveTime = g.ObserveTime
+		case e.fresh && e.state.State == g.State && (e.listEtag == "" || e.listEtag == g.etag):
+			e.state.ObserveTime = latest(e.state.ObserveTime, g.ObserveTime)
 			p.again(e, now)
-		case whole(g) && (!e.fresh || p.listWhole):
-			p.apply(e, g)
+		case whole(g.Generation) && (!e.fresh || p.list.whole):
+			p.apply(e, g.Generation)
 			p.again(e, now)
 		default:
-			e.alone, e.due, e.hint = true, now, &g
+			e.due, e.hint = now, &g.Generation
 		}
-		e.listEtag = etag
+		e.listEtag = g.etag
 	}
-	return carried
 }
 
 // whole reports whether a list's record has what a caller waits for.
@@ -199,16 +252,4 @@ func whole(g catalog.Generation) bool {
 		return g.FailureMessage != ""
 	}
 	return true
-}
-
-// judge learns whether the list is worth its call: one that carries less than half of
-// what is asked for, twice in a row, is left alone for a while.
-func (p *poller) judge(found, asked int, now time.Time) {
-	if found*2 >= asked {
-		p.listBad = 0
-		return
-	}
-	if p.listBad++; p.listBad >= 2 {
-		p.listBad, p.listRests = 0, now.Add(listRest)
-	}
 }

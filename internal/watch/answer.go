@@ -1,0 +1,187 @@
+package watch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// answer takes in the answer to a poll of one generation.
+func (p *poller) answer(id string, g catalog.Generation, err error) {
+	h := p.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	defer p.wakeBy(now)
+	p.inFlight--
+	e := p.entries[id]
+	if e == nil {
+		return
+	}
+	e.busy = false
+	switch kind := catalog.KindOf(err); {
+	case err == nil:
+		p.readable(now)
+		p.compare(e, g)
+		p.apply(e, g)
+		p.again(e, now)
+		p.trust(now)
+	case kind == catalog.KindNotFound:
+		p.readable(now)
+		e.hint = nil
+		p.absent(e, now)
+	default:
+		e.failures++
+		e.lastErr = err.Error()
+		p.failed(err, now)
+		p.lookAfter(e, backoff(e.failures, h.cfg.MinInterval, max(h.cfg.MaxInterval, calm)), now)
+	}
+}
+
+// readable notes that a read was answered. Where the list failed just before, the list alone
+// is broken, or all is well again: the next sweep shows which.
+func (p *poller) readable(now time.Time) {
+	p.succeeded(now)
+	if p.list.down {
+		p.list.down = false
+		p.list.judge(false, now)
+	}
+}
+
+// compare learns whether the list says as much of a generation as a read does.
+func (p *poller) compare(e *entry, g catalog.Generation) {
+	if e.hint != nil {
+		p.list.whole = e.listEtag == g.Etag()
+		e.hint = nil
+	}
+}
+
+// trust takes in what the list said of others, once it is known to say all.
+func (p *poller) trust(now time.Time) {
+	if !p.list.whole {
+		return
+	}
+	for _, e := range p.order {
+		if e.hint == nil || e.busy || !whole(*e.hint) {
+			continue
+		}
+		p.apply(e, *e.hint)
+		p.again(e, now)
+		e.hint = nil
+	}
+}
+
+// absent takes in a 404.
+func (p *poller) absent(e *entry, now time.Time) {
+	if e.unseen(now) {
+		if !e.fresh {
+			e.fresh = true
+			e.tell()
+		}
+		p.again(e, now)
+		return
+	}
+	e.vanish(now)
+	e.tell()
+}
+
+// apply takes a record into an entry and tells the watchers what they can see of it;
+// mu is held.
+func (p *poller) apply(e *entry, g catalog.Generation) {
+	before := e.state.State
+	changed, regressed := e.advance(g)
+	if regressed {
+		p.hub.stats.Regressions++
+		p.hub.cfg.Logger.Warn("dropped a state that would have gone backwards",
+			"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
+	}
+	if took := e.took(g, before); took > 0 {
+		e.learned = true
+		p.hub.history.add(p.historyOf(e), took)
+	}
+	if changed {
+		e.tell()
+	}
+}
+
+func (p *poller) historyOf(e *entry) historyKey { return historyKey{p.cred.Tenant, e.state.ModelID} }
+
+// again sets the next poll after an answer. A failed render may be refunded, and when is not
+// known from those that succeeded.
+func (p *poller) again(e *entry, now time.Time) {
+	e.failures, e.lastErr = 0, ""
+	if e.state.State.Terminal() {
+		p.lookAfter(e, unlearned.gap(now.Sub(e.ended), p.bounds()), now)
+		return
+	}
+	p.lookAfter(e, p.hub.history.curve(p.historyOf(e)).gap(now.Sub(e.birth()), p.bounds()), now)
+}
+
+// lookAfter sets the next poll of an entry.
+func (p *poller) lookAfter(e *entry, gap time.Duration, now time.Time) {
+	e.gap = gap
+	e.due = now.Add(spread(gap, e.dice.draw()))
+}
+
+// succeeded notes that the catalog answered.
+func (p *poller) succeeded(now time.Time) {
+	p.condition, p.failures, p.strikes, p.lastErr, p.answered = ConditionHealthy, 0, 0, "", now
+}
+
+// failed notes a failed poll, and slows down as the failure asks.
+func (p *poller) failed(err error, now time.Time) {
+	p.failures++
+	p.lastErr = err.Error()
+	switch catalog.KindOf(err) {
+	case catalog.KindRateLimited:
+		p.throttled(err, now)
+	case catalog.KindCredentialRejected:
+		p.condition = ConditionCredentialRejected
+		if p.cred.Held {
+			p.budget.pause(now, now.Add(probe))
+		} else {
+			p.reject(err)
+		}
+	case catalog.KindUnavailable:
+		p.condition = ConditionUnreachable
+		p.rest(now)
+	default:
+		p.condition = ConditionUnreachable
+	}
+}
+
+// throttled slows down after a 429, whether a poll got it or a call.
+func (p *poller) throttled(err error, now time.Time) {
+	p.condition, p.lastErr = ConditionThrottled, err.Error()
+	var detail *catalog.Error
+	errors.As(err, &detail)
+	wait := detail.RetryAfter
+	if wait == 0 {
+		wait = backoff(max(p.failures, 1), p.hub.cfg.MinInterval, calm)
+	}
+	// Later than asked, never sooner: a tenth is the jitter.
+	p.budget.throttled(now, wait+time.Duration(p.dice.draw()*float64(wait)/10))
+}
+
+// rest pauses in an outage, each time for longer. What was on its way when the pause began
+// and fails too tells nothing new.
+func (p *poller) rest(now time.Time) {
+	if p.failures < outage || now.Before(p.budget.paused) {
+		return
+	}
+	p.strikes++
+	p.budget.pause(now, now.Add(spread(backoff(p.strikes, p.hub.cfg.MinInterval, calm), p.dice.draw())))
+}
+
+// reject ends every watch of a caller's own key that the catalog no longer takes.
+func (p *poller) reject(err error) {
+	for _, s := range p.all {
+		s.fail(err)
+	}
+	for _, e := range p.order {
+		for _, r := range e.subs {
+			r.sub.fail(err)
+		}
+	}
+}

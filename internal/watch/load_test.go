@@ -1,0 +1,219 @@
+package watch_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// renders makes n queued renders.
+func renders(n int) (map[string]catalog.State, []string) {
+	states, ids := map[string]catalog.State{}, make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("g%05d", i)
+		states[ids[i]] = queued
+	}
+	return states, ids
+}
+
+// busiest is the largest number of calls in any window of the given length.
+func busiest(times []time.Time, window time.Duration) int {
+	most, from := 0, 0
+	for i, at := range times {
+		for at.Sub(times[from]) > window {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
+
+// within counts the calls between two times.
+func within(times []time.Time, from, to time.Time) int {
+	return len(slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(from) || !t.Before(to) }))
+}
+
+var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Err: errors.New("connection refused")}
+
+func TestAThousandActiveRendersCostOneListCallAnInterval(t *testing.T) {
+	states, ids := renders(1000)
+	inBubble(t, states, func(b *bench) {
+		for _, id := range ids {
+			b.watch(id)
+		}
+		pass(5 * time.Second)
+		before := b.up.calls()
+		pass(5 * time.Minute)
+		// So many renders are worth a look at every shortest interval, which is 1 s.
+		perSecond := float64(b.up.calls()-before) / 300
+		t.Logf("%.3f requests a second for 1000 renders and an interval of 1 s", perSecond)
+		if perSecond > 1.2 {
+			t.Errorf("%.2f requests a second, want at most 1.2", perSecond)
+		}
+	})
+}
+
+func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
+	for name, listed := range map[string]func(id string) bool{
+		"a list of nothing":     func(string) bool { return false },
+		"a list of the newest":  func(id string) bool { return id >= "g00900" },
+		"a list that knows one": func(id string) bool { return id == "g00500" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			states, ids := renders(1000)
+			inBubble(t, states, func(b *bench) {
+				b.up.listed = listed
+				for _, id := range ids {
+					b.watch(id)
+				}
+				pass(15 * time.Minute)
+				times := b.up.callTimes()
+				if most := busiest(times, 10*time.Second); most > 5*10+5 {
+					t.Errorf("%d requests within 10 s, and 5 a second are allowed", most)
+				}
+				if len(times) < 5*850 {
+					t.Errorf("only %d requests in a quarter of an hour: the rate is not used", len(times))
+				}
+				least, most := b.up.reads(ids[501:900])
+				t.Logf("each render was read %d to %d times", least, most)
+				if least < most/2 {
+					t.Errorf("one render was read %d times and another %d times", least, most)
+				}
+			})
+		})
+	}
+}
+
+func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
+	states, ids := renders(1000)
+	states["single"] = queued
+	inBubble(t, states, func(b *bench) {
+		b.up.listed = func(string) bool { return false }
+		b.watch(ids...)
+		pass(time.Minute)
+		asked := time.Now()
+		s := b.watch("single")
+		pass(5 * time.Second)
+		if len(s.look().at) != 1 || s.look().at[0].Sub(asked) > time.Second {
+			t.Fatalf("the first state of the single one came at %v", s.look().at)
+		}
+		pass(time.Minute)
+		b.up.set("single", succeeded)
+		pass(20 * time.Second)
+		b.wantStates(s, "queued", "succeeded")
+		if delay := s.look().at[1].Sub(b.up.changes["single"]); delay > 10*time.Second {
+			t.Errorf("the single one was told after %v, behind a thousand others", delay)
+		}
+		pass(5 * time.Minute)
+		if least, _ := b.up.reads(ids); least < 1 {
+			t.Error("one of the thousand was never read")
+		}
+	})
+}
+
+func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
+	for name, listed := range map[string]func(string) bool{"list usable": nil, "list of no use": func(string) bool { return false }} {
+		t.Run(name, func(t *testing.T) {
+			states, ids := renders(2000)
+			inBubble(t, states, func(b *bench) {
+				b.up.listed = listed
+				var watches []*seen
+				for _, id := range ids {
+					watches = append(watches, b.watch(id))
+				}
+				pass(7 * time.Minute)
+				began := time.Now()
+				normal := within(b.up.callTimes(), began.Add(-5*time.Minute), began)
+				b.up.with(func(u *upstream) { u.fail = unreachable })
+				pass(5 * time.Minute)
+				ended := time.Now()
+				during := within(b.up.callTimes(), began, ended)
+				b.up.with(func(u *upstream) { u.fail = nil })
+				for _, id := range ids {
+					b.up.set(id, succeeded)
+				}
+				pass(2 * 2000 / 5 * time.Second)
+				after := slices.DeleteFunc(b.up.callTimes(), func(t time.Time) bool { return t.Before(ended) })
+				var last time.Duration
+				for _, s := range watches {
+					b.wantEnd(s, nil)
+					if now := s.look(); len(now.at) > 0 {
+						last = max(last, now.at[len(now.at)-1].Sub(ended))
+					}
+				}
+				t.Logf("%d requests in the outage, %d in as long before (%.1f %%); after it at most %d in a second, all current after %v",
+					during, normal, 100*float64(during)/float64(normal), busiest(after, time.Second), last)
+				if during*10 > normal {
+					t.Errorf("%d requests in an outage, and %d in as long before it", during, normal)
+				}
+				if most := busiest(after, 10*time.Second); most > 5*10+5 {
+					t.Errorf("%d requests within 10 s after the outage", most)
+				}
+			})
+		})
+	}
+}
+
+func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // U5
+	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
+		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
+		b.hub.Called(tenant, throttled)
+		pass(40 * time.Second)
+		s := b.watch("g")
+		pass(59 * time.Second)
+		if n := b.up.calls(); n != 0 {
+			t.Errorf("%d polls in the pause", n)
+		}
+		pass(20 * time.Second)
+		b.wantStates(s, "queued")
+	})
+}
+
+func TestCallsAreCountedAndPollsMakeRoomForThem(t *testing.T) {
+	states, ids := renders(100)
+	inBubble(t, states, func(b *bench) {
+		b.up.listed = func(string) bool { return false }
+		for _, id := range ids {
+			b.watch(id)
+		}
+		pass(2 * time.Minute)
+		before := b.up.calls()
+		for range 600 { // five calls a second, which is the rate
+			b.hub.Called(tenant, nil)
+			pass(200 * time.Millisecond)
+		}
+		perSecond := float64(b.up.calls()-before) / 120
+		if perSecond > 2 || perSecond < 1 {
+			t.Errorf("%.2f polls a second beside five calls, want about a quarter of 5", perSecond)
+		}
+	})
+}
+
+func TestAPollerWithNobodyWatchingCostsNothingAndGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		states, ids := renders(50)
+		up := newUpstream(states)
+		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hub.Close()
+		for range hub.Watch(t.Context(), watch.Request{Credential: tenant, IDs: ids}) {
+			break
+		}
+		before := up.calls()
+		pass(24 * time.Hour)
+		if n := up.calls() - before; n > 1 {
+			t.Errorf("%d polls with nobody watching", n)
+		}
+		if n := hub.Stats().Pollers; n != 0 {
+			t.Errorf("%d pollers are left", n)
+		}
+	})
+}
