@@ -33,6 +33,8 @@ type Config struct {
 	BodyIdleTimeout time.Duration
 	// Now is the clock of ObserveTime and of dates in Retry-After. Nil means [time.Now].
 	Now func() time.Time
+	// Seed is that of the jitter of all waits. 0 means a random one.
+	Seed uint64
 }
 
 // Client speaks to one catalog for any number of credentials. Its methods may be
@@ -51,6 +53,7 @@ type Client struct {
 	idle      time.Duration
 	now       func() time.Time
 	attempts  int
+	jitter    *jitter
 	budget    *budget
 	orders    *orderBook
 }
@@ -71,6 +74,7 @@ func New(cfg Config) (*Client, error) {
 		idle:      cfg.BodyIdleTimeout,
 		now:       cfg.Now,
 		attempts:  3,
+		jitter:    newJitter(cfg.Seed),
 		budget:    newBudget(),
 		orders:    new(orderBook),
 	}

@@ -249,7 +249,7 @@ func (b *contentBody) patience() (time.Duration, bool) {
 	if b.resumes > maxResumes {
 		return 0, false
 	}
-	wait := backoff(b.resumes)
+	wait := b.c.backoff(b.resumes)
 	var e *Error
 	if errors.As(b.cause, &e) {
 		wait = max(wait, e.RetryAfter)

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -103,7 +102,7 @@ func (c *Client) submit(ctx context.Context, cred Credential, order Order, sub *
 		if !tryAgain(err, unknown) {
 			break
 		}
-		run.pause(attempt, err)
+		run.pause(c.rest(attempt, err))
 		err = nil
 	}
 	c.orders.finish(sub, run, g, certain(err, unknown), unknown)
@@ -331,15 +330,20 @@ func (r *submitRun) leave() (last error) {
 	return r.last
 }
 
-// pause waits before the next attempt, as long as the catalog asks or with doubling
-// pauses of our own, and no longer than anybody waits.
-func (r *submitRun) pause(attempt int, err error) {
+// rest is how long to wait before the next attempt: as long as the catalog asks, or
+// doubling times of our own.
+func (c *Client) rest(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
-	d = d/2 + rand.N(d/2)
+	d = d/2 + c.jitter.below(d/2)
 	var detail *Error
 	if errors.As(err, &detail) {
 		d = max(d, detail.RetryAfter)
 	}
+	return d
+}
+
+// pause waits, but no longer than anybody waits for the outcome.
+func (r *submitRun) pause(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

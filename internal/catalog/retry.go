@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -40,7 +39,7 @@ func (c *Client) pause(ctx context.Context, n int, err error) (time.Duration, bo
 	if !errors.As(err, &e) || !temporary(e) {
 		return 0, false
 	}
-	wait := max(backoff(n), e.RetryAfter)
+	wait := max(c.backoff(n), e.RetryAfter)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return 0, false
 	}
@@ -49,7 +48,7 @@ func (c *Client) pause(ctx context.Context, n int, err error) (time.Duration, bo
 
 // backoff draws the wait after n failures, anything from nothing up to a limit that
 // doubles, so that callers who failed together do not come back together.
-func backoff(n int) time.Duration { return rand.N(backoffBase << (n - 1)) }
+func (c *Client) backoff(n int) time.Duration { return c.jitter.below(backoffBase << (n - 1)) }
 
 // temporary reports whether the catalog was not there or broken. What it refused, it
 // will refuse again.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -38,6 +39,10 @@ type Config struct {
 	SendPatience time.Duration
 	// DownloadPatience is the same for a download, which may stall on purpose. 0 = 2 min.
 	DownloadPatience time.Duration
+
+	// Seed is that of the jitter: when streams end, and when their callers come back.
+	// 0 = random.
+	Seed uint64
 }
 
 // Service is the three services of the contract.
@@ -45,6 +50,9 @@ type Service struct {
 	cfg      Config
 	draining context.Context // done when the server goes down
 	drain    context.CancelFunc
+
+	mu     sync.Mutex
+	random *rand.Rand // of the jitter
 }
 
 // closing is the cause for which a server ends a stream before its goal.
@@ -62,8 +70,15 @@ func (c *closing) Error() string {
 
 // closes makes the cause. The delay is drawn, so that callers that are sent away together do
 // not come back together.
-func closes(reason easelv1.StreamClosingReason) error {
-	return &closing{reason, retryDelay/2 + rand.N(2*retryDelay)}
+func (s *Service) closes(reason easelv1.StreamClosingReason) error {
+	return &closing{reason, retryDelay/2 + s.below(2*retryDelay)}
+}
+
+// below draws from 0 up to limit.
+func (s *Service) below(limit time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Duration(s.random.Float64() * float64(limit))
 }
 
 // New makes the services.
@@ -77,7 +92,10 @@ func New(cfg Config) (*Service, error) {
 	if cfg.DownloadPatience == 0 {
 		cfg.DownloadPatience = 2 * time.Minute
 	}
-	s := &Service{cfg: cfg}
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
+	}
+	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -98,14 +116,14 @@ func (s *Service) Drain() { s.drain() }
 func (s *Service) lasting(ctx context.Context, maxAge time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.draining, func() {
-		cancel(closes(easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING))
+		cancel(s.closes(easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING))
 	})
 	if maxAge == 0 {
 		return ctx, func() { stop(); cancel(nil) }
 	}
 	// Up to a tenth sooner, so that streams that began together do not end together.
-	timer := time.AfterFunc(maxAge-time.Duration(rand.Float64()*float64(maxAge)/10), func() {
-		cancel(closes(easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE))
+	timer := time.AfterFunc(maxAge-s.below(maxAge/10), func() {
+		cancel(s.closes(easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE))
 	})
 	return ctx, func() { timer.Stop(); stop(); cancel(nil) }
 }
