@@ -156,7 +156,8 @@ func (p *poller) look(now time.Time) (jobs []job, again time.Time) {
 			p.blocked = true
 			return jobs, at
 		case sweep && (len(d.reads) == 0 || !p.list.down): // else a read shows first what is down
-			jobs = append(jobs, p.sweep(now))
+			p.sweep(now)
+			jobs = append(jobs, job{})
 			sweep, again = false, d.soonest
 		default:
 			jobs = append(jobs, p.read(d.mostUrgent(now, p.hub.cfg.MinInterval)))

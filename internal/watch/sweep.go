@@ -100,15 +100,13 @@ func (p *poller) unintroduced() bool {
 	return slices.ContainsFunc(p.all, func(s *subscription) bool { return !s.listed })
 }
 
-// sweep makes the job of one list call. It stands for a poll of every entry that the
-// list can serve.
-func (p *poller) sweep(now time.Time) job {
+// sweep begins one list call. It stands for a poll of every entry that the list can serve.
+func (p *poller) sweep(now time.Time) {
 	for _, e := range p.demand(now).listable {
 		e.busy, e.swept = true, true
 	}
 	p.sweeping, p.sweptAt, p.sweepU = true, now, p.dice.draw()
 	p.hub.stats.Sweeps++
-	return job{}
 }
 
 // swept takes in the answer to a sweep.

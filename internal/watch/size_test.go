@@ -1,0 +1,70 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// silent is an upstream that says nothing: only what a watch itself keeps is measured.
+type silent struct{}
+
+func (silent) Generation(ctx context.Context, _ catalog.Credential, _ string) (catalog.Generation, error) {
+	<-ctx.Done()
+	return catalog.Generation{}, ctx.Err()
+}
+
+func (silent) Generations(ctx context.Context, _ catalog.Credential) ([]catalog.Generation, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// heap is what lives, in bytes.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc)
+}
+
+func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
+	hub, err := New(Config{Upstream: silent{}, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(hub.Close)
+	cred := catalog.Forwarded(catalog.NewSecret("key"))
+	ids := make([]string, 1000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("gen_%06d", i)
+	}
+	open := func(watches int) (subs []*subscription) {
+		for range watches {
+			subs = append(subs, hub.subscribe(Request{Credential: cred, IDs: ids}))
+		}
+		return subs
+	}
+	empty := heap()
+	first := open(1)
+	withOne := heap()
+	others := open(200)
+	perWatched := (heap() - withOne) / 200_000
+	t.Logf("%.0f bytes for a render in a watch of a thousand; %.0f for the first watch of it, without its record", perWatched, (withOne-empty)/1000)
+	if perWatched > 100 {
+		t.Errorf("a watch needs %.0f bytes for a render", perWatched)
+	}
+	for _, s := range append(first, others...) {
+		s.close()
+	}
+	hub.mu.Lock()
+	defer hub.mu.Unlock()
+	for id, e := range hub.pollers[cred.Tenant].entries {
+		if len(e.subs) != 0 {
+			t.Fatalf("%s is still watched by %d", id, len(e.subs))
+		}
+	}
+}
