@@ -35,6 +35,18 @@ type Config struct {
 	Now func() time.Time
 	// Seed is that of the jitter of all waits. 0 means a random one.
 	Seed uint64
+	// Called is told of each request that a call has sent, so that whoever polls under the
+	// same credential can count it and slow down with it. Nil tells nobody.
+	//
+	// err is nil where the catalog answered with a 2xx header, whatever its body is; the
+	// [*Error] of the request, with Kind and RetryAfter, where it refused or did not answer;
+	// and the error of the caller's context where the caller left before either. What was
+	// never sent is not told: a context that was over, a key that no header can carry.
+	// Each attempt is a request. Those of the client that [Client.Once] gives are not told.
+	//
+	// It runs on the path of the call, with no lock held: it must be quick, and may be
+	// called at the same time by many.
+	Called func(cred Credential, err error)
 }
 
 // Client speaks to one catalog for any number of credentials. Its methods may be
@@ -52,6 +64,7 @@ type Client struct {
 	timeout   time.Duration
 	idle      time.Duration
 	now       func() time.Time
+	called    func(Credential, error)
 	attempts  int
 	jitter    *jitter
 	budget    *budget
@@ -73,6 +86,7 @@ func New(cfg Config) (*Client, error) {
 		timeout:   cfg.AttemptTimeout,
 		idle:      cfg.BodyIdleTimeout,
 		now:       cfg.Now,
+		called:    cfg.Called,
 		attempts:  3,
 		jitter:    newJitter(cfg.Seed),
 		budget:    newBudget(),
@@ -89,6 +103,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if c.now == nil {
 		c.now = time.Now
+	}
+	if c.called == nil {
+		c.called = func(Credential, error) {}
 	}
 	return c, nil
 }
@@ -125,11 +142,13 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// Once is the same client without inner retries, for callers that have a back-off of
-// their own. Both share connections and the retry budget.
+// Once is the same client without inner retries, for pollers, which have a back-off of
+// their own and know what they have sent: nobody is told of its requests. Both share
+// connections and the retry budget.
 func (c *Client) Once() *Client {
 	once := *c
 	once.attempts = 1
+	once.called = func(Credential, error) {}
 	return &once
 }
 

@@ -105,8 +105,9 @@ func (c *Client) attempt(ctx context.Context, cred Credential, r request) (answe
 }
 
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
-// request, which can mean an empty rest; everything else is an error. The request runs on timed, which belongs to one attempt, below ctx, which is
-// the caller's.
+// request, which can mean an empty rest; everything else is an error. The request runs on
+// timed, which belongs to one attempt, below ctx, which is the caller's. It is the one place
+// where requests leave, and tells [Config.Called] of those that did.
 func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*http.Response, scrubber, error) {
 	key := cred.Key().Reveal()
 	if !printable(key) {
@@ -120,18 +121,22 @@ func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*
 	if err != nil {
 		return nil, hide, &Error{Kind: KindContract, Op: r.op, Err: err}
 	}
+	if err := endOf(ctx); err != nil {
+		return nil, hide, err
+	}
 	resp, err := c.transport.RoundTrip(req)
-	if err != nil {
-		return nil, hide, c.unreached(timed, ctx, r.op, err, hide)
+	pastEnd := err == nil && r.op == opContent && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
+	switch {
+	case err != nil:
+		resp, err = nil, c.unreached(timed, ctx, r.op, err, hide)
+	case resp.StatusCode/100 != 2 && !pastEnd:
+		refusal := c.refused(resp, r, hide)
+		resp.Body.Close()
+		refusal.Held = cred.Held
+		resp, err = nil, refusal
 	}
-	pastEnd := r.op == opContent && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
-	if resp.StatusCode/100 == 2 || pastEnd {
-		return resp, hide, nil
-	}
-	defer resp.Body.Close()
-	refusal := c.refused(resp, r, hide)
-	refusal.Held = cred.Held
-	return nil, hide, refusal
+	c.called(cred, err)
+	return resp, hide, err
 }
 
 func (c *Client) newRequest(ctx context.Context, key string, r request) (*http.Request, error) {
