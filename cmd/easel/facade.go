@@ -34,8 +34,10 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 
 	transport := catalog.NewTransport()
 	defer transport.CloseIdleConnections()
+	var hub *watch.Hub // made below, before anybody can call
 	client, err := catalog.New(catalog.Config{
 		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: telemetry.UpstreamTransport(transport),
+		Called: func(cred catalog.Credential, err error) { hub.Called(cred, err) },
 	})
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)
@@ -46,7 +48,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		logFailure(observed.Logger, "left before every outcome was known", client.Close(ctx))
 	}()
 
-	hub, err := watch.New(watch.Config{
+	hub, err = watch.New(watch.Config{
 		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger,
 	})

@@ -67,6 +67,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	transport := catalog.NewTransport()
 	client, err := catalog.New(catalog.Config{
 		BaseURL: upstream.URL + sandbox.BasePath, Transport: o.wrap(transport), AttemptTimeout: 2 * time.Second,
+		Called: func(cred catalog.Credential, err error) { s.hub.Called(cred, err) },
 	})
 	must(err)
 	o.hub.Upstream = client.Once()

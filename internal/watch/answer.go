@@ -124,9 +124,13 @@ func (p *poller) lookAfter(e *entry, gap time.Duration, now time.Time) {
 	e.due = now.Add(spread(gap, e.dice.draw()))
 }
 
-// succeeded notes that the catalog answered.
+// succeeded notes that the catalog answered. An answer to what was on its way when the catalog
+// asked for a pause does not end it.
 func (p *poller) succeeded(now time.Time) {
-	p.condition, p.failures, p.strikes, p.lastErr, p.answered = ConditionHealthy, 0, 0, "", now
+	p.failures, p.strikes, p.answered = 0, 0, now
+	if p.condition != ConditionThrottled || !now.Before(p.budget.paused) {
+		p.condition, p.lastErr = ConditionHealthy, ""
+	}
 }
 
 // failed notes a failed poll, and slows down as the failure asks.

@@ -1,6 +1,7 @@
 package watch_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -18,16 +19,18 @@ var tenant = catalog.Forwarded(catalog.NewSecret("key-one"))
 
 // upstream is a catalog in memory, whose answers a test changes as it goes.
 type upstream struct {
-	mu      sync.Mutex
-	states  map[string]catalog.State
-	changes map[string]time.Time // when a state was set
-	fail    error                // of every call, while set
-	failOne map[string]error     // of reads of one id
-	delay   time.Duration        // of every call
-	listed  func(id string) bool // nil: all
-	lists   int
-	read    map[string]int // reads by id
-	times   []time.Time    // of every call
+	mu        sync.Mutex
+	states    map[string]catalog.State
+	changes   map[string]time.Time // when a state was set
+	fail      error                // of every call, while set
+	failList  error                // of list calls, while set
+	failOne   map[string]error     // of reads of one id
+	delay     time.Duration        // of every call
+	listDelay time.Duration        // more, of list calls
+	listed    func(id string) bool // nil: all
+	lists     int
+	read      map[string]int // reads by id
+	times     []time.Time    // of every call
 }
 
 func newUpstream(states map[string]catalog.State) *upstream {
@@ -107,15 +110,15 @@ func (u *upstream) Generations(ctx context.Context, _ catalog.Credential) ([]cat
 	u.mu.Lock()
 	u.lists++
 	u.times = append(u.times, time.Now())
-	delay := u.delay
+	delay := u.delay + u.listDelay
 	u.mu.Unlock()
 	if err := pause(ctx, delay); err != nil {
 		return nil, err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.fail != nil {
-		return nil, u.fail
+	if err := cmp.Or(u.fail, u.failList); err != nil {
+		return nil, err
 	}
 	var list []catalog.Generation
 	for _, id := range slices.Sorted(maps.Keys(u.states)) {

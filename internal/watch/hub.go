@@ -109,6 +109,9 @@ func (h *Hub) Stats() Stats {
 	defer h.mu.Unlock()
 	stats := h.stats
 	stats.Pollers = len(h.pollers)
+	for _, p := range h.pollers {
+		stats.Generations += len(p.entries)
+	}
 	return stats
 }
 

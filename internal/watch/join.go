@@ -2,6 +2,7 @@ package watch
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -33,7 +34,8 @@ func (p *poller) watchable(id string, now time.Time) *entry {
 	if e == nil {
 		e = newEntry(id, now, p.hub.cfg.Seed)
 		p.entries[id] = e
-		p.order = append(p.order, e)
+		at, _ := slices.BinarySearchFunc(p.order, id, func(e *entry, id string) int { return strings.Compare(e.id, id) })
+		p.order = slices.Insert(p.order, at, e)
 	}
 	return e
 }

@@ -22,7 +22,7 @@ type poller struct {
 	hub     *Hub
 	cred    catalog.Credential
 	entries map[string]*entry
-	order   []*entry        // the same, in the order in which they came
+	order   []*entry        // the same by id, so that a run can be repeated
 	all     []*subscription // watches of everything that the list has
 	budget  *budget
 	dice    dice
@@ -35,7 +35,6 @@ type poller struct {
 	sweeping bool
 	sweptAt  time.Time // when the last sweep began
 	sweepAt  time.Time // when the next one is due; zero: there is no need of one
-	retryAt  time.Time // no sweep before, after one that failed
 	sweepU   float64   // of the jitter of the next one
 	list     list
 

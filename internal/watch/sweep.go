@@ -13,14 +13,18 @@ const forget = 5 * time.Minute
 
 // list is what was learned of the catalog's list.
 type list struct {
-	rests time.Time // it is no use before
+	rests time.Time // it does not stand for reads before
+	retry time.Time // it is not asked before, after it failed
 	down  bool      // it failed, and no read has shown yet whether only the list does
+	fails int       // sweeps in a row that failed
 	poor  int       // sweeps in a row that carried too little, or failed by themselves
 	whole bool      // its records are as full as a read's, as far as seen
 }
 
 // usable reports whether a sweep may stand for reads.
-func (l *list) usable(now time.Time) bool { return !l.down && !now.Before(l.rests) }
+func (l *list) usable(now time.Time) bool {
+	return !l.down && !now.Before(l.rests) && !now.Before(l.retry)
+}
 
 // judge notes whether a sweep was worth its call. A list that is not, twice in a row, is
 // left alone for a while.
@@ -64,15 +68,19 @@ func (p *poller) divide(d *demand, now time.Time) (sweep bool) {
 		return false
 	}
 	at, first := p.nextSweep(d.listable, now)
-	if len(first) >= sweepFrom || p.unintroduced() {
-		at = earlier(at, p.sweptAt.Add(p.hub.cfg.MinInterval/2))
-	} else {
+	slow := p.sweptAt.Add(p.hub.cfg.MinInterval) // a list call that takes longer holds nobody up
+	switch {
+	case p.sweeping && now.Before(slow):
+		d.soonest = earliest(d.soonest, slow)
+	case p.sweeping, len(first) < sweepFrom && !p.unintroduced():
 		d.reads = append(d.reads, first...) // a few are not worth a sweep out of turn
+	default:
+		at = earlier(at, p.sweptAt.Add(p.hub.cfg.MinInterval/2))
 	}
 	if p.sweeping {
 		return false // its answer plans again
 	}
-	p.sweepAt = latest(at, p.retryAt)
+	p.sweepAt = latest(at, p.list.retry)
 	return !p.sweepAt.After(now)
 }
 
@@ -123,7 +131,7 @@ func (p *poller) swept(records []record, err error) {
 		return
 	}
 	p.succeeded(now)
-	p.list.down = false
+	p.list.down, p.list.fails = false, 0
 	p.discover(records, now)
 	p.takeIn(records, now)
 	found := 0
@@ -158,7 +166,8 @@ func (p *poller) unswept(asked []*entry, err error, now time.Time) {
 	default:
 		p.list.down = len(asked) > 0
 	}
-	p.retryAt = now.Add(spread(backoff(p.failures, p.hub.cfg.MinInterval, calm), p.dice.draw()))
+	p.list.fails++
+	p.list.retry = now.Add(spread(backoff(p.list.fails, p.hub.cfg.MinInterval, listRest), p.dice.draw()))
 	for _, e := range asked {
 		e.failures++
 		e.lastErr = err.Error()

@@ -1,0 +1,111 @@
+package watch_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+var broken = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations", Err: errors.New("not a list")}
+
+func TestAListThatFailsAloneIsTriedNowAndThenAndReadsGoOn(t *testing.T) {
+	for name, failure := range map[string]error{"malformed": broken, "unreachable": unreachable} {
+		for _, everything := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, with a watch of everything: %v", name, everything), func(t *testing.T) {
+				states, ids := renders(10)
+				inBubble(t, states, func(b *bench) {
+					b.up.with(func(u *upstream) { u.failList = failure })
+					s := b.watch(ids...)
+					if everything {
+						b.watch()
+					}
+					pass(time.Minute)
+					if n := len(s.look().updates); n != 10 {
+						b.t.Fatalf("%d of 10 told while the list fails", n)
+					}
+					for _, id := range ids {
+						b.up.set(id, succeeded)
+					}
+					pass(30 * time.Second)
+					b.wantEnd(s, nil)
+					if n := b.up.listCalls(); n > 20 || n < 2 {
+						b.t.Errorf("%d list calls in a minute and a half for a list that fails", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestASlowListHoldsNobodyUp(t *testing.T) {
+	states, ids := renders(10)
+	states["a"], states["b"], states["c"], states["d"] = queued, queued, queued, queued
+	inBubble(t, states, func(b *bench) {
+		b.watch(ids...)
+		pass(3 * time.Second)
+		b.up.with(func(u *upstream) { u.listDelay = 20 * time.Second })
+		pass(3 * time.Second) // a sweep is on its way
+		s := b.watch("a", "b", "c", "d")
+		pass(3 * time.Second)
+		b.wantStates(s, "queued", "queued", "queued", "queued")
+	})
+}
+
+func TestAWatchOfEverythingLetsGoOfWhatIsSettledAndNoLongerListed(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"old": succeeded, "failing": failed}, func(b *bench) {
+		s := b.watch()
+		pass(time.Second)
+		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
+		b.up.set("new", succeeded)
+		pass(20 * time.Minute)
+		b.wantStates(s, "succeeded", "failed", "succeeded") // the failed one is read once more
+		if n := b.hub.Stats().Generations; n != 1 {
+			b.t.Errorf("%d generations are kept, want the listed one", n)
+		}
+		b.up.with(func(u *upstream) { u.listed = nil })
+		pass(time.Minute)
+		if n := b.hub.Stats().Generations; n != 3 {
+			b.t.Errorf("%d generations are kept, want all that are listed", n)
+		}
+	})
+}
+
+func TestTheSameSeedAsksTheSameQuestionsAtTheSameTimes(t *testing.T) {
+	run := func() (times []time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			states, ids := renders(200)
+			up := newUpstream(states)
+			up.listed = func(id string) bool { return id < "g00100" }
+			hub, err := watch.New(watch.Config{Upstream: up, Seed: 7})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			b := &bench{t, up, hub, t.Context()}
+			for _, id := range ids {
+				b.watch(id)
+				pass(7 * time.Millisecond) // what happens in one instant has no order
+			}
+			for i, id := range ids {
+				pass(time.Duration(i) * time.Millisecond)
+				up.set(id, succeeded)
+			}
+			pass(5 * time.Minute)
+			hub.Close()
+			for _, at := range up.callTimes() {
+				times = append(times, at.Sub(began))
+			}
+		})
+		return times
+	}
+	first, second := run(), run()
+	if len(first) < 100 || !slices.Equal(first, second) {
+		t.Errorf("%d and %d requests, at different times", len(first), len(second))
+	}
+}
