@@ -28,6 +28,7 @@ type upstream struct {
 	delay     time.Duration        // of every call
 	listDelay time.Duration        // more, of list calls
 	listed    func(id string) bool // nil: all
+	restless  bool                 // the records of the list have a detail that changes all the time
 	lists     int
 	read      map[string]int // reads by id
 	times     []time.Time    // of every call
@@ -123,7 +124,11 @@ func (u *upstream) Generations(ctx context.Context, _ catalog.Credential) ([]cat
 	var list []catalog.Generation
 	for _, id := range slices.Sorted(maps.Keys(u.states)) {
 		if u.listed == nil || u.listed(id) {
-			list = append(list, u.record(id, u.states[id]))
+			g := u.record(id, u.states[id])
+			if u.restless {
+				g.Extra = map[string]any{"position": float64(len(u.times))}
+			}
+			list = append(list, g)
 		}
 	}
 	return list, nil

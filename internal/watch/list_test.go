@@ -43,6 +43,30 @@ func TestAListThatFailsAloneIsTriedNowAndThenAndReadsGoOn(t *testing.T) {
 	}
 }
 
+func TestAListWhoseDetailsChangeAllTheTimeCostsNoMoreThanReads(t *testing.T) {
+	calls := map[bool]int{}
+	for _, restless := range []bool{false, true} {
+		states, ids := renders(4)
+		inBubble(t, states, func(b *bench) {
+			b.up.with(func(u *upstream) {
+				u.listed = func(string) bool { return restless }
+				u.restless = restless
+			})
+			s := b.watch(ids...)
+			pass(2 * time.Minute)
+			calls[restless] = b.up.calls()
+			for _, id := range ids {
+				b.up.set(id, succeeded)
+			}
+			pass(20 * time.Second)
+			b.wantEnd(s, nil)
+		})
+	}
+	if calls[true] > 2*calls[false] {
+		t.Errorf("%d requests for four renders with a restless list, and %d with none", calls[true], calls[false])
+	}
+}
+
 func TestASlowListHoldsNobodyUp(t *testing.T) {
 	states, ids := renders(10)
 	states["a"], states["b"], states["c"], states["d"] = queued, queued, queued, queued

@@ -236,12 +236,16 @@ func (p *poller) takeIn(records []record, now time.Time) {
 		if e == nil {
 			continue
 		}
+		known := e.fresh && e.state.State == g.State
 		switch {
-		case e.fresh && e.state.State == g.State && (e.listEtag == "" || e.listEtag == g.etag):
+		case known && (e.listEtag == "" || e.listEtag == g.etag):
 			e.state.ObserveTime = latest(e.state.ObserveTime, g.ObserveTime)
 			p.again(e, now)
 		case whole(g.Generation) && (!e.fresh || p.list.whole):
 			p.apply(e, g.Generation)
+			p.again(e, now)
+		case known: // a detail has changed, as it may do all the time: its own pace will do
+			e.hint = &g.Generation
 			p.again(e, now)
 		default:
 			e.due, e.hint = now, &g.Generation
