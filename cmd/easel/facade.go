@@ -57,7 +57,13 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer hub.Close()
 
-	front, err := c.frontend(client, hub, observed, clock)
+	services, err := c.services(client, hub, observed.Logger)
+	if err != nil {
+		return err
+	}
+	defer services.Close()
+
+	front, err := c.frontend(services, observed, clock)
 	if err != nil {
 		return err
 	}
@@ -70,24 +76,25 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	return front.Serve(ctx)
 }
 
-// frontend puts the services and the server in front of what they stand on.
-func (c *serveCmd) frontend(client *catalog.Client, hub *watch.Hub, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
-	held, err := c.held(observed.Logger)
+// services puts the services in front of what they stand on.
+func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, logger *slog.Logger) (*service.Service, error) {
+	held, err := c.held(logger)
 	if err != nil {
 		return nil, wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
-	callers, err := c.callers(observed.Logger)
+	callers, err := c.callers(logger)
 	if err != nil {
 		return nil, wrongSetting("EASEL_CALLERS_FILE", err)
 	}
-	services, err := service.New(service.Config{
+	return service.New(service.Config{
 		Catalog: client, Hub: hub, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
 		// Whoever is on this machine may call an unguarded server: see guard.
 		AllowAnonymous: c.AllowAnonymous || c.unguarded(),
 	})
-	if err != nil {
-		return nil, err
-	}
+}
+
+// frontend puts the server in front of the services.
+func (c *serveCmd) frontend(services *service.Service, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
 	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},

@@ -74,8 +74,9 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	s.hub, err = watch.New(o.hub)
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
-	o.server.Service, err = service.New(o.service)
+	services, err := service.New(o.service)
 	must(err)
+	o.server.Service = services
 	srv, err := server.New(o.server)
 	must(err)
 	must(srv.Listen())
@@ -93,6 +94,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		if err := <-s.stopped; err != nil {
 			t.Error("the server did not stop well:", err)
 		}
+		services.Close()
 		_ = client.Close(context.Background())
 		s.hub.Close()
 		s.audit()

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 type accounts struct {
@@ -26,28 +25,36 @@ type models struct {
 	easelv1.UnimplementedModelServiceServer
 }
 
-// ListModels lists the models.
+// ListModels lists the models, from a copy where there is a good one.
 func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
-	all, err := s.cfg.Catalog.Models(ctx, credential(ctx))
+	all, err := s.copies.list(ctx, credential(ctx))
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := page(all, func(m catalog.Model) string { return m.ID }, "models", req.GetPageSize(), req.GetPageToken())
+	items, next, err := page(all, func(m packed) string { return m.id }, "models", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
 	out := &easelv1.ListModelsResponse{NextPageToken: next}
 	for _, m := range items {
-		out.Models = append(out.Models, modelMessage(m))
+		model, err := m.unpack()
+		if err != nil {
+			return nil, err
+		}
+		out.Models = append(out.Models, model)
 	}
 	return out, nil
 }
 
-// GetModel reads one model.
+// GetModel gives one model, from a copy where there is a good one.
 func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
-	model, err := s.cfg.Catalog.Model(ctx, credential(ctx), req.GetModelId())
+	one, err := s.copies.model(ctx, credential(ctx), req.GetModelId())
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
 	}
-	return &easelv1.GetModelResponse{Model: modelMessage(model)}, nil
+	model, err := one.unpack()
+	if err != nil {
+		return nil, err
+	}
+	return &easelv1.GetModelResponse{Model: model}, nil
 }

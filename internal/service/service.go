@@ -50,6 +50,7 @@ type Service struct {
 	cfg      Config
 	draining context.Context // done when the server goes down
 	drain    context.CancelFunc
+	copies   *modelCache
 
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
@@ -97,6 +98,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.draining, s.drain = context.WithCancel(context.Background())
+	s.copies = newModelCache(cfg.Catalog, copyRoom)
 	return s, nil
 }
 
@@ -110,6 +112,10 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Drain tells every open watch and wait that the server is going down, and ends them.
 // Downloads go on: the server's own deadline ends those that are not done by then.
 func (s *Service) Drain() { s.drain() }
+
+// Close ends what is read behind the answers of calls, and waits for it. It is for when
+// the server has stopped: a call that comes later and has to read is refused.
+func (s *Service) Close() { s.copies.close() }
 
 // lasting gives the context of a call that may last: it ends with a cause when the
 // server drains, and when the call is older than maxAge (0 = never).

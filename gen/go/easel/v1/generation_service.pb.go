@@ -450,8 +450,9 @@ type GetGenerationRequest struct {
 	// The render's id. 1 to 256 visible ASCII characters without
 	// slash and backslash, not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// How old an answer from a running watch may be. 0 always reads the catalog;
-	// absent takes what the watch has.
+	// How old an answer from a running watch may be; an older one is read from the
+	// catalog, and while the catalog does not answer that is an error. 0 always reads the
+	// catalog; absent takes what the watch has.
 	MaxStaleness  *durationpb.Duration `protobuf:"bytes,2,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -69,8 +69,10 @@ type GenerationServiceClient interface {
 	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
 	// known whether the order was taken: send the same idempotency_key again.
 	CreateGeneration(ctx context.Context, in *CreateGenerationRequest, opts ...grpc.CallOption) (*CreateGenerationResponse, error)
-	// GetGeneration reads one render. Where the render is being watched the answer
-	// comes from the watch, and its age is seen in observe_time.
+	// GetGeneration reads one render. Where the render is being watched under the same
+	// key, the answer comes from the watch and costs the catalog nothing; its age is
+	// seen in observe_time, and max_staleness bounds it. While the catalog does not
+	// answer, it is the state of before.
 	//
 	// Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
 	// of another key is not found either.
@@ -82,8 +84,9 @@ type GenerationServiceClient interface {
 	ListGenerations(ctx context.Context, in *ListGenerationsRequest, opts ...grpc.CallOption) (*ListGenerationsResponse, error)
 	// WaitGeneration answers when the render has reached the goal, or when the time
 	// has run out: then with the newest state, and OK. Look at terminal.
-	// Upstream trouble does not end a wait. A caller that stays longer than a
-	// minute should watch instead.
+	// Upstream trouble does not end a wait. Waits and watches of one render under one
+	// key share its polls. A caller that stays longer than a minute should watch
+	// instead.
 	//
 	// Errors: NOT_FOUND as for GetGeneration.
 	WaitGeneration(ctx context.Context, in *WaitGenerationRequest, opts ...grpc.CallOption) (*WaitGenerationResponse, error)
@@ -306,8 +309,10 @@ type GenerationServiceServer interface {
 	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
 	// known whether the order was taken: send the same idempotency_key again.
 	CreateGeneration(context.Context, *CreateGenerationRequest) (*CreateGenerationResponse, error)
-	// GetGeneration reads one render. Where the render is being watched the answer
-	// comes from the watch, and its age is seen in observe_time.
+	// GetGeneration reads one render. Where the render is being watched under the same
+	// key, the answer comes from the watch and costs the catalog nothing; its age is
+	// seen in observe_time, and max_staleness bounds it. While the catalog does not
+	// answer, it is the state of before.
 	//
 	// Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
 	// of another key is not found either.
@@ -319,8 +324,9 @@ type GenerationServiceServer interface {
 	ListGenerations(context.Context, *ListGenerationsRequest) (*ListGenerationsResponse, error)
 	// WaitGeneration answers when the render has reached the goal, or when the time
 	// has run out: then with the newest state, and OK. Look at terminal.
-	// Upstream trouble does not end a wait. A caller that stays longer than a
-	// minute should watch instead.
+	// Upstream trouble does not end a wait. Waits and watches of one render under one
+	// key share its polls. A caller that stays longer than a minute should watch
+	// instead.
 	//
 	// Errors: NOT_FOUND as for GetGeneration.
 	WaitGeneration(context.Context, *WaitGenerationRequest) (*WaitGenerationResponse, error)

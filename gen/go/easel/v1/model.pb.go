@@ -159,7 +159,8 @@ type Model struct {
 	// The inputs that the model takes, in the catalog's order. GetModel always
 	// carries them; ListModels only where the catalog's list does.
 	InputFields []*InputField `protobuf:"bytes,5,rep,name=input_fields,json=inputFields,proto3" json:"input_fields,omitempty"`
-	// When the catalog answered with this record, by Easel's clock.
+	// When the catalog answered with this record, by Easel's clock. It may be some
+	// time ago: see ModelService.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Members of the catalog's record that this contract has no field for, as
 	// they were sent.

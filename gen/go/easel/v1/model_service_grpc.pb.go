@@ -28,6 +28,13 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // ModelService reads the catalog's models and their inputs. Reading costs nothing.
+//
+// Answers come from copies, one set for each key, and observe_time tells their age. A
+// copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
+// behind the answer; an older one is renewed first. Only while the catalog does not answer,
+// asks to slow down or answers with something that can't be read, an older copy is given,
+// up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+// the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
 type ModelServiceClient interface {
 	// ListModels lists the models that the key may order from, in the catalog's
 	// order.
@@ -76,6 +83,13 @@ func (c *modelServiceClient) GetModel(ctx context.Context, in *GetModelRequest, 
 // for forward compatibility.
 //
 // ModelService reads the catalog's models and their inputs. Reading costs nothing.
+//
+// Answers come from copies, one set for each key, and observe_time tells their age. A
+// copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
+// behind the answer; an older one is renewed first. Only while the catalog does not answer,
+// asks to slow down or answers with something that can't be read, an older copy is given,
+// up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+// the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
 type ModelServiceServer interface {
 	// ListModels lists the models that the key may order from, in the catalog's
 	// order.

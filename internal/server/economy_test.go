@@ -1,0 +1,212 @@
+package server_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// These scenarios count what calls cost the catalog. So that nothing else does, a render is
+// polled once, when a watch of it begins, and it is not done before the test is.
+
+func seldom(o *options) {
+	o.hub.MinInterval, o.hub.MaxInterval = time.Hour, time.Hour
+	o.sandbox.Speed = 0.001
+}
+
+// reads is how often one render was read upstream so far.
+func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
+
+// underWatch orders a render, and watches it until the test ends.
+func underWatch(t *testing.T, c caller) (id string) {
+	t.Helper()
+	created := create(t, c, order(t, picture, "k", "a lake"))
+	id = created.GetGenerationId()
+	ctx, cancel := context.WithCancel(context.Background())
+	told, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		var once sync.Once
+		_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) {
+			once.Do(func() { close(told) })
+		})
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	<-told
+	eventually(t, "the first poll", func() bool {
+		g, err := getWithin(t, c, id, nil)
+		return err == nil && g.GetObserveTime().AsTime().After(created.GetObserveTime().AsTime())
+	})
+	return id
+}
+
+// getWithin asks for a render that may be so old; nil takes any.
+func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*easelv1.Generation, error) {
+	t.Helper()
+	resp := &easelv1.GetGenerationResponse{}
+	err := c.call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: age}, resp)
+	return resp.GetGeneration(), err
+}
+
+// withKeyOf is the same form of caller with another key.
+func withKeyOf(c caller, key string) caller {
+	if rest, ok := c.(restCaller); ok {
+		return restCaller{rest.stack, key}
+	}
+	return grpcCaller{c.(grpcCaller).stack, key}
+}
+
+func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		id := underWatch(t, c)
+		for _, row := range []struct {
+			name  string
+			age   *durationpb.Duration
+			calls int
+			reads int
+		}{
+			{"of any age", nil, 100, 0},
+			{"at most an hour old", durationpb.New(time.Hour), 100, 0},
+			{"of now", durationpb.New(0), 3, 3},
+			{"at most a minute old, and read a moment ago", durationpb.New(time.Minute), 100, 0},
+			{"younger than it can be", durationpb.New(time.Nanosecond), 3, 3},
+		} {
+			before := s.reads()
+			for range row.calls {
+				if g, err := getWithin(t, c, id, row.age); err != nil || g.GetGenerationId() != id || g.GetObserveTime() == nil {
+					t.Fatal(row.name, g, err)
+				}
+			}
+			if n := s.reads() - before; n != row.reads {
+				t.Errorf("%d calls %s cost %d reads, want %d", row.calls, row.name, n, row.reads)
+			}
+		}
+	}, seldom)
+}
+
+func TestAGetNeverUsesTheWatchOfAnotherKey(t *testing.T) { // L7
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		id := underWatch(t, c)
+		key, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := s.reads()
+		_, err = getWithin(t, withKeyOf(c, key), id, nil)
+		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+		if n := s.reads() - before; n != 1 {
+			t.Errorf("%d reads, want one under the other key", n)
+		}
+	}, seldom)
+}
+
+func TestAWaitJoinsThePollsOfAWatch(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		id := underWatch(t, c)
+		before := s.reads()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				resp := &easelv1.WaitGenerationResponse{}
+				err := c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
+					GenerationId: id, Timeout: durationpb.New(50 * time.Millisecond),
+				}, resp)
+				if err != nil || resp.GetGeneration().GetGenerationId() != id || resp.GetGeneration().GetTerminal() {
+					t.Error(resp, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := s.reads() - before; n != 0 {
+			t.Errorf("%d reads for twenty waits beside a watch", n)
+		}
+	}, seldom)
+}
+
+func TestInAnOutageAGetGivesWhatTheWatchHasWithItsTime(t *testing.T) { // U1
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		id := underWatch(t, c)
+		known, err := getWithin(t, c, id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		away := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: 503})
+		_, err = getWithin(t, c, id, durationpb.New(0))
+		wantStatus(t, err, codes.Unavailable, "UPSTREAM_UNAVAILABLE", 503)
+		g, err := getWithin(t, c, id, nil)
+		if err != nil || away.Fired() == 0 || !g.GetObserveTime().AsTime().Equal(known.GetObserveTime().AsTime()) {
+			t.Errorf("got %v, %v after %d faults, want the state of %v", g, err, away.Fired(), known.GetObserveTime().AsTime())
+		}
+	}, seldom)
+}
+
+// model and list ask for a model and for all of them.
+func model(t *testing.T, c caller, id string) (*easelv1.Model, error) {
+	t.Helper()
+	resp := &easelv1.GetModelResponse{}
+	err := c.call(t.Context(), "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: id}, resp)
+	return resp.GetModel(), err
+}
+
+func list(t *testing.T, c caller) ([]*easelv1.Model, error) {
+	t.Helper()
+	resp := &easelv1.ListModelsResponse{}
+	err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{}, resp)
+	return resp.GetModels(), err
+}
+
+func TestModelsAreReadOnceForAllCallersOfAKeyAndOutliveAnOutage(t *testing.T) { // U1
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if m, err := model(t, c, picture); err != nil || m.GetModelId() != picture || len(m.GetInputFields()) == 0 {
+					t.Error(m, err)
+				}
+				if models, err := list(t, c); err != nil || len(models) < 2 {
+					t.Error(models, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := s.sandbox.Requests(); n["GET /models"] != 1 || n["GET /models/detail"] != 1 {
+			t.Errorf("requests %v, want one of each", n)
+		}
+		known, err := model(t, c, picture)
+		if err != nil {
+			t.Fatal(err)
+		}
+		away := s.sandbox.Inject(sandbox.Fault{Status: 503})
+		if m, err := model(t, c, picture); err != nil || !m.GetObserveTime().AsTime().Equal(known.GetObserveTime().AsTime()) {
+			t.Errorf("in an outage: %v, %v", m, err)
+		}
+		if _, err := list(t, c); err != nil {
+			t.Error("in an outage:", err)
+		}
+		// Nothing of it is for another key.
+		_, err = model(t, withKeyOf(c, "sandbox_live_other"), picture)
+		wantStatus(t, err, codes.Unavailable, "UPSTREAM_UNAVAILABLE", 503)
+		if away.Fired() == 0 {
+			t.Error("there was no outage")
+		}
+	})
+}
+
+func TestAKeyThatTheCatalogDoesNotKnowGetsNoModels(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		if _, err := list(t, c); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			_, err := list(t, withKeyOf(c, "sandbox_live_other"))
+			wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 401)
+		}
+	})
+}

@@ -1,0 +1,527 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// shop is a catalog with two models, a and b, whose names tell which request they were
+// answered to, and to which key. It answers after a second.
+type shop struct {
+	*testing.T
+	services *models
+
+	mu       sync.Mutex
+	requests int
+	slowness time.Duration
+	status   int    // of all answers; 0 = 200
+	retry    string // Retry-After of an answer that is no 200
+	detail   string // what every model is described as
+}
+
+// inShop runs a test in a bubble, with services in front of a shop.
+func inShop(t *testing.T, test func(s *shop)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shop{T: t, slowness: time.Second}
+		client, err := catalog.New(catalog.Config{BaseURL: "https://catalog.example", Transport: s, AttemptTimeout: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		services, err := New(Config{Catalog: client, Hub: new(watch.Hub)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.services = &models{Service: services}
+		defer services.Drain()
+		defer services.Close()
+		test(s)
+	})
+}
+
+func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	s.requests++
+	number, slowness, code := s.requests, s.slowness, s.status
+	header := http.Header{"Content-Type": {"application/json"}, "Retry-After": {s.retry}}
+	detail := s.detail
+	s.mu.Unlock()
+	timer := time.NewTimer(slowness)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	record := func(id string) string {
+		return fmt.Sprintf(`{"id":%q,"name":"%d %s","description":%q,"fields":[{"name":"size","type":"integer","required":true,"min":1}]}`,
+			id, number, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), detail)
+	}
+	id, body := r.URL.Query().Get("id"), ""
+	switch {
+	case code != 0:
+	case r.URL.Path == "/models":
+		code, body = 200, "["+record("a")+","+record("b")+"]"
+	case id == "gone":
+		code = 404
+	default:
+		code, body = 200, record(id)
+	}
+	return &http.Response{
+		StatusCode: code, Header: header, Request: r, ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}, nil
+}
+
+// answers makes all answers of the shop have a status; 0 is well.
+func (s *shop) answers(code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = code
+}
+
+// count gives the requests since it was called last.
+func (s *shop) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.requests
+	s.requests = 0
+	return n
+}
+
+// as is the context of a call with a key.
+func (s *shop) as(key string) context.Context {
+	return with(s.Context(), catalog.Forwarded(catalog.NewSecret(key)), "")
+}
+
+// model asks for a model with a key.
+func (s *shop) model(key, id string) (*easelv1.Model, error) {
+	resp, err := s.services.GetModel(s.as(key), &easelv1.GetModelRequest{ModelId: id})
+	return resp.GetModel(), err
+}
+
+func (s *shop) list(key string) ([]*easelv1.Model, error) {
+	resp, err := s.services.ListModels(s.as(key), &easelv1.ListModelsRequest{})
+	return resp.GetModels(), err
+}
+
+// want asks for model a with the key "k", and checks its name, how long the answer took,
+// and how old it is.
+func (s *shop) want(name string, took, age time.Duration) {
+	s.Helper()
+	began := time.Now()
+	m, err := s.model("k", "a")
+	if err != nil {
+		s.Fatal(err)
+	}
+	if m.GetDisplayName() != name || time.Since(began) != took || time.Since(m.GetObserveTime().AsTime()) != age {
+		s.Errorf("got %q after %v, %v old; want %q after %v, %v old", m.GetDisplayName(),
+			time.Since(began), time.Since(m.GetObserveTime().AsTime()), name, took, age)
+	}
+}
+
+// wantRequests checks how many requests were made since the last check.
+func (s *shop) wantRequests(n int) {
+	s.Helper()
+	synctest.Wait()
+	if got := s.count(); got != n {
+		s.Errorf("%d requests, want %d", got, n)
+	}
+}
+
+func TestAModelIsReadOnceInAMinute(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(59 * time.Second)
+		s.want("1 k", 0, 59*time.Second)
+		for range 2 {
+			if all, err := s.list("k"); err != nil || len(all) != 2 || all[1].GetDisplayName() != "2 k" {
+				t.Error(all, err)
+			}
+		}
+		s.wantRequests(2)
+	})
+}
+
+func TestAnOlderCopyIsRenewedBehindTheAnswer(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(9 * time.Minute)
+		for range 100 {
+			s.want("1 k", 0, 9*time.Minute)
+		}
+		time.Sleep(2 * time.Second)
+		s.want("2 k", 0, time.Second)
+		s.wantRequests(2)
+	})
+}
+
+func TestAnOldCopyIsRenewedBeforeTheAnswer(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(10 * time.Minute)
+		s.want("2 k", time.Second, 0)
+		s.wantRequests(2)
+	})
+}
+
+func TestAThousandCallersAtOnceCostOneRequest(t *testing.T) {
+	inShop(t, func(s *shop) {
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() { s.want("1 k", time.Second, 0) })
+		}
+		all.Wait()
+		s.wantRequests(1)
+	})
+}
+
+func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
+	inShop(t, func(s *shop) {
+		ctx, leave := context.WithCancel(s.as("k"))
+		time.AfterFunc(500*time.Millisecond, leave)
+		var all sync.WaitGroup
+		all.Go(func() {
+			began := time.Now()
+			_, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"})
+			if !errors.Is(err, context.Canceled) || time.Since(began) != 500*time.Millisecond {
+				t.Errorf("left with %v after %v", err, time.Since(began))
+			}
+		})
+		synctest.Wait()
+		all.Go(func() { s.want("1 k", time.Second, 0) })
+		all.Wait()
+		s.wantRequests(1)
+	})
+}
+
+func TestARequestThatNobodyWaitsForIsEnded(t *testing.T) {
+	inShop(t, func(s *shop) {
+		for range 3 {
+			ctx, cancel := context.WithTimeout(s.as("k"), 100*time.Millisecond)
+			_, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"})
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			// Whoever comes then does not join a request that is ending.
+			synctest.Wait()
+		}
+		s.want("4 k", time.Second, 0)
+		s.wantRequests(4)
+	})
+}
+
+func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
+	for _, code := range []int{503, 429, 200} { // the last one without a readable body
+		inShop(t, func(s *shop) {
+			s.want("1 k", time.Second, 0)
+			s.answers(code)
+			time.Sleep(23 * time.Hour)
+			began := time.Now()
+			m, err := s.model("k", "a")
+			if err != nil || m.GetDisplayName() != "1 k" || began.Sub(m.GetObserveTime().AsTime()) != 23*time.Hour {
+				t.Errorf("%d: %v, %v", code, m, err)
+			}
+			if s.count() < 2 {
+				t.Errorf("%d: the catalog was not asked", code)
+			}
+			time.Sleep(time.Hour)
+			if m, err := s.model("k", "a"); err == nil {
+				t.Errorf("%d: after a day: %v", code, m)
+			}
+			s.answers(0)
+			if m, err := s.model("k", "a"); err != nil || time.Since(m.GetObserveTime().AsTime()) != 0 {
+				t.Errorf("%d: afterwards %v, %v", code, m, err)
+			}
+		})
+	}
+}
+
+func TestAnOutageIsNotMadeWorse(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		s.slowness = 0
+		s.answers(503)
+		time.Sleep(time.Hour)
+		s.count()
+		for range 600 { // ten minutes, ten calls a second
+			for range 10 {
+				if m, err := s.model("k", "a"); err != nil || m.GetDisplayName() != "1 k" {
+					t.Fatal(m, err)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		synctest.Wait()
+		// One try in ten seconds; the client repeats some, while it has a budget for that.
+		if n := s.count(); n < 55 || n > 70 {
+			t.Errorf("%d requests for 6,000 calls in ten minutes", n)
+		}
+	})
+}
+
+func TestARenewalRestsAsLongAsTheCatalogAsks(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		s.answers(429)
+		s.retry = "100"
+		time.Sleep(5 * time.Minute)
+		for i := range 100 {
+			s.want("1 k", 0, 5*time.Minute+time.Duration(i)*time.Second)
+			time.Sleep(time.Second)
+		}
+		s.wantRequests(2)
+		time.Sleep(time.Second)
+		s.want("1 k", 0, 5*time.Minute+101*time.Second)
+		s.wantRequests(1)
+	})
+}
+
+func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(time.Hour - 5*time.Second)
+		s.slowness = time.Hour
+		s.want("1 k", 5*time.Second, time.Hour)
+		s.want("1 k", 0, time.Hour) // the catalog has been silent for five seconds already
+		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
+		defer cancel()
+		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error("without a copy:", err)
+		}
+		time.Sleep(time.Minute) // the renewal has failed, and rests
+		time.Sleep(10 * time.Second)
+		ctx, cancel = context.WithTimeout(s.as("k"), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		resp, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"})
+		if err != nil || resp.GetModel().GetDisplayName() != "1 k" || time.Since(began) != 2*time.Second-answerMargin {
+			t.Errorf("%v, %v after %v", resp, err, time.Since(began))
+		}
+	})
+}
+
+func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
+	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
+		inShop(t, func(s *shop) {
+			s.want("1 k", time.Second, 0)
+			if _, err := s.list("k"); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := s.model("other", "a"); err != nil || m.GetDisplayName() != "3 other" {
+				t.Fatal(m, err)
+			}
+			time.Sleep(2 * time.Minute)
+			s.answers(code)
+			if _, err := s.model("k", "a"); err != nil {
+				t.Error("the copy, before anybody knows:", err)
+			}
+			time.Sleep(time.Second) // the renewal behind it hears of it
+			synctest.Wait()
+			for range 3 {
+				_, err := s.list("k")
+				_, err2 := s.model("k", "a")
+				if Status(err).Code() != want || Status(err2).Code() != want {
+					t.Errorf("%d: %v, %v", code, err, err2)
+				}
+			}
+			s.answers(503)
+			if all, err := s.list("k"); err == nil {
+				t.Errorf("a copy came back in an outage: %v", all)
+			}
+			s.answers(0)
+			if m, err := s.model("k", "a"); err != nil || time.Since(m.GetObserveTime().AsTime()) != 0 {
+				t.Errorf("after it was let in again: %v, %v", m, err)
+			}
+		})
+	}
+}
+
+func TestAnOldCopyOfARejectedKeyIsNoAnswer(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(time.Hour)
+		s.answers(401)
+		if m, err := s.model("k", "a"); Status(err).Code() != codes.Unauthenticated || m != nil {
+			t.Error(m, err)
+		}
+	})
+}
+
+func TestAnAnswerThatARejectionOvertookLeavesNoCopy(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.slowness = 5 * time.Second
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := s.list("k"); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		s.mu.Lock()
+		s.slowness, s.status = time.Second, 401
+		s.mu.Unlock()
+		if _, err := s.model("k", "a"); Status(err).Code() != codes.Unauthenticated {
+			t.Error(err)
+		}
+		all.Wait()
+		if _, err := s.list("k"); Status(err).Code() != codes.Unauthenticated {
+			t.Error("the list of before:", err)
+		}
+	})
+}
+
+func TestTwoKeysShareNothing(t *testing.T) {
+	inShop(t, func(s *shop) {
+		var all sync.WaitGroup
+		for _, key := range []string{"one", "two", "three"} {
+			all.Go(func() {
+				for range 3 {
+					m, err := s.model(key, "a")
+					list, err2 := s.list(key)
+					if err != nil || err2 != nil || !strings.HasSuffix(m.GetDisplayName(), " "+key) || !strings.HasSuffix(list[0].GetDisplayName(), " "+key) {
+						t.Errorf("%s was told %v %v, %v %v", key, m, err, list, err2)
+					}
+				}
+			})
+		}
+		all.Wait()
+		s.wantRequests(6)
+	})
+}
+
+func TestAModelThatIsGoneIsNotServedFromACopy(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(5 * time.Minute)
+		s.answers(404)
+		s.want("1 k", 0, 5*time.Minute)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for range 2 {
+			_, err := s.model("k", "a")
+			if Status(err).Code() != codes.NotFound || reason(Status(err).Err()) != "MODEL_NOT_FOUND" {
+				t.Error(err)
+			}
+		}
+		s.answers(0)
+		s.want("5 k", time.Second, 0)
+	})
+}
+
+func TestAnErrorIsNotKept(t *testing.T) {
+	inShop(t, func(s *shop) {
+		for range 3 {
+			if _, err := s.model("k", "gone"); Status(err).Code() != codes.NotFound {
+				t.Error(err)
+			}
+		}
+		s.wantRequests(3)
+		if n := len(s.services.copies.slots); n != 0 {
+			t.Errorf("%d keys are remembered for nothing", n)
+		}
+	})
+}
+
+func TestWhatACallerDoesToAnAnswerStaysWithTheCaller(t *testing.T) {
+	inShop(t, func(s *shop) {
+		first, err := s.model("k", "a")
+		if err != nil || len(first.GetInputFields()) != 1 || first.GetInputFields()[0].Required == nil {
+			t.Fatal(first, err)
+		}
+		untouched := proto.CloneOf(first)
+		*first.InputFields[0].Required = false
+		first.InputFields[0].Name, first.DisplayName, first.ObserveTime = "x", "y", nil
+		if again, _ := s.model("k", "a"); !proto.Equal(again, untouched) {
+			t.Errorf("got %v, want %v", again, untouched)
+		}
+	})
+}
+
+func TestCopiesThatWereNotUsedForLongMakeRoom(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.slowness, s.detail = 0, strings.Repeat("x", 1000)
+		c := s.services.copies
+		c.room = 100 << 10
+		kept := func() int {
+			n := 0
+			for _, of := range c.slots {
+				n += len(of)
+			}
+			if n != c.used.Len() || c.size > c.room || c.size < 0 {
+				t.Errorf("%d copies, %d in order of use, %d bytes", n, c.used.Len(), c.size)
+			}
+			return n
+		}
+		for i := range 300 {
+			if _, err := s.model(fmt.Sprint("key-", i%30), fmt.Sprint("model-", i)); err != nil {
+				t.Fatal(err)
+			}
+			s.want("2 k", 0, 0) // used all the time
+			kept()
+		}
+		if n := kept(); n < 20 || n > 60 {
+			t.Errorf("%d copies are kept", n)
+		}
+		s.count()
+		if _, err := s.model("key-0", "model-0"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.model("key-29", "model-299"); err != nil {
+			t.Fatal(err)
+		}
+		s.wantRequests(1) // only the oldest one is gone
+	})
+}
+
+func TestAKeyThatIsNeverSeenAgainIsForgotten(t *testing.T) {
+	inShop(t, func(s *shop) {
+		for i := range 50 {
+			if _, err := s.list(fmt.Sprint("key-", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		if _, err := s.list("k"); err != nil {
+			t.Fatal(err)
+		}
+		if c := s.services.copies; len(c.slots) != 1 || c.used.Len() != 1 {
+			t.Errorf("%d keys are remembered, %d copies", len(c.slots), c.used.Len())
+		}
+	})
+}
+
+func TestCloseEndsWhatIsReadBehind(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(5 * time.Minute)
+		s.slowness = time.Hour
+		s.want("1 k", 0, 5*time.Minute)
+		synctest.Wait()
+		began := time.Now()
+		s.services.Close()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		if _, err := s.list("k"); Status(err).Code() != codes.Unavailable {
+			t.Error("a read after the end:", err)
+		}
+		s.wantRequests(2)
+	})
+}
