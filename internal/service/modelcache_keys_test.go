@@ -1,0 +1,224 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+)
+
+// These tests are about whose the copies are, and how long they stay.
+
+func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
+	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
+		inShop(t, func(s *shop) {
+			s.want("1 k", time.Second, 0)
+			if _, err := s.list("k"); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := s.model("other", "a"); err != nil || m.GetDisplayName() != "3 other" {
+				t.Fatal(m, err)
+			}
+			time.Sleep(2 * time.Minute)
+			s.answers(code)
+			if _, err := s.model("k", "a"); err != nil {
+				t.Error("the copy, before anybody knows:", err)
+			}
+			time.Sleep(time.Second) // the renewal behind it hears of it
+			synctest.Wait()
+			for range 3 {
+				_, err := s.list("k")
+				_, err2 := s.model("k", "a")
+				if Status(err).Code() != want || Status(err2).Code() != want {
+					t.Errorf("%d: %v, %v", code, err, err2)
+				}
+			}
+			s.answers(503)
+			if all, err := s.list("k"); err == nil {
+				t.Errorf("a copy came back in an outage: %v", all)
+			}
+			s.answers(0)
+			if m, err := s.model("k", "a"); err != nil || time.Since(m.GetObserveTime().AsTime()) != 0 {
+				t.Errorf("after it was let in again: %v, %v", m, err)
+			}
+		})
+	}
+}
+
+func TestAnOldCopyOfARejectedKeyIsNoAnswer(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(time.Hour)
+		s.answers(401)
+		if m, err := s.model("k", "a"); Status(err).Code() != codes.Unauthenticated || m != nil {
+			t.Error(m, err)
+		}
+	})
+}
+
+func TestAnAnswerThatARejectionOvertookLeavesNoCopy(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.slowness = 5 * time.Second
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := s.list("k"); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		s.mu.Lock()
+		s.slowness, s.status = time.Second, 401
+		s.mu.Unlock()
+		if _, err := s.model("k", "a"); Status(err).Code() != codes.Unauthenticated {
+			t.Error(err)
+		}
+		all.Wait()
+		if _, err := s.list("k"); Status(err).Code() != codes.Unauthenticated {
+			t.Error("the list of before:", err)
+		}
+	})
+}
+
+func TestTwoKeysShareNothing(t *testing.T) {
+	inShop(t, func(s *shop) {
+		var all sync.WaitGroup
+		for _, key := range []string{"one", "two", "three"} {
+			all.Go(func() {
+				for range 3 {
+					m, err := s.model(key, "a")
+					list, err2 := s.list(key)
+					if err != nil || err2 != nil || !strings.HasSuffix(m.GetDisplayName(), " "+key) || !strings.HasSuffix(list[0].GetDisplayName(), " "+key) {
+						t.Errorf("%s was told %v %v, %v %v", key, m, err, list, err2)
+					}
+				}
+			})
+		}
+		all.Wait()
+		s.wantRequests(6)
+	})
+}
+
+func TestAModelThatIsGoneIsNotServedFromACopy(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(5 * time.Minute)
+		s.answers(404)
+		s.want("1 k", 0, 5*time.Minute)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for range 2 {
+			_, err := s.model("k", "a")
+			if Status(err).Code() != codes.NotFound || reason(Status(err).Err()) != "MODEL_NOT_FOUND" {
+				t.Error(err)
+			}
+		}
+		s.answers(0)
+		s.want("5 k", time.Second, 0)
+	})
+}
+
+func TestAnErrorIsNotKept(t *testing.T) {
+	inShop(t, func(s *shop) {
+		for range 3 {
+			if _, err := s.model("k", "gone"); Status(err).Code() != codes.NotFound {
+				t.Error(err)
+			}
+		}
+		s.wantRequests(3)
+		if n := len(s.services.copies.slots); n != 0 {
+			t.Errorf("%d keys are remembered for nothing", n)
+		}
+	})
+}
+
+func TestWhatACallerDoesToAnAnswerStaysWithTheCaller(t *testing.T) {
+	inShop(t, func(s *shop) {
+		first, err := s.model("k", "a")
+		if err != nil || len(first.GetInputFields()) != 1 || first.GetInputFields()[0].Required == nil {
+			t.Fatal(first, err)
+		}
+		untouched := proto.CloneOf(first)
+		*first.InputFields[0].Required = false
+		first.InputFields[0].Name, first.DisplayName, first.ObserveTime = "x", "y", nil
+		if again, _ := s.model("k", "a"); !proto.Equal(again, untouched) {
+			t.Errorf("got %v, want %v", again, untouched)
+		}
+	})
+}
+
+func TestCopiesThatWereNotUsedForLongMakeRoom(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.slowness, s.detail = 0, strings.Repeat("x", 1000)
+		c := s.services.copies
+		c.room = 100 << 10
+		kept := func() int {
+			n := 0
+			for _, of := range c.slots {
+				n += len(of)
+			}
+			if n != c.used.Len() || c.size > c.room || c.size < 0 {
+				t.Errorf("%d copies, %d in order of use, %d bytes", n, c.used.Len(), c.size)
+			}
+			return n
+		}
+		for i := range 300 {
+			if _, err := s.model(fmt.Sprint("key-", i%30), fmt.Sprint("model-", i)); err != nil {
+				t.Fatal(err)
+			}
+			s.want("2 k", 0, 0) // used all the time
+			kept()
+		}
+		if n := kept(); n < 20 || n > 60 {
+			t.Errorf("%d copies are kept", n)
+		}
+		s.count()
+		if _, err := s.model("key-0", "model-0"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.model("key-29", "model-299"); err != nil {
+			t.Fatal(err)
+		}
+		s.wantRequests(1) // only the oldest one is gone
+	})
+}
+
+func TestAKeyThatIsNeverSeenAgainIsForgotten(t *testing.T) {
+	inShop(t, func(s *shop) {
+		for i := range 50 {
+			if _, err := s.list(fmt.Sprint("key-", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		if _, err := s.list("k"); err != nil {
+			t.Fatal(err)
+		}
+		if c := s.services.copies; len(c.slots) != 1 || c.used.Len() != 1 {
+			t.Errorf("%d keys are remembered, %d copies", len(c.slots), c.used.Len())
+		}
+	})
+}
+
+func TestCloseEndsWhatIsReadBehind(t *testing.T) {
+	inShop(t, func(s *shop) {
+		s.want("1 k", time.Second, 0)
+		time.Sleep(5 * time.Minute)
+		s.slowness = time.Hour
+		s.want("1 k", 0, 5*time.Minute)
+		synctest.Wait()
+		began := time.Now()
+		s.services.Close()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		if _, err := s.list("k"); Status(err).Code() != codes.Unavailable {
+			t.Error("a read after the end:", err)
+		}
+		s.wantRequests(2)
+	})
+}
