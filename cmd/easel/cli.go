@@ -47,6 +47,7 @@ func groups() []kong.Group {
 		{Key: "tls", Title: "TLS (files are read again when they change):"},
 		{Key: "poll", Title: "Polling:"},
 		{Key: "life", Title: "Streams and shutdown:"},
+		{Key: "limits", Title: "Limits:"},
 		{Key: "logs", Title: "Logs and traces:"},
 	}
 }

@@ -100,6 +100,7 @@ func (c *serveCmd) frontend(services *service.Service, observed *telemetry.Telem
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
 		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics, OpenAPI: openapi.Document,
 		DrainTimeout: clock.calls(), LoopbackHostsOnly: c.unguarded(),
+		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_TLS_*", err)

@@ -47,6 +47,11 @@ type tuningFlags struct {
 	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Ask watchers to come back after this, so that they spread over replicas; 0 never does."`
 	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long a stop may take: most of it is for calls to end, the rest for orders on their way and the last traces."`
 
+	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Watches, waits and downloads that one caller may have open at once; one more is refused."`
+	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"The same, for all callers together."`
+	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"128" placeholder:"N" help:"Other calls that may be under way at once; orders come first. The catalog is reached over 256 connections."`
+	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Connections that the gRPC and the HTTP address each keep."`
+
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Without it json; in easel dev on a terminal, text."`
 }
@@ -159,6 +164,17 @@ func (f *tuningFlags) faults(list *faultList) {
 	list.require(f.RefundWindow > 0, "EASEL_REFUND_WINDOW must be above 0")
 	list.require(f.MaxStreamAge >= 0, "EASEL_MAX_STREAM_AGE must not be negative")
 	list.require(f.DrainTimeout > 0, "EASEL_DRAIN_TIMEOUT must be above 0")
+	for _, limit := range []struct {
+		name  string
+		value int
+	}{
+		{"EASEL_CALLER_STREAMS", f.CallerStreams},
+		{"EASEL_MAX_STREAMS", f.MaxStreams},
+		{"EASEL_MAX_CALLS", f.MaxCalls},
+		{"EASEL_MAX_CONNS", f.MaxConns},
+	} {
+		list.require(limit.value > 0 && limit.value <= 1_000_000, limit.name+" must be from 1 to 1000000")
+	}
 }
 
 // faultList collects what is wrong, so that all of it is told at once.

@@ -52,6 +52,10 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) {
 		{map[string]string{"EASEL_REFUND_WINDOW": "0s"}, []string{"EASEL_REFUND_WINDOW"}},
 		{map[string]string{"EASEL_MAX_STREAM_AGE": "-1s"}, []string{"EASEL_MAX_STREAM_AGE"}},
 		{map[string]string{"EASEL_DRAIN_TIMEOUT": "0s"}, []string{"EASEL_DRAIN_TIMEOUT"}},
+		{map[string]string{"EASEL_CALLER_STREAMS": "0"}, []string{"EASEL_CALLER_STREAMS", "from 1 to 1000000"}},
+		{map[string]string{"EASEL_MAX_STREAMS": "-1"}, []string{"EASEL_MAX_STREAMS"}},
+		{map[string]string{"EASEL_MAX_CALLS": "1000001"}, []string{"EASEL_MAX_CALLS"}},
+		{map[string]string{"EASEL_MAX_CONNS": "0"}, []string{"EASEL_MAX_CONNS"}},
 		{map[string]string{"EASEL_TLS_CERT_FILE": key}, []string{"EASEL_TLS_CERT_FILE", "EASEL_TLS_KEY_FILE"}},
 		{map[string]string{"EASEL_TLS_CERT_FILE": key, "EASEL_TLS_KEY_FILE": key}, []string{"EASEL_TLS_CERT_FILE"}},
 		{map[string]string{"EASEL_TLS_CLIENT_CA_FILE": key}, []string{"EASEL_TLS_CLIENT_CA_FILE", "EASEL_TLS_CERT_FILE"}},
@@ -128,6 +132,7 @@ func TestTheHelpHasEverySetting(t *testing.T) {
 			"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_POLL_MIN_INTERVAL", "EASEL_POLL_MAX_INTERVAL",
 			"EASEL_POLL_RATE", "EASEL_REFUND_WINDOW", "EASEL_MAX_STREAM_AGE", "EASEL_DRAIN_TIMEOUT", "EASEL_TLS_CERT_FILE",
 			"EASEL_TLS_KEY_FILE", "EASEL_TLS_CLIENT_CA_FILE", "EASEL_NATS_URL", "EASEL_LOG_LEVEL", "EASEL_LOG_FORMAT", "OTEL_",
+			"EASEL_CALLER_STREAMS", "EASEL_MAX_STREAMS", "EASEL_MAX_CALLS", "EASEL_MAX_CONNS",
 			":50051", ":8080", "127.0.0.1:9464",
 		},
 		"sandbox": {

@@ -86,9 +86,22 @@ type Limits struct {
 	MessageBytes int
 	// HeaderBytes is the most that the headers of one request may take. 0 means 32 KiB.
 	HeaderBytes int
+	// CallerStreams is how many watches, waits and downloads one caller may have open
+	// at once. One more is refused. 0 means 1,000.
+	CallerStreams int
+	// Streams is the same for all callers together. 0 means 50,000.
+	Streams int
+	// Calls is how many other calls may be under way at once. One more waits for a
+	// moment, and is refused then; orders come first. It should stay below the
+	// number of connections to the catalog. 0 means 128.
+	Calls int
+	// Conns is how many connections the gRPC and the HTTP listener each keep. One more
+	// is closed at once. 0 means 10,000.
+	Conns int
 	// StreamsPerConn is how many calls one gRPC connection may have open. The client's
-	// own library holds back the call after, in silence, until another one ends.
-	// Nothing limits how many connections a caller opens. 0 means 4096.
+	// own library holds back the call after, in silence, until another one ends. So
+	// it must be above CallerStreams. 0 means 4096, or twice CallerStreams if that is
+	// more.
 	StreamsPerConn uint32
 	// ConnAge is when a gRPC connection is asked to be replaced, so that load
 	// spreads over new replicas. Open calls go on for as long as they like. 0 means
@@ -115,8 +128,9 @@ const (
 	// writeTimeout is how long a client may take no byte while bytes wait for it.
 	// It holds for each piece written, as a stream has no total.
 	writeTimeout = 30 * time.Second
-	// httpStreamsPerConn is how many requests one HTTP/2 connection may have open.
-	httpStreamsPerConn = 250
+	// httpMoreStreams is how many requests one HTTP/2 connection may have open beside
+	// the streams of a caller.
+	httpMoreStreams = 250
 )
 
 func (c Config) drainTimeout() time.Duration { return or(c.DrainTimeout, 10*time.Second) }
@@ -128,10 +142,17 @@ func (c Config) logger() *slog.Logger {
 	return c.Logger
 }
 
-func (l Limits) messageBytes() int      { return or(l.MessageBytes, 4<<20) }
-func (l Limits) headerBytes() int       { return or(l.HeaderBytes, 32<<10) }
-func (l Limits) streamsPerConn() uint32 { return or(l.StreamsPerConn, 4096) }
-func (l Limits) connAge() time.Duration { return or(l.ConnAge, 30*time.Minute) }
+func (l Limits) messageBytes() int  { return or(l.MessageBytes, 4<<20) }
+func (l Limits) headerBytes() int   { return or(l.HeaderBytes, 32<<10) }
+func (l Limits) callerStreams() int { return or(l.CallerStreams, 1000) }
+func (l Limits) streams() int       { return or(l.Streams, 50_000) }
+func (l Limits) calls() int         { return or(l.Calls, 128) }
+func (l Limits) conns() int         { return or(l.Conns, 10_000) }
+func (l Limits) streamsPerConn() uint32 {
+	return or(l.StreamsPerConn, uint32(max(4096, 2*l.callerStreams())))
+}
+func (l Limits) httpStreamsPerConn() int { return l.callerStreams() + httpMoreStreams }
+func (l Limits) connAge() time.Duration  { return or(l.ConnAge, 30*time.Minute) }
 
 func or[T comparable](value, zeroMeans T) T {
 	var zero T
@@ -160,8 +181,18 @@ func (c Config) Validate() error {
 	fault((c.TLS.CertFile == "") != (c.TLS.KeyFile == ""), "TLS needs both a certificate file and a key file")
 	fault(c.TLS.ClientCAFile != "" && !c.TLS.enabled(), "a client CA file needs a certificate file and a key file")
 	fault(c.DrainTimeout < 0, "the drain timeout is negative: %v", c.DrainTimeout)
-	fault(c.Limits.MessageBytes < 0, "the message limit is negative: %d", c.Limits.MessageBytes)
-	fault(c.Limits.HeaderBytes < 0, "the header limit is negative: %d", c.Limits.HeaderBytes)
-	fault(c.Limits.ConnAge < 0, "the connection age is negative: %v", c.Limits.ConnAge)
+	c.Limits.check(fault)
 	return errors.Join(faults...)
+}
+
+func (l Limits) check(fault func(broken bool, format string, args ...any)) {
+	fault(l.MessageBytes < 0, "the message limit is negative: %d", l.MessageBytes)
+	fault(l.HeaderBytes < 0, "the header limit is negative: %d", l.HeaderBytes)
+	fault(l.ConnAge < 0, "the connection age is negative: %v", l.ConnAge)
+	fault(l.CallerStreams < 0, "the streams of a caller are negative: %d", l.CallerStreams)
+	fault(l.Streams < 0, "the streams of all callers are negative: %d", l.Streams)
+	fault(l.Calls < 0, "the calls at once are negative: %d", l.Calls)
+	fault(l.Conns < 0, "the connections are negative: %d", l.Conns)
+	fault(int64(l.callerStreams()) >= int64(l.streamsPerConn()),
+		"a connection takes %d calls, so a caller with %d streams would wait in silence for its next", l.streamsPerConn(), l.callerStreams())
 }

@@ -55,7 +55,7 @@ func (s *Server) newRESTGRPC() *grpc.Server {
 
 // grpcOptions are what both servers have in common.
 func (s *Server) grpcOptions(from func(context.Context) origin) []grpc.ServerOption {
-	intercept := &interceptor{service: s.config.Service, rules: s.rules, logger: s.logger, origin: from}
+	intercept := &interceptor{service: s.config.Service, rules: s.rules, gates: s.gates, logger: s.logger, origin: from}
 	known := fullMethods()
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.config.Limits.messageBytes()),

@@ -113,6 +113,7 @@ type site struct {
 	admin *http.Client
 	grpc  *grpc.ClientConn
 	logs  *lockedBuffer
+	gates *gates
 
 	grpcPipe, httpPipe *bufconn.Listener
 	stop               func() error // stops the server, and waits until it has
@@ -135,6 +136,7 @@ func serve(t *testing.T, studio *studio, change ...func(*Config)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.gates = server.gates
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var result error

@@ -23,7 +23,7 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 		MaxHeaderBytes:    s.config.Limits.headerBytes(),
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: httpStreamsPerConn,
+			MaxConcurrentStreams: s.config.Limits.httpStreamsPerConn(),
 			SendPingTimeout:      keepaliveIdle,
 			PingTimeout:          keepaliveTimeout,
 			WriteByteTimeout:     writeTimeout,

@@ -20,6 +20,7 @@ import (
 type interceptor struct {
 	service Service
 	rules   rules
+	gates   *gates
 	logger  *slog.Logger
 	// origin says who calls: the peer of a connection, or who the gateway says it
 	// calls for.
@@ -27,7 +28,7 @@ type interceptor struct {
 }
 
 func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	err = i.around(ctx, info.FullMethod, func(ctx context.Context) error {
+	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context) error {
 		if err := i.rules.check(ctx, req); err != nil {
 			return err
 		}
@@ -39,14 +40,14 @@ func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServer
 }
 
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	return i.around(stream.Context(), info.FullMethod, func(ctx context.Context) error {
+	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context) error {
 		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules})
 	})
 }
 
-// around makes one call: it is authenticated, its error or panic becomes a status,
-// and one line says how it went.
-func (i *interceptor) around(ctx context.Context, method string, call func(context.Context) error) (err error) {
+// around makes one call: it is authenticated and let in, its error or panic becomes a
+// status, and one line says how it went.
+func (i *interceptor) around(ctx context.Context, method string, streams bool, call func(context.Context) error) (err error) {
 	start, from := time.Now(), i.origin(ctx)
 	var cause error // before it became a status
 	caller := ""    // its name, where a held key makes callers prove it
@@ -65,6 +66,11 @@ func (i *interceptor) around(ctx context.Context, method string, call func(conte
 		}
 		caller = service.Caller(callCtx)
 	}
+	leave, cause := i.gates.enter(callCtx, method, streams, from)
+	if cause != nil {
+		return statusOf(cause).Err()
+	}
+	defer leave()
 	cause = call(callCtx)
 	return statusOf(cause).Err()
 }

@@ -31,6 +31,7 @@ type Server struct {
 	config       Config
 	logger       *slog.Logger
 	rules        rules
+	gates        *gates
 	health       *healthServer
 	certificates *certificates // nil without TLS
 
@@ -46,7 +47,7 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{config: config, logger: config.logger(), rules: rules, health: newHealthServer()}
+	s := &Server{config: config, logger: config.logger(), rules: rules, gates: newGates(config.Limits), health: newHealthServer()}
 	if config.TLS.enabled() {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
 			return nil, fmt.Errorf("server: %w", err)
@@ -79,9 +80,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer func() { _ = run.gatewayClient.Close() }() // every call over it has ended
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return named("grpc", run.public.Serve(s.grpcListener)) })
+	group.Go(func() error { return named("grpc", run.public.Serve(s.roomy(s.grpcListener))) })
 	group.Go(func() error { return named("rest", run.rest.Serve(run.pipe)) })
-	group.Go(func() error { return named("http", serveHTTP(run.http, s.httpListener)) })
+	group.Go(func() error { return named("http", serveHTTP(run.http, s.roomy(s.httpListener))) })
 	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
 	group.Go(func() error {
 		<-ctx.Done()

@@ -215,6 +215,12 @@ func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
 
 func TestLimitsHaveDefaults(t *testing.T) {
 	var none Limits
+	if none.callerStreams() != 1000 || none.streams() != 50_000 || none.calls() != 128 || none.conns() != 10_000 || none.httpStreamsPerConn() != 1250 {
+		t.Errorf("the defaults are %d, %d, %d, %d, %d", none.callerStreams(), none.streams(), none.calls(), none.conns(), none.httpStreamsPerConn())
+	}
+	if (Limits{CallerStreams: 5000}).streamsPerConn() != 10_000 {
+		t.Error("a connection does not carry what a caller may open")
+	}
 	if none.messageBytes() != 4<<20 || none.headerBytes() != 32<<10 || none.streamsPerConn() != 4096 || none.connAge() != 30*time.Minute {
 		t.Errorf("the defaults are %d, %d, %d, %v", none.messageBytes(), none.headerBytes(), none.streamsPerConn(), none.connAge())
 	}

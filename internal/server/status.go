@@ -26,6 +26,8 @@ const (
 	reasonPrecondition = "PRECONDITION_FAILED"
 	reasonRange        = "READ_OFFSET_OUT_OF_RANGE"
 	reasonBalance      = "INSUFFICIENT_BALANCE"
+	reasonStreamQuota  = "STREAM_QUOTA_EXCEEDED"
+	reasonOverloaded   = "OVERLOADED"
 )
 
 // statusOf is the status that an error is told to a caller with. What the libraries

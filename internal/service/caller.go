@@ -31,6 +31,16 @@ func Caller(ctx context.Context) string {
 	return c.caller
 }
 
+// Subject names whose share of the server a call takes: the caller that has proved who it
+// is, else the tenant of the key that it brings.
+func Subject(ctx context.Context) string {
+	c, _ := ctx.Value(callKey{}).(call)
+	if c.caller != "" {
+		return c.caller
+	}
+	return string(c.credential.Tenant)
+}
+
 // Authenticate finds out under which credential a call runs, and denies by default.
 // certName is the name in the caller's verified client certificate, or "".
 //

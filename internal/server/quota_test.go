@@ -1,0 +1,234 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// watchUntilLeft is a watch that lasts until its caller ends it.
+func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+	if err := stream.Send(updateEvent("g", "e1")); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return stream.Context().Err()
+}
+
+// openWatch opens a watch and waits until it stands.
+func openWatch(ctx context.Context, client easelv1.GenerationServiceClient) error {
+	stream, err := client.WatchGeneration(withKey(ctx), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	return err
+}
+
+func wantOverQuota(t *testing.T, err error) {
+	t.Helper()
+	st := wantError(t, err, codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED")
+	delay := detail[*errdetails.RetryInfo](st).GetRetryDelay().AsDuration()
+	violations := detail[*errdetails.QuotaFailure](st).GetViolations()
+	if delay < time.Second || delay > 2*time.Second || len(violations) != 1 || violations[0].GetDescription() == "" {
+		t.Errorf("the refusal has %v", st.Details())
+	}
+}
+
+func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testing.T) { // L5
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = watchUntilLeft
+		s := serve(t, studio) // with the limits that it has by itself
+		ctx, cancel := context.WithCancel(t.Context())
+		limit := Limits{}.callerStreams()
+		for n := range limit { // over one connection
+			if err := openWatch(ctx, s.generations()); err != nil {
+				t.Fatalf("stream %d: %v", n+1, err)
+			}
+		}
+		began := time.Now()
+		wantOverQuota(t, openWatch(ctx, s.generations()))
+		answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", ""))
+		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "2" {
+			t.Errorf("over REST it is answered %s after %q", answer.Status, answer.Header.Get("Retry-After"))
+		}
+		wantOverQuota(t, restStatus(t, body).Err())
+		if _, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+			t.Errorf("beside the streams a call is answered with %v", err)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the answers took %v", took)
+		}
+		cancel()
+		synctest.Wait()
+		if err := openWatch(t.Context(), s.generations()); err != nil {
+			t.Errorf("after the streams have ended, one more: %v", err)
+		}
+	})
+}
+
+func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // L5
+	files := newTLSFiles(t, "server")
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = watchUntilLeft
+		s := serve(t, studio, func(c *Config) { c.TLS = files.TLS })
+		transport := &http.Transport{
+			DialContext:       pipeDialer(s.httpPipe),
+			TLSClientConfig:   files.clientConfig(t, nil),
+			ForceAttemptHTTP2: true,
+			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // as a browser has it
+		}
+		defer transport.CloseIdleConnections()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ask := func() *http.Response {
+			r := request(t, http.MethodGet, "/v1/generations/g:watch", "").WithContext(ctx)
+			r.URL.Scheme = "https"
+			answer, err := transport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer
+		}
+		limit := Limits{}.callerStreams()
+		for n := range limit {
+			if answer := ask(); answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
+				t.Fatalf("stream %d is answered %s over %s", n+1, answer.Status, answer.Proto)
+			}
+		}
+		began := time.Now()
+		answer := ask()
+		if answer.StatusCode != http.StatusTooManyRequests || time.Since(began) != 0 {
+			t.Errorf("one more is answered %s after %v", answer.Status, time.Since(began))
+		}
+		answer.Body.Close()
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		var end func(context.Context) error
+		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error { return end(stream.Context()) }
+		studio.download = func(_ *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+			_ = stream.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{Info: &easelv1.ContentInfo{}}})
+			return end(stream.Context())
+		}
+		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = 1 })
+		caller := func(ctx context.Context) {
+			_, _ = s.generations().WaitGeneration(withKey(ctx), &easelv1.WaitGenerationRequest{GenerationId: "g"})
+			_, _ = s.generations().WatchGeneration(withKey(ctx), &easelv1.WatchGenerationRequest{GenerationId: "g", Until: 99})
+			for _, path := range []string{"/v1/generations/g:watch", "/v1/generations/g:wait", "/v1/generations/g/content"} {
+				if answer, err := s.http.Do(request(t, http.MethodGet, path, "").WithContext(ctx)); err == nil {
+					_, _ = io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+				synctest.Wait() // one at a time
+			}
+			_ = openWatch(ctx, s.generations())
+		}
+		for name, ends := range map[string]func(context.Context) error{
+			"OK":                      func(context.Context) error { return nil },
+			"an error":                func(context.Context) error { return errors.New("broken") },
+			"a panic":                 func(context.Context) error { panic("broken") },
+			"the caller's deadline":   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+			"a handler that lags on":  func(ctx context.Context) error { <-ctx.Done(); time.Sleep(time.Minute); return nil },
+			"the end of a connection": nil,
+		} {
+			end = ends
+			if ends == nil {
+				conn := dial(t, s.grpcPipe)
+				end = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+				stream, err := easelv1.NewGenerationServiceClient(conn).WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = stream
+				synctest.Wait()
+				conn.Close()
+			} else {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				caller(ctx)
+				cancel()
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if q := s.gates.streams; q.total != 0 || len(q.open) != 0 {
+				t.Errorf("after %s %d streams are counted, of %v", name, q.total, q.open)
+			}
+		}
+	})
+}
+
+func TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded(t *testing.T) { // L5
+	q := newQuota(2, 3)
+	for n, step := range []struct{ caller, want string }{
+		{"a", ""}, {"a", ""}, {"a", "STREAM_QUOTA_EXCEEDED"}, {"b", ""}, {"b", "OVERLOADED"}, {"c", "OVERLOADED"},
+	} {
+		_, err := q.take(step.caller)
+		if got := reasonOf(statusOf(err)); got != step.want {
+			t.Errorf("stream %d, of %s: %q, want %q", n+1, step.caller, got, step.want)
+		}
+	}
+}
+
+func TestStreamsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, newStudio(), func(c *Config) { c.Limits.CallerStreams = 2 })
+		ctx, cancel := context.WithCancel(t.Context())
+		health := grpc_health_v1.NewHealthClient(s.grpc)
+		watch := func() error {
+			stream, err := health.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		}
+		for range 2 {
+			if err := watch(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantOverQuota(t, watch())
+		if _, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
+			t.Errorf("a probe is answered with %v", err)
+		}
+		cancel()
+		synctest.Wait()
+		if q := s.gates.streams; q.total != 0 {
+			t.Errorf("%d streams are counted", q.total)
+		}
+	})
+	for addr, want := range map[string]string{"10.1.2.3:4567": "10.1.2.3", "[::1]:80": "::1", "bufconn": "bufconn"} {
+		if got := host(addr); got != want {
+			t.Errorf("the host of %s is %s", addr, got)
+		}
+	}
+}
+
+func TestThoseWhoAreRefusedTogetherDoNotComeBackTogether(t *testing.T) {
+	var r refusals
+	seen := map[time.Duration]int{}
+	for range 1000 {
+		seen[r.delay().Truncate(100*time.Millisecond)]++
+	}
+	for slot := time.Second; slot < 2*time.Second; slot += 100 * time.Millisecond {
+		if seen[slot] < 90 || seen[slot] > 110 {
+			t.Errorf("%d of 1,000 come back within 100 ms of %v", seen[slot], slot)
+		}
+	}
+}

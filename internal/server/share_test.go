@@ -1,0 +1,77 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// sharing checks that two callers have a quota each, of one stream.
+func sharing(t *testing.T, one, other caller, id string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	stands, ended := make(chan struct{}, 100), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = one.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) { stands <- struct{}{} })
+	}()
+	<-stands
+	ask := func(c caller) error {
+		return c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "unknown"}, &easelv1.WaitGenerationResponse{})
+	}
+	st := wantStatus(t, ask(one), codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED", 429)
+	if retryDelay(st) == 0 {
+		t.Errorf("the refusal says nothing of when to come back: %v", st)
+	}
+	wantStatus(t, ask(other), codes.NotFound, "GENERATION_NOT_FOUND", 404)
+	cancel()
+	<-ended
+	eventually(t, "the first has room again", func() bool { return statusOf(t, ask(one)).Code() == codes.NotFound })
+}
+
+func TestEachKeyHasAQuotaOfItsOwnOverBothForms(t *testing.T) { // L5
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		key, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var other caller = grpcCaller{s, key}
+		if _, rest := c.(restCaller); rest {
+			other = restCaller{s, key}
+		}
+		sharing(t, c, other, g.GetGenerationId())
+	}, func(o *options) { o.sandbox.Speed, o.server.Limits.CallerStreams = 0.1, 1 })
+}
+
+func TestEachCallerOfAHeldKeyHasAQuotaOfItsOwn(t *testing.T) { // L5
+	file := filepath.Join(t.TempDir(), "callers")
+	lines := fmt.Sprintf("shop sha256:%x\nblog sha256:%x\n", sha256.Sum256([]byte("t1")), sha256.Sum256([]byte("t2")))
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	callers, err := service.LoadCallers(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *stack
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
+	s = newStack(t, func(o *options) {
+		o.sandbox.Speed, o.server.Limits.CallerStreams = 0.1, 1
+		o.service.Held, o.service.Callers = &held, callers
+	})
+	g := create(t, grpcCaller{s, "t1"}, order(t, picture, "k", "a lake"))
+	sharing(t, grpcCaller{s, "t1"}, grpcCaller{s, "t2"}, g.GetGenerationId())
+	sharing(t, restCaller{s, "t2"}, grpcCaller{s, "t1"}, g.GetGenerationId())
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// rank is how much it matters that a call is served when not all can be.
+type rank int
+
+const (
+	rankOrder rank = iota // a paid order
+	rankRead              // what is asked of one record, and what a person waits for
+	rankList              // what costs most and is missed least
+	ranks
+)
+
+const (
+	// turnPatience is how long a call waits for its turn. It is short: a call that
+	// waits holds memory, and a caller that hears "later" soon can do better.
+	turnPatience = 250 * time.Millisecond
+	// A quarter of the turns is kept for orders, and another for all but lists.
+	readShare, listShare = 0.75, 0.5
+)
+
+// turns bound how many calls are under way at once. What is scarce is the catalog: it
+// is reached over a bounded number of connections, and a call for which none is free
+// waits in the client with no regard to what it is, until its time is over and the work
+// for it was in vain. So the queue is here, where it is short and orders come first.
+type turns struct {
+	limit [ranks]int // a call may begin while fewer than this run
+
+	mu      sync.Mutex
+	running int
+	waiting [ranks][]chan struct{} // in order of arrival; closed where the turn has come
+	refused refusals
+}
+
+func newTurns(all int) *turns {
+	t := &turns{}
+	t.limit[rankOrder] = all
+	t.limit[rankRead] = max(1, int(float64(all)*readShare))
+	t.limit[rankList] = max(1, int(float64(all)*listShare))
+	return t
+}
+
+// take waits for the turn of a call, and gives what ends it. That must be called once.
+func (t *turns) take(ctx context.Context, r rank) (leave func(), err error) {
+	turn, ok := t.join(r)
+	if !ok || turn != nil && !t.wait(ctx, r, turn) {
+		return nil, t.refuse()
+	}
+	return t.leave, nil
+}
+
+// join gives nil where the call may begin at once, else what it waits for; it is not ok
+// where too many wait already.
+func (t *turns) join(r rank) (turn chan struct{}, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running < t.limit[r] { // then nobody waits who comes first
+		t.running++
+		return nil, true
+	}
+	if len(t.waiting[r]) >= t.limit[r] {
+		return nil, false
+	}
+	turn = make(chan struct{})
+	t.waiting[r] = append(t.waiting[r], turn)
+	return turn, true
+}
+
+// wait reports whether the turn came in time.
+func (t *turns) wait(ctx context.Context, r rank, turn chan struct{}) bool {
+	patience := time.NewTimer(turnPatience)
+	defer patience.Stop()
+	select {
+	case <-turn:
+		return true
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := slices.Index(t.waiting[r], turn)
+	if n < 0 {
+		return true // it came just now, and counts
+	}
+	t.waiting[r] = slices.Delete(t.waiting[r], n, n+1)
+	return false
+}
+
+// leave ends a turn and hands it on.
+func (t *turns) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running--
+	for r := range t.waiting {
+		for len(t.waiting[r]) > 0 && t.running < t.limit[r] {
+			close(t.waiting[r][0])
+			t.waiting[r] = slices.Delete(t.waiting[r], 0, 1)
+			t.running++
+		}
+	}
+}
+
+func (t *turns) refuse() error {
+	t.mu.Lock()
+	after := t.refused.delay()
+	t.mu.Unlock()
+	return overload("more is asked of this server than it can serve", after)
+}

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// begin takes a turn that must be there at once.
+func begin(t *testing.T, turns *turns, r rank) (leave func()) {
+	t.Helper()
+	began := time.Now()
+	leave, err := turns.take(t.Context(), r)
+	if err != nil || time.Since(began) != 0 {
+		t.Fatalf("a turn of rank %d came after %v with %v", r, time.Since(began), err)
+	}
+	return leave
+}
+
+func TestTheLastTurnsAreKeptForWhatMattersMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(8)
+		refused := func(r rank) {
+			t.Helper()
+			began := time.Now()
+			if _, err := turns.take(t.Context(), r); reasonOf(statusOf(err)) != "OVERLOADED" || time.Since(began) != turnPatience {
+				t.Errorf("rank %d is answered %v after %v", r, err, time.Since(began))
+			}
+		}
+		for range 4 {
+			begin(t, turns, rankList)
+		}
+		refused(rankList)
+		for range 2 {
+			begin(t, turns, rankRead)
+		}
+		refused(rankRead)
+		for range 2 {
+			begin(t, turns, rankOrder)
+		}
+		refused(rankOrder)
+	})
+}
+
+func TestAmongThoseWhoWaitTheOrderComesFirstAndOnlySoManyMayWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(1)
+		leave := begin(t, turns, rankOrder)
+		var order strings.Builder
+		enter := func(name string, r rank) {
+			go func() {
+				leave, err := turns.take(t.Context(), r)
+				if err != nil {
+					name += "-"
+				}
+				order.WriteString(name)
+				if err == nil {
+					leave()
+				}
+			}()
+			synctest.Wait()
+		}
+		enter("list ", rankList)
+		enter("read ", rankRead)
+		enter("order ", rankOrder)
+		enter("one order too many ", rankOrder)
+		leave()
+		synctest.Wait()
+		if got := order.String(); got != "one order too many -order read list " {
+			t.Errorf("the turns came as %q", got)
+		}
+		if turns.running != 0 {
+			t.Errorf("%d turns are still taken", turns.running)
+		}
+	})
+}
+
+func TestACallThatStopsWaitingLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(1)
+		leave := begin(t, turns, rankOrder)
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		if _, err := turns.take(ctx, rankRead); err == nil {
+			t.Error("a call that has ended got a turn")
+		}
+		leave()
+		begin(t, turns, rankList)()
+		if turns.running != 0 || len(turns.waiting[rankRead]) != 0 {
+			t.Errorf("%d run and %d wait", turns.running, len(turns.waiting[rankRead]))
+		}
+	})
+}
+
+func TestEveryMethodIsLetInByItsKind(t *testing.T) {
+	var counted, ranked int
+	for method := range fullMethods() {
+		if lasting[method] {
+			counted++
+		}
+		if _, ok := rankOf[method]; ok {
+			ranked++
+		}
+	}
+	if counted != len(lasting) || ranked != len(rankOf) {
+		t.Error("a method is named that the contract does not have")
+	}
+	for _, service := range services() {
+		for n := range service.Methods().Len() {
+			m := service.Methods().Get(n)
+			name := "/" + string(service.FullName()) + "/" + string(m.Name())
+			if m.IsStreamingServer() && !lasting[name] {
+				t.Errorf("%s is a stream and not counted as one", name)
+			}
+			if r, ok := rankOf[name]; strings.HasPrefix(string(m.Name()), "List") && (!ok || r != rankList) {
+				t.Errorf("%s is not let in as a list", name)
+			}
+		}
+	}
+}
+
+// BenchmarkATurn is what every call pays where nobody has to wait.
+func BenchmarkATurn(b *testing.B) {
+	turns := newTurns(128)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			leave, err := turns.take(b.Context(), rankRead)
+			if err != nil {
+				b.Fatal(err)
+			}
+			leave()
+		}
+	})
+}
