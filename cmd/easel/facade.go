@@ -32,7 +32,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		logFailure(observed.Logger, "telemetry was not sent in full", shutdown(ctx))
 	}()
 
-	transport := catalog.NewTransport()
+	transport := catalog.KeepApart(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	var hub *watch.Hub // made below, before anybody can call
 	client, err := catalog.New(catalog.Config{

@@ -49,7 +49,7 @@ type tuningFlags struct {
 
 	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Watches, waits and downloads that one caller may have open at once; one more is refused."`
 	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"The same, for all callers together."`
-	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"128" placeholder:"N" help:"Other calls that may be under way at once; orders come first. The catalog is reached over 256 connections."`
+	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"240" placeholder:"N" help:"Other calls that may be under way at once; orders come first. The catalog is reached over 256 connections."`
 	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Connections that the gRPC and the HTTP address each keep."`
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`

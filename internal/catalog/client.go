@@ -124,8 +124,7 @@ const maxConns = 256
 //
 // At most 256 connections are open, so that a burst does not take every descriptor of
 // the process. A request beyond that waits for one, and the wait is part of its time
-// limit. A download holds its connection until its reader is done: set MaxConnsPerHost
-// on the result where more of them than that are read at once.
+// limit. A download holds its connection until its reader is done: see KeepApart.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)

@@ -93,7 +93,7 @@ type Limits struct {
 	Streams int
 	// Calls is how many other calls may be under way at once. One more waits for a
 	// moment, and is refused then; orders come first. It should stay below the
-	// number of connections to the catalog. 0 means 128.
+	// number of connections to the catalog, as polls need some too. 0 means 240.
 	Calls int
 	// Conns is how many connections the gRPC and the HTTP listener each keep. One more
 	// is closed at once. 0 means 10,000.
@@ -146,7 +146,7 @@ func (l Limits) messageBytes() int  { return or(l.MessageBytes, 4<<20) }
 func (l Limits) headerBytes() int   { return or(l.HeaderBytes, 32<<10) }
 func (l Limits) callerStreams() int { return or(l.CallerStreams, 1000) }
 func (l Limits) streams() int       { return or(l.Streams, 50_000) }
-func (l Limits) calls() int         { return or(l.Calls, 128) }
+func (l Limits) calls() int         { return or(l.Calls, 240) }
 func (l Limits) conns() int         { return or(l.Conns, 10_000) }
 func (l Limits) streamsPerConn() uint32 {
 	return or(l.StreamsPerConn, uint32(max(4096, 2*l.callerStreams())))

@@ -215,7 +215,7 @@ func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
 
 func TestLimitsHaveDefaults(t *testing.T) {
 	var none Limits
-	if none.callerStreams() != 1000 || none.streams() != 50_000 || none.calls() != 128 || none.conns() != 10_000 || none.httpStreamsPerConn() != 1250 {
+	if none.callerStreams() != 1000 || none.streams() != 50_000 || none.calls() != 240 || none.conns() != 10_000 || none.httpStreamsPerConn() != 1250 {
 		t.Errorf("the defaults are %d, %d, %d, %d, %d", none.callerStreams(), none.streams(), none.calls(), none.conns(), none.httpStreamsPerConn())
 	}
 	if (Limits{CallerStreams: 5000}).streamsPerConn() != 10_000 {

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -38,6 +37,8 @@ type options struct {
 	server  server.Config
 	hub     watch.Config
 	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
+	// memory is for a test in virtual time: all connections are in memory.
+	memory bool
 }
 
 func newStack(t *testing.T, change ...func(*options)) *stack {
@@ -63,10 +64,9 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	must(err)
 	s.key, err = s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100_000})
 	must(err)
-	upstream := httptest.NewServer(s.sandbox)
-	transport := catalog.NewTransport()
+	up := s.upstream(o.memory)
 	client, err := catalog.New(catalog.Config{
-		BaseURL: upstream.URL + sandbox.BasePath, Transport: o.wrap(transport), AttemptTimeout: 2 * time.Second,
+		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 		Called: func(cred catalog.Credential, err error) { s.hub.Called(cred, err) },
 	})
 	must(err)
@@ -77,15 +77,16 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	services, err := service.New(o.service)
 	must(err)
 	o.server.Service = services
+	dialers := inMemory(&o)
 	srv, err := server.New(o.server)
 	must(err)
 	must(srv.Listen())
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() { s.stopped <- srv.Serve(ctx) }()
-	s.grpc, err = grpc.NewClient(srv.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	s.grpc, err = grpc.NewClient("passthrough:///"+srv.GRPCAddr(), append(dialers.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	must(err)
-	s.http = &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	s.http = &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: dialers.http, DisableKeepAlives: o.memory}}
 	s.restURL = "http://" + srv.HTTPAddr()
 	t.Cleanup(func() {
 		s.http.CloseIdleConnections()
@@ -98,9 +99,8 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		_ = client.Close(context.Background())
 		s.hub.Close()
 		s.audit()
-		transport.CloseIdleConnections()
+		up.close()
 		_ = s.sandbox.Close()
-		upstream.Close()
 	})
 	return s
 }

@@ -21,8 +21,9 @@ const (
 	// turnPatience is how long a call waits for its turn. It is short: a call that
 	// waits holds memory, and a caller that hears "later" soon can do better.
 	turnPatience = 250 * time.Millisecond
-	// A quarter of the turns is kept for orders, and another for all but lists.
-	readShare, listShare = 0.75, 0.5
+	// Lists take at most three quarters of the turns, reads and lists together all but
+	// a sixteenth: what the catalog never answers must not keep every order out.
+	listShare, readShare = 3. / 4, 15. / 16
 )
 
 // turns bound how many calls are under way at once. What is scarce is the catalog: it
@@ -30,10 +31,10 @@ const (
 // waits in the client with no regard to what it is, until its time is over and the work
 // for it was in vain. So the queue is here, where it is short and orders come first.
 type turns struct {
-	limit [ranks]int // a call may begin while fewer than this run
+	limit [ranks]int // how many of a rank and the ranks below it may run
 
 	mu      sync.Mutex
-	running int
+	running [ranks]int
 	waiting [ranks][]chan struct{} // in order of arrival; closed where the turn has come
 	refused refusals
 }
@@ -52,7 +53,7 @@ func (t *turns) take(ctx context.Context, r rank) (leave func(), err error) {
 	if !ok || turn != nil && !t.wait(ctx, r, turn) {
 		return nil, t.refuse()
 	}
-	return t.leave, nil
+	return func() { t.leave(r) }, nil
 }
 
 // join gives nil where the call may begin at once, else what it waits for; it is not ok
@@ -60,8 +61,8 @@ func (t *turns) take(ctx context.Context, r rank) (leave func(), err error) {
 func (t *turns) join(r rank) (turn chan struct{}, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.running < t.limit[r] { // then nobody waits who comes first
-		t.running++
+	if t.free(r) { // then nobody waits who comes first
+		t.running[r]++
 		return nil, true
 	}
 	if len(t.waiting[r]) >= t.limit[r] {
@@ -70,6 +71,19 @@ func (t *turns) join(r rank) (turn chan struct{}, ok bool) {
 	turn = make(chan struct{})
 	t.waiting[r] = append(t.waiting[r], turn)
 	return turn, true
+}
+
+// free reports whether a call of a rank may begin: whether those that matter as little as
+// it does, and as little as each rank above, have not all of their share.
+func (t *turns) free(r rank) bool {
+	below := 0
+	for q := ranks - 1; q >= 0; q-- {
+		below += t.running[q]
+		if q <= r && below >= t.limit[q] {
+			return false
+		}
+	}
+	return true
 }
 
 // wait reports whether the turn came in time.
@@ -93,15 +107,15 @@ func (t *turns) wait(ctx context.Context, r rank, turn chan struct{}) bool {
 }
 
 // leave ends a turn and hands it on.
-func (t *turns) leave() {
+func (t *turns) leave(r rank) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.running--
-	for r := range t.waiting {
-		for len(t.waiting[r]) > 0 && t.running < t.limit[r] {
-			close(t.waiting[r][0])
-			t.waiting[r] = slices.Delete(t.waiting[r], 0, 1)
-			t.running++
+	t.running[r]--
+	for next := range ranks {
+		for len(t.waiting[next]) > 0 && t.free(next) {
+			close(t.waiting[next][0])
+			t.waiting[next] = slices.Delete(t.waiting[next], 0, 1)
+			t.running[next]++
 		}
 	}
 }

@@ -21,7 +21,7 @@ func begin(t *testing.T, turns *turns, r rank) (leave func()) {
 
 func TestTheLastTurnsAreKeptForWhatMattersMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(8)
+		turns := newTurns(16)
 		refused := func(r rank) {
 			t.Helper()
 			began := time.Now()
@@ -29,18 +29,29 @@ func TestTheLastTurnsAreKeptForWhatMattersMost(t *testing.T) {
 				t.Errorf("rank %d is answered %v after %v", r, err, time.Since(began))
 			}
 		}
-		for range 4 {
+		for range 12 {
 			begin(t, turns, rankList)
 		}
 		refused(rankList)
-		for range 2 {
+		for range 3 {
 			begin(t, turns, rankRead)
 		}
 		refused(rankRead)
-		for range 2 {
-			begin(t, turns, rankOrder)
-		}
+		begin(t, turns, rankOrder)
 		refused(rankOrder)
+	})
+}
+
+func TestNoTurnIsLeftUnusedWhileOrdersAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(16)
+		begin(t, turns, rankOrder)
+		for range 12 {
+			begin(t, turns, rankList)
+		}
+		for range 3 {
+			begin(t, turns, rankRead)
+		}
 	})
 }
 
@@ -71,8 +82,8 @@ func TestAmongThoseWhoWaitTheOrderComesFirstAndOnlySoManyMayWait(t *testing.T) {
 		if got := order.String(); got != "one order too many -order read list " {
 			t.Errorf("the turns came as %q", got)
 		}
-		if turns.running != 0 {
-			t.Errorf("%d turns are still taken", turns.running)
+		if turns.running != [ranks]int{} {
+			t.Errorf("%v turns are still taken", turns.running)
 		}
 	})
 }
@@ -88,8 +99,8 @@ func TestACallThatStopsWaitingLeavesNothingBehind(t *testing.T) {
 		}
 		leave()
 		begin(t, turns, rankList)()
-		if turns.running != 0 || len(turns.waiting[rankRead]) != 0 {
-			t.Errorf("%d run and %d wait", turns.running, len(turns.waiting[rankRead]))
+		if turns.running != [ranks]int{} || len(turns.waiting[rankRead]) != 0 {
+			t.Errorf("%v run and %d wait", turns.running, len(turns.waiting[rankRead]))
 		}
 	})
 }
