@@ -8,9 +8,12 @@ RACE    := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # What `make breaking` compares the contract with.
 BASE    ?= main
+# How long `make simulate` simulates, and where it begins.
+HOURS   ?= 10000
+SEED    ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test bench-schedule check generate lint breaking fmt clean
+.PHONY: help build demo run test simulate bench-schedule check generate lint breaking fmt clean
 
 help: ## Show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +32,11 @@ test: ## Run everything that proves the project
 	$(GO) test $(RACE) -timeout 15m ./...
 	@# What the race detector makes too slow or meaningless runs once more without it.
 	$(GO) test -run 'Large|64Megabyte' ./internal/server
+
+simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, from seed SEED (default: 1)
+	@mkdir -p .build
+	$(GO) test -c -o .build/simulation ./internal/simulation
+	.build/simulation -test.run '^TestSimulate$$' -test.timeout 0 -hours $(HOURS) -from $(SEED)
 
 bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
 	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch

@@ -1,0 +1,387 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// caller is one who uses Easel: a thread of some service.
+type caller struct {
+	world  *world
+	tenant *tenant
+	name   string
+	random *rand.Rand
+
+	mu     sync.Mutex
+	seq    int
+	stream int
+	at     int // the replica that it turns to
+}
+
+func (w *world) caller(t *tenant, name string) *caller {
+	seed := w.seed("caller " + t.name + name)
+	return &caller{
+		world: w, tenant: t, name: t.name + "." + name,
+		random: rand.New(rand.NewPCG(seed, 1)), at: int(seed>>8) % len(w.replicas),
+	}
+}
+
+// start runs a caller until f returns.
+func (c *caller) start(f func(c *caller)) {
+	w := c.world
+	w.mark(c.name, 1)
+	w.callers.Go(func() {
+		defer w.mark(c.name, -1)
+		c.pause(time.Millisecond)
+		f(c)
+	})
+}
+
+// mark counts who is busy, so that it can be told who never came to an end.
+func (w *world) mark(name string, by int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy[name] += by; w.busy[name] == 0 {
+		delete(w.busy, name)
+	}
+}
+
+// helper is somebody beside the caller, with dice of its own.
+func (c *caller) helper(name string) *caller {
+	h := c.world.caller(c.tenant, c.name+"/"+name)
+	h.name, h.at = c.name+"/"+name, c.at
+	return h
+}
+
+// note writes the history.
+func (c *caller) note(e event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seq++
+	e.actor, e.seq = c.name, c.seq
+	c.world.history.add(e)
+}
+
+func (c *caller) over() bool { return c.world.ctx.Err() != nil }
+
+// pause sleeps for about d: the nanoseconds are its own, so that no two callers ever do
+// something at one instant.
+func (c *caller) pause(d time.Duration) { c.sleep(c.about(d)) }
+
+func (c *caller) about(d time.Duration) time.Duration {
+	return time.Duration(float64(d)*(0.8+0.4*c.random.Float64())) + time.Duration(c.random.Int64N(1e6))
+}
+
+func (c *caller) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.world.ctx.Done():
+	}
+}
+
+func (c *caller) chance(p float64) bool { return c.random.Float64() < p }
+
+// door is the way to the replica that the caller turns to.
+func (c *caller) door() *door { return c.tenant.doors[c.at] }
+
+// turn makes the caller turn to another replica, if there is one.
+func (c *caller) turn() { c.at = (c.at + 1) % len(c.tenant.doors) }
+
+// signed is the context of a call to a door.
+func (d *door) signed(ctx context.Context) context.Context {
+	if d.key == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.key)
+}
+
+// failed notes an error and gives its reason.
+func (c *caller) failed(e event, err error) (codes.Code, string) {
+	st := status.Convert(err)
+	reason := ""
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			reason = info.GetReason()
+		}
+	}
+	c.world.searchKeys(c, err.Error())
+	e.kind, e.text = sawError, st.Code().String()+" "+reason
+	c.note(e)
+	return st.Code(), reason
+}
+
+func (w *world) searchKeys(c *caller, text string) {
+	if w.holdsKey(text) {
+		c.note(event{kind: sawLeak, text: "a key stands in an error"})
+	}
+}
+
+// retryDelay is how long an error asks to wait.
+func retryDelay(err error) time.Duration {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
+}
+
+// order is what to buy.
+type order struct {
+	model  string
+	inputs string
+	key    string
+	limit  *int64
+}
+
+// haiku is the cheapest order; fails makes one that fails.
+func (c *caller) haiku(fails bool) order {
+	prompt := fmt.Sprintf("%s %d", c.name, c.random.Int64())
+	if fails {
+		prompt += " [fail]"
+	}
+	return order{model: "studio/haiku", inputs: fmt.Sprintf(`{"prompt":%q}`, prompt), key: c.key()}
+}
+
+func (c *caller) essay(fails bool) order {
+	o := c.haiku(fails)
+	o.model = "studio/essay"
+	o.inputs = o.inputs[:len(o.inputs)-1] + `,"paragraphs":1}`
+	return o
+}
+
+func (c *caller) picture() order {
+	o := c.haiku(false)
+	o.model = "studio/abstract"
+	o.inputs = o.inputs[:len(o.inputs)-1] + `,"size":"64x40","style":"tiles"}`
+	return o
+}
+
+func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uint64()) }
+
+// buy places an order as a good client does: it keeps the key, and sends it again after
+// every error that allows it. first bounds the first attempt, so that it may be given up.
+func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
+	patience := first
+	for attempt := 1; !c.over(); attempt++ {
+		c.note(event{kind: sawOrder, text: o.key, process: c.door().replica.current().name})
+		ctx, cancel := context.WithTimeout(c.world.ctx, patience)
+		g, err := c.send(ctx, o)
+		cancel()
+		if err == nil {
+			c.world.front.placed(g.GetGenerationId())
+			c.note(event{kind: sawPlaced, gen: g.GetGenerationId(), text: o.key, state: g.GetState(), etag: g.GetEtag(), observed: c.world.moment(g.GetObserveTime().AsTime())})
+			return g.GetGenerationId(), true
+		}
+		code, reason := c.failed(event{gen: o.key, process: c.door().replica.current().name}, err)
+		if final(code, reason) {
+			c.note(event{kind: sawRefused, text: o.key, gen: reason})
+			return "", false
+		}
+		patience = 20*time.Second + time.Duration(c.random.Int64N(1e10))
+		if code == codes.Unavailable && reason == "" {
+			c.turn() // nobody is there
+		}
+		c.pause(max(retryDelay(err), min(time.Duration(attempt)*300*time.Millisecond, 5*time.Second)))
+	}
+	return "", false
+}
+
+func (c *caller) send(ctx context.Context, o order) (*easelv1.Generation, error) {
+	if c.chance(0.15) {
+		return c.door().restOrder(ctx, o)
+	}
+	resp, err := c.door().grpc.CreateGeneration(c.door().signed(ctx), &easelv1.CreateGenerationRequest{
+		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit,
+	})
+	return resp.GetGeneration(), err
+}
+
+// final reports whether an error says that nothing was and will be ordered.
+func final(code codes.Code, reason string) bool {
+	switch code {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.AlreadyExists, codes.NotFound:
+		return true
+	case codes.ResourceExhausted:
+		return reason == "API_KEY_DAILY_CAP"
+	}
+	return false
+}
+
+// moment is a time of the world's clock as the history writes it.
+func (w *world) moment(t time.Time) time.Duration {
+	if t.IsZero() || t.Unix() == 0 {
+		return -1
+	}
+	return t.Sub(w.history.begin)
+}
+
+// viewing says how a render is watched.
+type viewing struct {
+	id    string
+	until easelv1.WatchUntil
+	every time.Duration // heartbeat; 0 = 15 s
+	slow  time.Duration // pause after each message
+	rest  bool
+	young bool // not found may mean not visible yet
+}
+
+// messages is an open stream of one render: it gives the next message.
+type messages func() (*easelv1.WatchGenerationResponse, error)
+
+// follow watches a render until its goal, and connects again after everything else: errors,
+// silence, replicas that go down. It reports whether the goal was reached.
+func (c *caller) follow(v viewing) bool {
+	if v.every == 0 {
+		v.every = 15 * time.Second
+	}
+	known, last := "", easelv1.State_STATE_UNSPECIFIED
+	for tries := 0; !c.over(); tries++ {
+		end, etag, state := c.watchOnce(v, known)
+		if etag != "" {
+			known, last = etag, state
+		}
+		switch end {
+		case endOK:
+			if ended(last) {
+				c.note(event{kind: sawDone, gen: v.id, state: last})
+			}
+			return ended(last)
+		case endUnknown:
+			if !v.young || tries > 60 {
+				return false
+			}
+		case endLost:
+			c.turn()
+		}
+		c.pause(time.Duration(300+200*min(tries, 10)) * time.Millisecond)
+	}
+	return false
+}
+
+func ended(s easelv1.State) bool {
+	switch s {
+	case easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED, easelv1.State_STATE_DELETED:
+		return true
+	}
+	return false
+}
+
+// How a stream ends.
+type ending int
+
+const (
+	endOK      ending = iota // with OK
+	endLost                  // with an error, or with silence
+	endUnknown               // not found
+)
+
+// watchOnce reads one stream to its end.
+func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, state easelv1.State) {
+	c.stream++
+	d := c.door()
+	base := event{gen: v.id, stream: c.stream, process: d.replica.current().name, goal: v.until, every: v.every}
+	say := func(e event) {
+		e.gen, e.stream, e.process, e.goal, e.every = base.gen, base.stream, base.process, base.goal, base.every
+		c.note(e)
+	}
+	ctx, cancel := context.WithCancelCause(c.world.ctx)
+	defer cancel(nil)
+	patience := 3*v.every + time.Duration(c.random.Int64N(1e6))
+	watchdog := time.AfterFunc(patience, func() { cancel(errSilence) })
+	defer watchdog.Stop()
+	open := event{kind: sawOpen, etag: known}
+	if v.slow > 0 {
+		open.text = "slow"
+	}
+	say(open)
+	next, err := d.watch(ctx, v, known)
+	for err == nil {
+		var m *easelv1.WatchGenerationResponse
+		if m, err = next(); err != nil {
+			break
+		}
+		watchdog.Reset(patience + v.slow)
+		switch {
+		case m.GetUpdate() != nil:
+			g := m.GetUpdate().GetGeneration()
+			etag, state = g.GetEtag(), g.GetState()
+			c.saw(say, g, m.GetUpdate().GetInitial())
+		case m.GetHeartbeat() != nil:
+			say(event{kind: sawBeat, text: conditionName(m.GetHeartbeat())})
+			c.world.searchKeys(c, m.GetHeartbeat().GetLastError())
+		case m.GetClosing() != nil:
+			say(event{kind: sawClosing})
+		}
+		if v.slow > 0 {
+			c.sleep(v.slow)
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		say(event{kind: sawOK, state: state})
+		return endOK, etag, state
+	case errors.Is(context.Cause(ctx), errSilence):
+		say(event{kind: sawSilence})
+		return endLost, etag, state
+	case c.over():
+		return endLost, etag, state
+	}
+	if code, _ := c.failed(base, err); code == codes.NotFound {
+		return endUnknown, etag, state
+	}
+	return endLost, etag, state
+}
+
+var errSilence = errors.New("silence")
+
+func conditionName(b *easelv1.Heartbeat) string {
+	return b.GetUpstreamCondition().String()[len("UPSTREAM_CONDITION_"):]
+}
+
+// saw notes a state that came over a stream.
+func (c *caller) saw(say func(event), g *easelv1.Generation, initial bool) {
+	say(event{
+		kind: sawUpdate, state: g.GetState(), etag: g.GetEtag(), initial: initial,
+		observed: c.world.moment(g.GetObserveTime().AsTime()), text: g.GetUpstreamStatus(),
+	})
+	c.world.checkOwner(c, g)
+}
+
+// checkOwner looks whether a render is the tenant's own: its prompt begins with the name of
+// the tenant.
+func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
+	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
+	if prompt != "" && !w.plan.Held && prompt[:min(len(c.tenant.name)+1, len(prompt))] != c.tenant.name+"." {
+		c.note(event{kind: sawLeak, gen: g.GetGenerationId(), text: "the render of another tenant: " + prompt})
+	}
+}
+
+// watch opens a stream of one render.
+func (d *door) watch(ctx context.Context, v viewing, known string) (messages, error) {
+	if v.rest {
+		return d.restWatch(ctx, v, known)
+	}
+	stream, err := d.grpc.WatchGeneration(d.signed(ctx), &easelv1.WatchGenerationRequest{
+		GenerationId: v.id, Until: v.until, KnownEtag: known, HeartbeatInterval: durationpb.New(v.every),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stream.Recv, nil
+}

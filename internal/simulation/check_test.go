@@ -1,0 +1,133 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// broken is a promise that was not kept.
+type brokenPromise struct {
+	promise string
+	at      time.Duration
+	actor   string
+	gen     string
+	text    string
+}
+
+func (b brokenPromise) String() string {
+	return fmt.Sprintf("%s: at %s, %s %s: %s", b.promise, b.at.Round(time.Microsecond), b.actor, b.gen, b.text)
+}
+
+// promise is one thing that Easel says of itself, and how a history shows that it was not so.
+type promise struct {
+	name  string
+	check func(o *outcome, say func(e event, format string, args ...any))
+}
+
+// promises are all of them. The order is that of the report.
+var promises = []promise{
+	{"one key is one charge", onceCharged},
+	{"who was refused is not charged", refusedNotCharged},
+	{"every order that arrives is an attempt of ours", everyPostIsOurs},
+	{"one key has one submission at a time, and none after it succeeded", oneSubmission},
+	{"an order that may have left is finished", ordersAreFinished},
+	{"states go forwards", statesGoForwards},
+	{"no state is told twice in a row", noneTwice},
+	{"no state is told that the catalog never had", onlyTrueStates},
+	{"the last state always arrives", lastStateArrives},
+	{"OK means that the goal is reached", okMeansGoal},
+	{"silence is never longer than the heartbeat", noLongSilence},
+	{"a change is told at once", toldAtOnce},
+	{"the end of a render is seen in time", seenInTime},
+	{"trouble of the catalog ends no watch", watchesAreKept},
+	{"a drain is announced", drainIsAnnounced},
+	{"polls keep to the budget", pollsKeepToBudget},
+	{"no poll while the catalog asks to wait", pollsWait},
+	{"an outage is only probed", outageIsProbed},
+	{"calls retry little in an outage", callsRetryLittle},
+	{"nobody watches, nobody polls", nobodyPolls},
+	{"files arrive whole", filesWhole},
+	{"nothing is seen that is somebody else's or secret", nothingLeaks},
+	{"everybody is served in the end", everybodyServed},
+	{"the run did what it was to do", runWasReal},
+}
+
+// check reads the outcome of a run.
+func check(o *outcome) (broken []brokenPromise) {
+	for _, p := range promises {
+		p.check(o, func(e event, format string, args ...any) {
+			broken = append(broken, brokenPromise{promise: p.name, at: e.at, actor: e.actor, gen: e.gen, text: fmt.Sprintf(format, args...)})
+		})
+	}
+	return broken
+}
+
+// excused reports whether a fault of one of the reaches was there between two times, for a
+// replica (or process of it) and tenant; "" is any.
+func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
+	return slices.ContainsFunc(o.faults, func(f span) bool {
+		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
+			(f.replica == "" || replica == "" || strings.HasPrefix(replica, f.replica)) &&
+			(f.tenant == "" || tenant == "" || strings.HasPrefix(tenant, f.tenant+"."))
+	})
+}
+
+func filesWhole(o *outcome, say func(event, string, ...any)) {
+	for _, e := range o.events {
+		if e.kind == sawFile && e.text != o.truth[e.gen].sum {
+			say(e, "the file has another checksum than the catalog's")
+		}
+	}
+}
+
+func nothingLeaks(o *outcome, say func(event, string, ...any)) {
+	for _, text := range o.leaks {
+		say(event{}, "%s", text)
+	}
+	for _, e := range o.events {
+		if e.kind == sawLeak {
+			say(e, "%s", e.text)
+		}
+		if one, known := o.truth[e.gen]; known && !o.plan.Held && (e.kind == sawUpdate || e.kind == sawGet) && !strings.HasPrefix(e.actor, one.tenant+".") {
+			say(e, "a render of %s", one.tenant)
+		}
+	}
+	for _, r := range o.requests {
+		if r.tenant == "" {
+			say(event{at: r.at, actor: r.process}, "%s without a key that exists", r.op)
+		}
+	}
+}
+
+func everybodyServed(o *outcome, say func(event, string, ...any)) {
+	if len(o.late) > 0 {
+		say(event{at: o.settled, actor: o.late[0]}, "%d callers were not done %v after all had healed: %s",
+			len(o.late), o.settled-o.healed, strings.Join(o.late[:min(len(o.late), 5)], ", "))
+	}
+}
+
+// runWasReal makes a run without load or without its faults a failure.
+func runWasReal(o *outcome, say func(event, string, ...any)) {
+	for _, text := range o.problems {
+		say(event{}, "%s", text)
+	}
+	placed := 0
+	for _, e := range o.events {
+		if e.kind == sawPlaced {
+			placed++
+		}
+	}
+	if placed == 0 || len(o.requests) == 0 {
+		say(event{}, "%d renders, %d requests", placed, len(o.requests))
+	}
+	if len(o.faults) != len(o.plan.Troubles) {
+		say(event{}, "%d of %d faults happened", len(o.faults), len(o.plan.Troubles))
+	}
+	for _, f := range o.faults {
+		if f.fired == 0 {
+			say(event{at: f.from}, "%s did not fire", f.id)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+func rank(s easelv1.State) int {
+	switch s {
+	case easelv1.State_STATE_QUEUED:
+		return 1
+	case easelv1.State_STATE_RUNNING:
+		return 2
+	case easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_FAILED:
+		return 3
+	case easelv1.State_STATE_REFUNDED:
+		return 4
+	case easelv1.State_STATE_DELETED:
+		return 5
+	}
+	return 0
+}
+
+// follows reports whether a state may come after another one.
+func follows(before, after easelv1.State) bool {
+	switch {
+	case before == after || rank(before) == 0 || rank(after) == 0 && !ended(before):
+		return true
+	case before == easelv1.State_STATE_SUCCEEDED:
+		return after == easelv1.State_STATE_DELETED
+	}
+	return rank(after) > rank(before)
+}
+
+// statesGoForwards holds for each actor and render in the order in which the catalog said
+// it: two replicas may have looked at different times.
+func statesGoForwards(o *outcome, say func(event, string, ...any)) {
+	type view struct{ actor, gen string }
+	seen := map[view]event{}
+	for _, e := range o.events {
+		if e.kind != sawUpdate && e.kind != sawGet && e.kind != sawPlaced {
+			continue
+		}
+		v := view{e.actor, e.gen}
+		before, known := seen[v]
+		if known && e.observed < before.observed && e.process != before.process {
+			continue // another replica, that had not heard of it yet
+		}
+		if known && !follows(before.state, e.state) {
+			say(e, "%s after %s", e.state, before.state)
+		}
+		if !known || rank(e.state) >= rank(before.state) {
+			seen[v] = e
+		}
+	}
+}
+
+// noneTwice holds for each robust watch across its streams, as it says what it has.
+func noneTwice(o *outcome, say func(event, string, ...any)) {
+	type view struct {
+		actor, gen string
+		stream     int // of streams that can't say what the caller has
+	}
+	told := map[view]string{}
+	single := map[string]bool{} // streams of one render by actor and stream
+	for _, e := range o.events {
+		name := fmt.Sprint(e.actor, e.stream)
+		if e.kind == sawOpen && e.gen != "" {
+			single[name] = true
+			told[view{e.actor, e.gen, 0}] = e.etag
+		}
+		if e.kind != sawUpdate {
+			continue
+		}
+		v := view{e.actor, e.gen, 0}
+		if !single[name] {
+			v.stream = e.stream
+		}
+		if told[v] == e.etag {
+			say(e, "the etag %s was told before", e.etag)
+		}
+		told[v] = e.etag
+	}
+}
+
+var states = map[catalog.State]easelv1.State{
+	catalog.StateQueued: easelv1.State_STATE_QUEUED, catalog.StateRunning: easelv1.State_STATE_RUNNING,
+	catalog.StateSucceeded: easelv1.State_STATE_SUCCEEDED, catalog.StateFailed: easelv1.State_STATE_FAILED,
+	catalog.StateRefunded: easelv1.State_STATE_REFUNDED,
+}
+
+func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
+	for _, e := range o.events {
+		if e.kind != sawUpdate && e.kind != sawGet {
+			continue
+		}
+		one, known := o.truth[e.gen]
+		switch {
+		case !known:
+			say(e, "a render that the catalog does not have")
+		case e.state == easelv1.State_STATE_DELETED:
+			if !one.deleted {
+				say(e, "deleted, and it is there")
+			}
+		case one.deleted:
+		case e.state == easelv1.State_STATE_SUCCEEDED && one.state != catalog.StateSucceeded,
+			e.state == easelv1.State_STATE_FAILED && !one.failed, e.state == easelv1.State_STATE_REFUNDED && one.state != catalog.StateRefunded:
+			say(e, "%s, and in the end it is %s", e.state, one.state)
+		case e.state == easelv1.State_STATE_REFUNDED && e.at < one.refunded,
+			e.state == easelv1.State_STATE_SUCCEEDED && e.at < one.ended:
+			say(e, "%s before it was", e.state)
+		case e.state == easelv1.State_STATE_UNRECOGNIZED && !o.excused(e.at-2*time.Minute, e.at, "", "", reachCatalog):
+			say(e, "a status %q that the catalog never had", e.text)
+		}
+	}
+}
+
+// lastStateArrives compares what each caller was told last with the truth.
+func lastStateArrives(o *outcome, say func(event, string, ...any)) {
+	for _, e := range o.events {
+		one := o.truth[e.gen]
+		if e.kind != sawDone || one.deleted || e.state == states[one.state] {
+			continue
+		}
+		if one.failed && (e.state == easelv1.State_STATE_FAILED || e.state == easelv1.State_STATE_REFUNDED) {
+			continue
+		}
+		say(e, "%s at the end, and it is %s", e.state, one.state)
+	}
+}
+
+func okMeansGoal(o *outcome, say func(event, string, ...any)) {
+	last := map[string]map[string]easelv1.State{} // by actor, by generation
+	for _, e := range o.events {
+		if e.kind == sawUpdate {
+			if last[e.actor] == nil {
+				last[e.actor] = map[string]easelv1.State{}
+			}
+			last[e.actor][e.gen] = e.state
+		}
+		if e.kind != sawOK || e.gen == "" {
+			continue
+		}
+		switch state := last[e.actor][e.gen]; {
+		case !ended(state):
+			say(e, "OK, and the last state told is %s", state)
+		case e.goal == easelv1.WatchUntil_WATCH_UNTIL_SETTLED && state == easelv1.State_STATE_FAILED && o.truth[e.gen].state == catalog.StateRefunded:
+			say(e, "OK, and the refund was not told")
+		}
+	}
+}
+
+// noLongSilence looks at every stream between two messages, where neither the network nor the
+// process nor the reader was in trouble.
+func noLongSilence(o *outcome, say func(event, string, ...any)) {
+	type stream struct {
+		actor string
+		n     int
+	}
+	before := map[stream]event{}
+	slow := map[stream]bool{}
+	for _, e := range o.events {
+		if e.stream == 0 || e.every == 0 {
+			continue
+		}
+		s := stream{e.actor, e.stream}
+		last, known := before[s]
+		before[s] = e
+		if e.kind == sawOpen {
+			slow[s] = e.text == "slow"
+			continue
+		}
+		if gap := e.at - last.at; known && gap > e.every+time.Second && !slow[s] &&
+			!o.excused(last.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
+			say(e, "silence of %v on a stream with heartbeats every %v", gap, e.every)
+		}
+	}
+}
+
+// slack is what a change may wait that came with the list: a read confirms it first, as long as
+// it is not known whether the list says all.
+const slack = 2 * time.Second
+
+// toldAtOnce compares when a change was told with when the catalog said it.
+func toldAtOnce(o *outcome, say func(event, string, ...any)) {
+	crowd := o.crowd()
+	slow := map[string]bool{}
+	for _, e := range o.events {
+		if e.kind == sawOpen && e.text == "slow" {
+			slow[fmt.Sprint(e.actor, e.stream)] = true
+		}
+		if e.kind != sawUpdate || e.initial || slow[fmt.Sprint(e.actor, e.stream)] || e.state == easelv1.State_STATE_DELETED {
+			continue
+		}
+		if late := e.at - e.observed; late > slack+time.Duration(crowd(e.at)/pollRate)*time.Second && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
+			say(e, "%s was told %v after the catalog said it", e.state, late)
+		}
+	}
+}
+
+// seenInTime compares when a watcher heard of the end with when it was.
+func seenInTime(o *outcome, say func(event, string, ...any)) {
+	type view struct{ actor, gen string }
+	since := map[view]time.Duration{}
+	crowd := o.crowd()
+	for _, e := range o.events {
+		if e.kind == sawOpen && e.gen != "" {
+			if _, known := since[view{e.actor, e.gen}]; !known {
+				since[view{e.actor, e.gen}] = e.at
+			}
+			if e.text == "slow" {
+				since[view{e.actor, e.gen}] = 1 << 62
+			}
+		}
+		one := o.truth[e.gen]
+		began, watched := since[view{e.actor, e.gen}]
+		if e.kind != sawUpdate || e.state != easelv1.State_STATE_SUCCEEDED || !watched || one.ended < 0 {
+			continue
+		}
+		from := max(began, one.ended)
+		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.at)/pollRate*2)*time.Second
+		if late := e.at - from; late > limit && !o.excused(from-5*time.Minute, e.at, "", "",
+			reachCatalog, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected) {
+			say(e, "it ended at %v and was told %v later, more than %v", one.ended, late, limit)
+		}
+	}
+}
+
+// crowd gives how many renders were open at about a time.
+func (o *outcome) crowd() func(at time.Duration) float64 {
+	var changes []time.Duration
+	type change struct {
+		at time.Duration
+		by int
+	}
+	var list []change
+	for _, e := range o.events {
+		if e.kind == sawPlaced {
+			end := o.truth[e.gen].ended
+			if end < e.at {
+				end = e.at + time.Duration(60/o.plan.Speed)*time.Second
+			}
+			list = append(list, change{e.at, 1}, change{end + 30*time.Second, -1})
+		}
+	}
+	slices.SortFunc(list, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	var counts []int
+	open := 0
+	for _, c := range list {
+		open += c.by
+		changes, counts = append(changes, c.at), append(counts, open)
+	}
+	return func(at time.Duration) float64 {
+		i, _ := slices.BinarySearch(changes, at)
+		most := 0
+		for j := max(0, i-200); j < min(len(counts), i+1); j++ {
+			most = max(most, counts[j])
+		}
+		return float64(most)
+	}
+}
+
+// watchesAreKept looks at every stream that ended with an error.
+func watchesAreKept(o *outcome, say func(event, string, ...any)) {
+	closing := map[string]bool{}
+	for _, e := range o.events {
+		if e.kind == sawClosing {
+			closing[fmt.Sprint(e.actor, e.stream)] = true
+		}
+		if e.stream == 0 || e.kind != sawError && e.kind != sawSilence || closing[fmt.Sprint(e.actor, e.stream)] {
+			continue
+		}
+		if o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
+			continue
+		}
+		if strings.HasPrefix(e.text, "Unauthenticated") && !o.plan.Held && o.excused(e.at-time.Minute, e.at, "", "", reachRejected) {
+			continue
+		}
+		if strings.HasPrefix(e.text, "NotFound") && o.truth[e.gen].deleted {
+			continue
+		}
+		say(e, "a watch ended with %s %s", e.kind, e.text)
+	}
+}
+
+// drainIsAnnounced looks at the streams that ended because their replica went down in order.
+func drainIsAnnounced(o *outcome, say func(event, string, ...any)) {
+	closing := map[string]bool{}
+	for _, e := range o.events {
+		name := fmt.Sprint(e.actor, e.stream)
+		if e.kind == sawClosing {
+			closing[name] = true
+		}
+		if e.kind != sawError || e.stream == 0 || closing[name] || !strings.HasPrefix(e.text, "Unavailable") {
+			continue
+		}
+		for _, f := range o.faults {
+			other := o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers)
+			if f.id == "N4" && !other && f.from <= e.at && e.at <= f.to && strings.HasPrefix(e.process, f.replica) && o.wasOpen(e, f.from) {
+				say(e, "the stream was cut off without a word")
+			}
+		}
+	}
+}
+
+// wasOpen reports whether the stream of an event had a message before a time.
+func (o *outcome) wasOpen(e event, by time.Duration) bool {
+	return slices.ContainsFunc(o.events, func(other event) bool {
+		return other.actor == e.actor && other.stream == e.stream && other.kind != sawOpen && other.at < by
+	})
+}

@@ -1,0 +1,113 @@
+package simulation
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// Kinds of events.
+const (
+	sawOpen    = "open"   // a stream was asked for
+	sawUpdate  = "update" // a state came over a stream
+	sawBeat    = "beat"   // a heartbeat
+	sawUp      = "caughtup"
+	sawClosing = "closing" // the server announced the end
+	sawOK      = "ok"      // the stream ended with OK
+	sawError   = "error"   // a call or stream ended with an error
+	sawSilence = "silence" // the caller gave a stream up
+	sawGet     = "get"     // a state came from a unary call
+	sawOrder   = "order"   // an order was sent
+	sawPlaced  = "placed"  // an order was answered with a render
+	sawRefused = "refused" // an order was refused for good
+	sawFile    = "file"    // a file was downloaded
+	sawDeleted = "deleted" // the caller deleted the render
+	sawDone    = "done"    // the caller has what it wanted
+	sawFault   = "fault"   // a fault began or ended
+	sawLeak    = "leak"    // something was seen that nobody may see
+)
+
+// event is one line of the history.
+type event struct {
+	at    time.Duration // since the world began
+	actor string
+	seq   int
+	kind  string
+
+	stream  int    // which stream of the actor; 0: none
+	gen     string // generation
+	process string // that answered
+	text    string // reason of an error, idempotency key of an order, checksum of a file
+
+	state    easelv1.State
+	etag     string
+	initial  bool
+	observed time.Duration // when the catalog said it, since the world began
+	goal     easelv1.WatchUntil
+	every    time.Duration // heartbeat that was asked for
+}
+
+func (e event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%14s %-12s %-8s", e.at.Round(time.Microsecond), e.actor, e.kind)
+	for _, part := range []struct{ name, value string }{
+		{"gen", e.gen}, {"from", e.process}, {"etag", e.etag}, {"", e.text},
+	} {
+		if part.value != "" {
+			b.WriteString(" " + strings.TrimPrefix(part.name+"="+part.value, "="))
+		}
+	}
+	if e.state != 0 {
+		fmt.Fprintf(&b, " %s observed=%s", strings.TrimPrefix(e.state.String(), "STATE_"), e.observed.Round(time.Microsecond))
+	}
+	if e.initial {
+		b.WriteString(" initial")
+	}
+	if e.stream != 0 {
+		fmt.Fprintf(&b, " stream=%d", e.stream)
+	}
+	return b.String()
+}
+
+// history is what all actors saw.
+type history struct {
+	mu     sync.Mutex
+	begin  time.Time
+	events []event
+}
+
+func (h *history) since() time.Duration { return time.Since(h.begin) }
+
+func (h *history) add(e event) {
+	e.at = h.since()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// sorted gives the events in the one order that a repeated run must have too: what one event
+// tells to several at one instant has no order of its own.
+func (h *history) sorted() []event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := slices.Clone(h.events)
+	slices.SortFunc(list, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.actor, b.actor), cmp.Compare(a.seq, b.seq))
+	})
+	return list
+}
+
+// digest stands for the whole history.
+func digest(events []event) string {
+	sum := sha256.New()
+	for _, e := range events {
+		fmt.Fprintf(sum, "%d %+v\n", e.seq, e)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)[:12])
+}

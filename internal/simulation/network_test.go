@@ -1,0 +1,405 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// wireRoom is what one direction of a connection holds before its writer waits.
+const wireRoom = 64 << 10
+
+// forsaken is how long a connection without acknowledgements lives: what the servers ask of
+// TCP on real sockets.
+const forsaken = 45 * time.Second
+
+// condition is how a link treats what goes over it.
+type condition int
+
+const (
+	up      condition = iota
+	refused           // dials are refused at once
+	silent            // dials and bytes vanish
+	frozen            // bytes wait, and arrive when it is over
+)
+
+// link is the way from one place to another. What happens to it happens to every
+// connection over it.
+type link struct {
+	mu    sync.Mutex
+	state condition
+	wires []*wire       // in the order in which they were made
+	hits  int           // dials and connections that a fault has met
+	queue int           // dials that wait for the state to change
+	over  chan struct{} // closed when the state changes
+}
+
+func newLink() *link { return &link{over: make(chan struct{})} }
+
+// apart is between two things that would happen at one instant.
+const apart = time.Microsecond
+
+// become changes the condition. Connections that were over it when it fell silent are lost.
+func (l *link) become(state condition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = state
+	close(l.over)
+	l.over, l.queue = make(chan struct{}), 0
+	for i, w := range l.wires {
+		switch state {
+		case silent:
+			l.hits++
+			w.hold(true)
+			w.forsake()
+		case frozen:
+			l.hits++
+			w.hold(true)
+		case up:
+			if !w.lost {
+				time.AfterFunc(time.Duration(i)*apart, func() { w.hold(false) })
+			}
+		case refused:
+		}
+	}
+}
+
+// cut resets every connection, and says how many there were.
+func (l *link) cut() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.wires)
+	for _, w := range l.wires {
+		w.reset()
+	}
+	l.wires = nil
+	l.hits += n
+	return n
+}
+
+// fired is how many dials and connections its faults have met.
+func (l *link) fired() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hits
+}
+
+// dial connects to a place, as long as ctx allows.
+func (l *link) dial(ctx context.Context, to *place) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for {
+		l.mu.Lock()
+		state, over := l.state, l.over
+		if state != up {
+			l.hits++
+			l.queue++
+		}
+		turn := time.Duration(l.queue) * apart
+		l.mu.Unlock()
+		switch state {
+		case refused:
+			return nil, dialError(syscall.ECONNREFUSED)
+		case silent, frozen:
+			select {
+			case <-over:
+				time.Sleep(turn)
+				continue
+			case <-ctx.Done():
+				return nil, dialError(os.ErrDeadlineExceeded)
+			}
+		case up:
+		}
+		return l.connect(ctx, to)
+	}
+}
+
+func (l *link) connect(ctx context.Context, to *place) (net.Conn, error) {
+	server := to.current()
+	if server == nil {
+		return nil, dialError(syscall.ECONNREFUSED)
+	}
+	w := newWire(l)
+	select {
+	case server.conns <- w.far:
+	case <-server.done:
+		return nil, dialError(syscall.ECONNREFUSED)
+	case <-ctx.Done():
+		return nil, dialError(ctx.Err())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wires = append(l.wires, w)
+	if l.state != up {
+		w.hold(true)
+	}
+	return w.near, nil
+}
+
+func dialError(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+
+func (l *link) drop(w *wire) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wires = slices.DeleteFunc(l.wires, func(one *wire) bool { return one == w })
+}
+
+// place is an address. Which process listens there changes.
+type place struct {
+	mu     sync.Mutex
+	server *listener
+}
+
+func (p *place) current() *listener {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server
+}
+
+// listen takes the address over.
+func (p *place) listen() *listener {
+	l := &listener{conns: make(chan net.Conn), done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = l
+	return l
+}
+
+// listener is a net.Listener in memory.
+type listener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return here }
+
+var here = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+
+// wire is one connection: two directions and two ends.
+type wire struct {
+	link      *link
+	near, far *end
+	there     *direction // from near to far
+	back      *direction
+	lost      bool // it fell silent; guarded by the link's mutex
+}
+
+func newWire(l *link) *wire {
+	w := &wire{link: l, there: newDirection(), back: newDirection()}
+	w.near = &end{wire: w, in: w.back, out: w.there}
+	w.far = &end{wire: w, in: w.there, out: w.back}
+	return w
+}
+
+func (w *wire) hold(held bool) {
+	w.there.hold(held)
+	w.back.hold(held)
+}
+
+func (w *wire) reset() {
+	w.there.reset()
+	w.back.reset()
+}
+
+// forsake ends a connection that fell silent as TCP does.
+func (w *wire) forsake() {
+	if w.lost {
+		return
+	}
+	w.lost = true
+	time.AfterFunc(forsaken, func() {
+		w.reset()
+		w.link.drop(w)
+	})
+}
+
+// end is one side of a connection.
+type end struct {
+	wire    *wire
+	in, out *direction
+}
+
+func (e *end) Read(p []byte) (int, error)  { return e.in.read(p) }
+func (e *end) Write(p []byte) (int, error) { return e.out.write(p) }
+
+// Close lets the other side read what was written before.
+func (e *end) Close() error {
+	last := e.out.finish()
+	if e.in.abandon() && last {
+		e.wire.link.drop(e.wire)
+	}
+	return nil
+}
+
+func (e *end) LocalAddr() net.Addr  { return here }
+func (e *end) RemoteAddr() net.Addr { return here }
+
+func (e *end) SetDeadline(t time.Time) error {
+	return errors.Join(e.SetReadDeadline(t), e.SetWriteDeadline(t))
+}
+
+func (e *end) SetReadDeadline(t time.Time) error {
+	e.in.limit(&e.in.readBy, t)
+	return nil
+}
+
+func (e *end) SetWriteDeadline(t time.Time) error {
+	e.out.limit(&e.out.writeBy, t)
+	return nil
+}
+
+// direction carries bytes one way.
+type direction struct {
+	mu       sync.Mutex
+	news     sync.Cond
+	bytes    []byte
+	held     bool  // what is written does not arrive
+	finished bool  // the writer has closed
+	deserted bool  // the reader has closed
+	broken   error // the connection was reset
+
+	readBy, writeBy deadline
+}
+
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+func newDirection() *direction {
+	d := &direction{}
+	d.news.L = &d.mu
+	return d
+}
+
+func (d *direction) read(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		switch {
+		case d.deserted:
+			return 0, net.ErrClosed
+		case d.broken != nil:
+			return 0, d.broken
+		case d.readBy.passed():
+			return 0, os.ErrDeadlineExceeded
+		case len(p) == 0:
+			return 0, nil
+		case !d.held && len(d.bytes) > 0:
+			n := copy(p, d.bytes)
+			if d.bytes = d.bytes[n:]; len(d.bytes) == 0 {
+				d.bytes = nil
+			}
+			d.news.Broadcast()
+			return n, nil
+		case !d.held && d.finished:
+			return 0, io.EOF
+		}
+		d.news.Wait()
+	}
+}
+
+func (d *direction) write(p []byte) (written int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		switch {
+		case d.finished:
+			return written, net.ErrClosed
+		case d.broken != nil:
+			return written, d.broken
+		case d.writeBy.passed():
+			return written, os.ErrDeadlineExceeded
+		case d.deserted && !d.held:
+			return written, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
+		case len(p) == 0:
+			return written, nil
+		}
+		if n := min(wireRoom-len(d.bytes), len(p)); n > 0 {
+			d.bytes = append(d.bytes, p[:n]...)
+			p, written = p[n:], written+n
+			d.news.Broadcast()
+			continue
+		}
+		d.news.Wait()
+	}
+}
+
+// change changes something under the lock and wakes both sides.
+func (d *direction) change(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+	d.news.Broadcast()
+}
+
+func (d *direction) hold(held bool) { d.change(func() { d.held = held }) }
+
+func (d *direction) reset() {
+	d.change(func() {
+		d.broken = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+		d.bytes = nil
+	})
+}
+
+// finish ends the writer's side, and reports whether the reader is gone.
+func (d *direction) finish() (last bool) {
+	d.change(func() { d.finished, last = true, d.deserted; d.quiet() })
+	return last
+}
+
+// abandon ends the reader's side, and reports whether the writer is gone.
+func (d *direction) abandon() (last bool) {
+	d.change(func() { d.deserted, last = true, d.finished; d.quiet() })
+	return last
+}
+
+// quiet stops the timers once both sides have gone.
+func (d *direction) quiet() {
+	if !d.finished || !d.deserted {
+		return
+	}
+	for _, by := range []*deadline{&d.readBy, &d.writeBy} {
+		if by.timer != nil {
+			by.timer.Stop()
+		}
+	}
+}
+
+func (d *direction) limit(by *deadline, at time.Time) {
+	d.change(func() {
+		if by.timer != nil {
+			by.timer.Stop()
+			by.timer = nil
+		}
+		if by.at = at; at.IsZero() {
+			return
+		}
+		if left := time.Until(at); left > 0 {
+			by.timer = time.AfterFunc(left, func() { d.change(func() {}) })
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// plan is all that a seed decides before the run. What callers draw while they run comes
+// from the same seed.
+type plan struct {
+	Seed      uint64        `json:"seed"`
+	Kind      string        `json:"kind"`
+	Length    time.Duration `json:"length"` // until everything heals
+	Dialect   string        `json:"dialect"`
+	Speed     float64       `json:"speed"`    // of the sandbox
+	Failures  float64       `json:"failures"` // share of renders that fail
+	Replicas  int           `json:"replicas"`
+	Held      bool          `json:"held"` // the replicas hold one key for all
+	Tenants   int           `json:"tenants"`
+	Workers   int           `json:"workers"` // of each tenant
+	Pause     time.Duration `json:"pause"`   // of a worker between two orders
+	StreamAge time.Duration `json:"streamAge"`
+	Troubles  []trouble     `json:"troubles"`
+}
+
+// trouble is one entry of the fault catalogue at a time.
+type trouble struct {
+	ID      string        `json:"id"`
+	At      time.Duration `json:"at"`
+	For     time.Duration `json:"for"`
+	Replica int           `json:"replica"`
+	Variant int           `json:"variant"`
+}
+
+func (t trouble) String() string {
+	return fmt.Sprintf("%s at %s for %s (replica %c, variant %d)", t.ID, t.At.Round(time.Millisecond), t.For.Round(time.Millisecond), 'a'+t.Replica, t.Variant)
+}
+
+func (p plan) String() string {
+	text, _ := json.Marshal(p)
+	return string(text)
+}
+
+// without is the plan without some of its troubles. Those that stay keep their dice.
+func (p plan) without(left []int) plan {
+	kept := p
+	kept.Troubles = nil
+	for i, t := range p.Troubles {
+		if !slices.Contains(left, i) {
+			kept.Troubles = append(kept.Troubles, t)
+		}
+	}
+	return kept
+}
+
+// kind is a sort of run.
+type kind struct {
+	name     string
+	weight   int // of 100 seeds
+	shape    func(r *rand.Rand, p *plan)
+	troubles []string // that may happen in it
+	count    func(r *rand.Rand) int
+}
+
+// Troubles by what they are about.
+var (
+	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
+	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8"}
+	ofFiles    = []string{"U16"}
+	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3"}
+	ofCallers  = []string{"L1", "L2", "L3", "L4", "L6", "L7", "S3"}
+)
+
+func either(n, m int) func(*rand.Rand) int {
+	return func(r *rand.Rand) int { return n + r.IntN(m-n+1) }
+}
+
+func minutes(r *rand.Rand, least, most int) time.Duration {
+	return time.Duration(least)*time.Minute + time.Duration(r.Int64N(int64(time.Duration(most-least)*time.Minute+1)))
+}
+
+var kinds = []kind{
+	{
+		name: "week", weight: 30, count: either(10, 16),
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = time.Duration(5+r.IntN(5)) * 24 * time.Hour
+			p.Workers, p.Pause = 1, time.Duration(50+r.IntN(60))*time.Minute
+			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
+		},
+	},
+	{
+		name: "busy", weight: 20, count: either(4, 8),
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 10, 20)
+			p.Workers, p.Pause = 8+r.IntN(8), time.Duration(5+r.IntN(10))*time.Second
+			p.Speed = []float64{2, 1, 0.5}[r.IntN(3)]
+		},
+	},
+	{
+		name: "outage", weight: 10, count: either(1, 2),
+		troubles: []string{"U19", "U5", "N1"},
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 15, 20)
+			p.Workers, p.Pause = 40+r.IntN(60), 30*time.Second
+			p.Speed = 0.02
+		},
+	},
+	{
+		name: "herd", weight: 10, count: either(4, 6),
+		troubles: slices.Concat(ofCallers, []string{"L4", "L1", "L6"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 6, 10)
+			p.Workers, p.Pause = 3, 10*time.Second
+			p.Speed = []float64{1, 0.3}[r.IntN(2)]
+		},
+	},
+	{
+		name: "replicas", weight: 15, count: either(3, 6),
+		troubles: slices.Concat(ofReplicas, []string{"K3", "N4", "U14", "U15", "K7", "L7"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 12, 25)
+			p.Replicas = 2
+			p.Workers, p.Pause = 4+r.IntN(5), 15*time.Second
+			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
+		},
+	},
+	{
+		name: "money", weight: 10, count: either(4, 8),
+		troubles: slices.Concat(ofOrders, []string{"K3", "S3"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 8, 15)
+			p.Workers, p.Pause = 6, 10*time.Second
+		},
+	},
+	{
+		name: "short", count: either(3, 4), // for the race detector, which is ten times slower
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"L2", "L3", "L6", "L7"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 4, 6)
+			p.Workers, p.Pause = 1+r.IntN(2), 15*time.Second
+			p.Tenants = min(p.Tenants, 2)
+		},
+	},
+	{
+		name: "slow", weight: 5, count: either(2, 4),
+		troubles: slices.Concat(ofReads, []string{"U19", "K3", "N4"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 60, 120)
+			p.Workers, p.Pause = 2, 5*time.Minute
+			p.Speed = 0.005
+		},
+	},
+}
+
+// planOf makes the plan of a seed. An empty kind lets the seed decide.
+func planOf(seed uint64, name string) plan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	at := r.IntN(100)
+	for _, k := range kinds {
+		if at -= k.weight; name == k.name || name == "" && at < 0 {
+			return k.plan(seed, r)
+		}
+	}
+	panic("simulation: there is no kind " + name)
+}
+
+func (k kind) plan(seed uint64, r *rand.Rand) plan {
+	all := sandbox.Dialects()
+	p := plan{
+		Seed: seed, Kind: k.name, Dialect: all[r.IntN(len(all))].Name, Speed: 1, Failures: []float64{0, 0.1}[r.IntN(2)],
+		Replicas: 1 + r.IntN(2), Held: r.IntN(4) == 0, Tenants: 1 + r.IntN(3),
+		StreamAge: []time.Duration{time.Hour, 10 * time.Minute, 3 * time.Minute}[r.IntN(3)],
+	}
+	if p.Held {
+		p.Tenants = 1
+	}
+	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
+		// Without the catalog's times a refund window begins when a process first saw the failure:
+		// watches that are sent away more often than that would see it begin again and again.
+		p.StreamAge = time.Hour
+	}
+	k.shape(r, &p)
+	k.schedule(r, &p)
+	return p
+}
+
+// schedule draws the troubles: one after the other, with time to recover in between, so that
+// each is judged by itself.
+func (k kind) schedule(r *rand.Rand, p *plan) {
+	count := k.count(r)
+	slot := p.Length / time.Duration(count)
+	for i := range count {
+		id := k.troubles[r.IntN(len(k.troubles))]
+		for !p.takes(id) {
+			id = k.troubles[r.IntN(len(k.troubles))]
+		}
+		t := trouble{
+			ID: id, At: slot*time.Duration(i) + slot/10 + time.Duration(r.Int64N(int64(slot/4))),
+			For: 20*time.Second + time.Duration(r.Int64N(int64(70*time.Second))), Replica: r.IntN(p.Replicas), Variant: r.IntN(6),
+		}
+		if id == "U19" {
+			t.For = 5 * time.Minute
+		}
+		p.Troubles = append(p.Troubles, t)
+	}
+}
+
+// takes reports whether a trouble makes sense in the plan.
+func (p *plan) takes(id string) bool {
+	switch id {
+	case "U11", "U13": // they change members of the record, which must not be wrapped
+		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare && !strings.Contains(p.Dialect, "snake")
+	case "L7":
+		return !p.Held
+	case "U10":
+		return p.Replicas == 1
+	case "L1":
+		return p.Speed >= 0.1
+	}
+	return true
+}

@@ -1,0 +1,154 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// replica is an address at which one process after another serves.
+type replica struct {
+	world      *world
+	name       string
+	grpc, rest place
+
+	mu      sync.Mutex
+	count   int
+	process *process // nil while there is none
+}
+
+// process is one run of Easel.
+type process struct {
+	name      string
+	uplink    *link
+	transport *catalog.Apart
+	services  *service.Service
+	client    *catalog.Client
+	hub       *watch.Hub
+	stop      context.CancelFunc
+	stopped   chan struct{} // closed when the server has ended
+}
+
+// boot starts a process at the replica's addresses, wired as easel serve wires it.
+func (r *replica) boot() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count++
+	w := r.world
+	p := &process{name: fmt.Sprintf("%s%d", r.name, r.count), uplink: newLink(), stopped: make(chan struct{})}
+	transport := catalog.NewTransport()
+	transport.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
+		if addr != catalogAddr {
+			w.leaked("a connection was made to " + addr)
+			return nil, dialError(errors.New("no such host"))
+		}
+		return p.uplink.dial(ctx, &w.address)
+	}
+	p.transport = catalog.KeepApart(transport)
+	var err error
+	p.client, err = catalog.New(catalog.Config{
+		BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Seed: w.seed("client " + p.name),
+		Transport: &tap{
+			base: p.transport, traffic: w.traffic, process: p.name, seed: w.seed("way " + p.name),
+			tenants: w.keys, times: map[string]int{},
+		},
+		Called: func(cred catalog.Credential, err error) { p.hub.Called(cred, err) },
+	})
+	if err != nil {
+		return err
+	}
+	p.hub, err = watch.New(watch.Config{
+		Upstream: polls{p.client.Once()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
+		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(),
+	})
+	if err != nil {
+		return err
+	}
+	front, err := r.frontend(p)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	go func() {
+		defer close(p.stopped)
+		if err := front.Serve(ctx); err != nil {
+			w.problem("%s did not serve: %v", p.name, err)
+		}
+	}()
+	r.process = p
+	return nil
+}
+
+func (r *replica) frontend(p *process) (*server.Server, error) {
+	w := r.world
+	cfg := service.Config{
+		Catalog: p.client, Hub: p.hub, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
+	}
+	if w.plan.Held {
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(w.tenants[0].key) })
+		cfg.Held, cfg.AllowAnonymous = &held, true
+	}
+	services, err := service.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p.services = services
+	return server.New(server.Config{
+		Listeners: server.Listeners{GRPC: r.grpc.listen(), HTTP: r.rest.listen(), Admin: (&place{}).listen()},
+		Service:   services, Logger: w.logger(), DrainTimeout: drainTimeout,
+		// For ever: grpc-go draws the jitter of this age from a source that no seed reaches.
+		Limits: server.Limits{ConnAge: 1<<63 - 1},
+	})
+}
+
+// current is the process that serves now, or the last one that did.
+func (r *replica) current() *process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.process
+}
+
+// drain stops the process as a SIGTERM does.
+func (r *replica) drain() {
+	p := r.current()
+	p.stop()
+	r.world.ending.Go(func() { p.end() })
+}
+
+// kill ends the process as a SIGKILL does: whatever it still does reaches nobody.
+func (r *replica) kill() {
+	p := r.current()
+	p.uplink.become(refused)
+	p.uplink.cut()
+	for _, t := range r.world.tenants {
+		t.doors[r.index()].link.cut()
+	}
+	p.stop()
+	r.world.ending.Go(func() { p.end() })
+}
+
+func (r *replica) index() int { return int(r.name[0] - 'a') }
+
+// end takes a process apart in the order of easel serve.
+func (p *process) end() {
+	<-p.stopped
+	p.services.Close()
+	p.hub.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	_ = p.client.Close(ctx) // what is left ends when its connection does
+	p.uplink.become(refused)
+	p.uplink.cut()
+	_ = p.client.Close(context.Background())
+	p.transport.CloseIdleConnections()
+}

@@ -1,0 +1,298 @@
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// wait waits for a render as unary calls, again and again.
+func (c *caller) wait(id string) {
+	for tries := 0; !c.over(); tries++ {
+		ctx, cancel := context.WithTimeout(c.world.ctx, 90*time.Second)
+		resp, err := c.door().grpc.WaitGeneration(c.door().signed(ctx), &easelv1.WaitGenerationRequest{
+			GenerationId: id, Timeout: durationpb.New(time.Duration(10+c.random.IntN(60)) * time.Second),
+		})
+		cancel()
+		if c.got(id, resp.GetGeneration(), err) {
+			return
+		}
+		if status.Code(err) == codes.NotFound && tries > 60 {
+			return
+		}
+		c.pause(time.Second)
+	}
+}
+
+// look reads a render as unary calls, again and again.
+func (c *caller) look(id string) {
+	staleness := []*durationpb.Duration{nil, durationpb.New(0), durationpb.New(5 * time.Second)}[c.random.IntN(3)]
+	for tries := 0; !c.over(); tries++ {
+		ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
+		resp, err := c.door().grpc.GetGeneration(c.door().signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: staleness})
+		cancel()
+		if c.got(id, resp.GetGeneration(), err) {
+			return
+		}
+		if status.Code(err) == codes.NotFound && tries > 60 {
+			return
+		}
+		c.pause(time.Duration(2+min(tries, 20)) * time.Second)
+	}
+}
+
+// got notes the answer to a unary call, and reports whether the render has ended.
+func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
+	process := c.door().replica.current().name
+	if err != nil {
+		if code, reason := c.failed(event{gen: id, process: process}, err); code == codes.Unavailable && reason == "" {
+			c.turn()
+		}
+		return false
+	}
+	c.note(event{
+		kind: sawGet, gen: id, process: process, state: g.GetState(), etag: g.GetEtag(),
+		observed: c.world.moment(g.GetObserveTime().AsTime()),
+	})
+	c.world.checkOwner(c, g)
+	if ended(g.GetState()) {
+		c.note(event{kind: sawDone, gen: id, state: g.GetState()})
+		return true
+	}
+	return false
+}
+
+// followAll watches a batch of renders until all have ended.
+func (c *caller) followAll(ids []string, slow time.Duration) {
+	open := slices.Clone(ids)
+	for tries := 0; !c.over() && len(open) > 0; tries++ {
+		var last map[string]easelv1.State
+		if last = c.watchMany(open, slow, 0); last == nil {
+			c.turn()
+		}
+		open = slices.DeleteFunc(open, func(id string) bool {
+			if ended(last[id]) {
+				c.note(event{kind: sawDone, gen: id, state: last[id]})
+				return true
+			}
+			return false
+		})
+		c.pause(time.Duration(300+200*min(tries, 10)) * time.Millisecond)
+	}
+}
+
+// everything watches all renders of the tenant for a while.
+func (c *caller) everything(length time.Duration) {
+	until := time.Now().Add(length)
+	for !c.over() && time.Now().Before(until) {
+		if c.watchMany(nil, 0, time.Until(until)) == nil {
+			c.turn()
+		}
+		c.pause(time.Second)
+	}
+}
+
+// watchMany reads one stream of many renders to its end, and gives the last states.
+func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]easelv1.State {
+	c.stream++
+	d, every := c.door(), 15*time.Second
+	stream, process := c.stream, d.replica.current().name
+	say := func(e event) {
+		e.stream, e.process, e.every = stream, process, every
+		c.note(e)
+	}
+	ctx, cancel := context.WithCancelCause(c.world.ctx)
+	defer cancel(nil)
+	if limit > 0 {
+		timer := time.AfterFunc(limit, func() { cancel(errEnough) })
+		defer timer.Stop()
+	}
+	patience := 3*every + time.Duration(c.random.Int64N(1e6))
+	watchdog := time.AfterFunc(patience, func() { cancel(errSilence) })
+	defer watchdog.Stop()
+	open := event{kind: sawOpen, text: fmt.Sprint(len(ids), " renders")}
+	if slow > 0 {
+		open.text = "slow"
+	}
+	say(open)
+	last := map[string]easelv1.State{}
+	from, err := d.grpc.WatchGenerations(d.signed(ctx), &easelv1.WatchGenerationsRequest{GenerationIds: ids, HeartbeatInterval: durationpb.New(every)})
+	for err == nil {
+		var m *easelv1.WatchGenerationsResponse
+		if m, err = from.Recv(); err != nil {
+			break
+		}
+		watchdog.Reset(patience + slow)
+		switch {
+		case m.GetUpdate() != nil:
+			g := m.GetUpdate().GetGeneration()
+			last[g.GetGenerationId()] = g.GetState()
+			c.saw(func(e event) { e.gen = g.GetGenerationId(); say(e) }, g, m.GetUpdate().GetInitial())
+		case m.GetHeartbeat() != nil:
+			say(event{kind: sawBeat, text: conditionName(m.GetHeartbeat())})
+		case m.GetCaughtUp() != nil:
+			say(event{kind: sawUp, text: fmt.Sprint(m.GetCaughtUp().GetGenerationCount())})
+		case m.GetClosing() != nil:
+			say(event{kind: sawClosing})
+		}
+		if slow > 0 {
+			c.sleep(slow)
+		}
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, io.EOF):
+		say(event{kind: sawOK})
+	case errors.Is(cause, errEnough) || c.over():
+	case errors.Is(cause, errSilence):
+		say(event{kind: sawSilence})
+		return nil
+	default:
+		c.failed(event{stream: stream, process: process, every: every}, err)
+		if status.Code(err) == codes.Unavailable {
+			c.turn()
+		}
+	}
+	return last
+}
+
+var errEnough = errors.New("enough")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// download fetches a file, and goes on where it broke off.
+func (c *caller) download(id string) {
+	var data []byte
+	etag := ""
+	for tries := 0; !c.over() && tries < 200; tries++ {
+		ctx, cancel := context.WithTimeout(c.world.ctx, 2*time.Minute)
+		err := c.fetch(ctx, id, &data, &etag)
+		cancel()
+		if err == nil {
+			c.note(event{kind: sawFile, gen: id, text: fmt.Sprintf("%x", sha256.Sum256(data))})
+			return
+		}
+		code, reason := c.failed(event{gen: id, process: c.door().replica.current().name}, err)
+		switch {
+		case code == codes.DataLoss:
+			data, etag = nil, ""
+		case code == codes.Unavailable && reason == "":
+			c.turn()
+		}
+		c.pause(max(retryDelay(err), 500*time.Millisecond))
+	}
+}
+
+// fetch reads one stream of a file from where data ends.
+func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *string) error {
+	d := c.door()
+	stream, err := d.grpc.DownloadGeneration(d.signed(ctx), &easelv1.DownloadGenerationRequest{
+		GenerationId: id, ReadOffset: int64(len(*data)), Etag: *etag,
+	})
+	for err == nil {
+		var m *easelv1.DownloadGenerationResponse
+		if m, err = stream.Recv(); err != nil {
+			break
+		}
+		chunk := m.GetChunk()
+		if chunk.GetInfo() != nil {
+			*etag = chunk.GetInfo().GetEtag()
+		}
+		if len(chunk.GetData()) > 0 && chunk.GetOffset() != int64(len(*data)) {
+			c.note(event{kind: sawLeak, gen: id, text: "a chunk is not where the one before ended"})
+		}
+		if crc32.Checksum(chunk.GetData(), castagnoli) != chunk.GetCrc32C() && len(chunk.GetData()) > 0 {
+			c.note(event{kind: sawLeak, gen: id, text: "a chunk does not have its checksum"})
+		}
+		*data = append(*data, chunk.GetData()...)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// lookOnce reads a render once.
+func (c *caller) lookOnce(id string) {
+	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
+	defer cancel()
+	resp, err := c.door().grpc.GetGeneration(c.door().signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id})
+	c.got(id, resp.GetGeneration(), err)
+}
+
+// glance opens a watch and leaves at once, or soon.
+func (c *caller) glance(id string) {
+	ctx, cancel := context.WithCancel(c.world.ctx)
+	defer cancel()
+	d := c.door()
+	stream, err := d.grpc.WatchGeneration(d.signed(ctx), &easelv1.WatchGenerationRequest{GenerationId: id})
+	if err == nil && c.chance(0.5) {
+		_, _ = stream.Recv()
+	}
+	c.sleep(time.Duration(c.random.Int64N(2e6)))
+}
+
+// deaf opens streams until one has filled the connection, reads nothing for longer than the
+// server is patient, and looks then how they ended.
+func (c *caller) deaf(d *door, s *scene) {
+	var ids []string
+	for range 40 {
+		o := c.essay(false)
+		o.inputs = o.inputs[:len(o.inputs)-len(`"paragraphs":1}`)] + `"paragraphs":12}`
+		id, ok := c.buy(o, 30*time.Second)
+		if !ok {
+			return
+		}
+		ids = append(ids, id)
+	}
+	c.followAll(ids, 0)
+	ctx, cancel := context.WithTimeout(c.world.ctx, 10*time.Minute)
+	defer cancel()
+	stream, err := d.grpc.WatchGenerations(d.signed(ctx), &easelv1.WatchGenerationsRequest{GenerationIds: ids})
+	if err != nil {
+		return
+	}
+	c.sleep(90 * time.Second)
+	read := 0
+	for err == nil {
+		if _, err = stream.Recv(); err == nil {
+			read++
+		}
+	}
+	switch code := status.Code(err); {
+	case errors.Is(err, io.EOF):
+		c.note(event{kind: sawLeak, text: fmt.Sprintf("a stream that nobody read for 90 s gave %d messages and OK", read)})
+	case code == codes.ResourceExhausted:
+		s.count++
+	default:
+		c.failed(event{text: "deaf"}, err)
+	}
+}
+
+// pry tries every call on a render, and gives the errors.
+func (c *caller) pry(id string) map[string]error {
+	d := c.door()
+	ctx, cancel := context.WithTimeout(d.signed(c.world.ctx), 20*time.Second)
+	defer cancel()
+	tried := map[string]error{}
+	_, tried["get"] = d.grpc.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: id})
+	_, tried["wait"] = d.grpc.WaitGeneration(ctx, &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(5 * time.Second)})
+	_, tried["delete"] = d.grpc.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{GenerationId: id})
+	if stream, err := d.grpc.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}); err == nil {
+		_, tried["watch"] = stream.Recv()
+	}
+	if stream, err := d.grpc.DownloadGeneration(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}); err == nil {
+		_, tried["download"] = stream.Recv()
+	}
+	return tried
+}

@@ -1,0 +1,298 @@
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// outcome is what a run leaves: what was seen, what was sent, and the truth.
+type outcome struct {
+	plan     plan
+	events   []event
+	requests []request
+	leaks    []string
+	problems []string
+	faults   []span
+	posts    int                      // orders that arrived at the catalog
+	books    map[string]sandbox.Audit // by tenant
+	truth    map[string]truth         // by generation
+	healed   time.Duration            // since when nothing is wrong
+	settled  time.Duration            // when the last caller was done
+	late     []string                 // who was not done when the settle time was over
+	alone    time.Duration            // since when nobody watches
+	end      time.Duration
+	digest   string
+	restarts int
+}
+
+// truth is what the catalog itself says of a render in the end.
+type truth struct {
+	tenant   string
+	state    catalog.State
+	ended    time.Duration // -1 where the dialect does not tell
+	refunded time.Duration // -1: not
+	failed   bool          // it failed at some time
+	deleted  bool
+	sum      string // of the file
+}
+
+// simulate runs a plan in a bubble of its own.
+func simulate(t *testing.T, p plan) (o *outcome) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld(p)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		o = w.run()
+	})
+	return o
+}
+
+// run lets the world go on until its plan is over, heals it, and waits until all callers
+// have what they want.
+func (w *world) run() *outcome {
+	o := &outcome{plan: w.plan}
+	w.start()
+	for _, t := range w.tenants[:w.plan.Tenants] {
+		for i := range w.plan.Workers {
+			w.caller(t, fmt.Sprint("w", i)).start((*caller).work)
+		}
+	}
+	time.Sleep(w.plan.Length)
+	healing := within(&w.trouble, 15*time.Minute)
+	o.healed = w.history.since()
+	if !healing || !within(&w.callers, 20*time.Minute+time.Duration(100/w.plan.Speed)*time.Second) {
+		o.late = w.left()
+	}
+	o.settled = w.history.since()
+	w.cancel()
+	w.trouble.Wait()
+	w.callers.Wait()
+	o.alone = w.history.since()
+	time.Sleep(5 * time.Minute)
+	o.end = w.history.since()
+	w.learn(o)
+	for _, r := range w.replicas {
+		o.restarts += r.count - 1
+	}
+	w.stop()
+	o.events, o.faults, o.problems = w.history.sorted(), w.faults, w.problems
+	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
+	o.digest = digest(o.events)
+	return o
+}
+
+// within waits until all are done, but not longer than limit.
+func within(all *sync.WaitGroup, limit time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// left names who is not done.
+func (w *world) left() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.busy))
+}
+
+// work is what a caller does all day: it orders renders, and sees each to its end in one way
+// or another.
+func (c *caller) work() {
+	end := c.world.history.begin.Add(c.world.plan.Length)
+	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
+	for time.Now().Before(end) && !c.over() {
+		c.oneRender()
+		if rest := c.about(c.world.plan.Pause); time.Until(end) > rest {
+			c.sleep(rest)
+			continue
+		}
+		return
+	}
+}
+
+func (c *caller) oneRender() {
+	switch n := c.random.IntN(100); {
+	case n < 30:
+		c.orderAndFollow(c.haiku(false), viewing{every: time.Duration(1+c.random.IntN(20)) * time.Second})
+	case n < 45:
+		c.orderAndFollow(c.essay(false), viewing{rest: true})
+	case n < 52:
+		c.orderAndFollow(c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED})
+	case n < 62:
+		c.then(c.essay(false), c.wait)
+	case n < 72:
+		c.then(c.haiku(false), c.look)
+	case n < 82:
+		c.batch()
+	case n < 90:
+		c.together()
+	case n < 94:
+		c.then(c.picture(), func(id string) {
+			if c.follow(viewing{id: id}) {
+				c.download(id)
+			}
+		})
+	case n < 97:
+		c.then(c.essay(false), c.remove)
+	default:
+		c.helperWatchesAll()
+	}
+}
+
+func (c *caller) then(o order, f func(id string)) {
+	if id, ok := c.buy(o, 20*time.Second); ok {
+		f(id)
+	}
+}
+
+// batch orders several renders and watches them over one stream.
+func (c *caller) batch() {
+	var ids []string
+	for range 2 + c.random.IntN(5) {
+		if id, ok := c.buy(c.haiku(c.chance(0.1)), 20*time.Second); ok {
+			ids = append(ids, id)
+		}
+		c.pause(200 * time.Millisecond)
+	}
+	c.followAll(ids, 0)
+}
+
+// together makes several callers watch one render.
+func (c *caller) together() {
+	id, ok := c.buy(c.essay(c.chance(0.2)), 20*time.Second)
+	if !ok {
+		return
+	}
+	for i := range 3 {
+		h := c.helper(fmt.Sprint("x", i, "-", c.seq))
+		h.at = c.random.IntN(len(c.tenant.doors))
+		h.start(func(h *caller) {
+			h.pause(time.Duration(i) * time.Second)
+			h.follow(viewing{id: id, rest: i == 2})
+		})
+	}
+	c.follow(viewing{id: id})
+}
+
+// remove deletes a render, unless it has ended meanwhile; somebody watches it.
+func (c *caller) remove(id string) {
+	h := c.helper(fmt.Sprint("d", c.seq))
+	h.at = c.at
+	h.start(func(h *caller) { h.follow(viewing{id: id}) })
+	c.pause(time.Second)
+	for tries := 0; !c.over() && tries < 100; tries++ {
+		ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
+		_, err := c.door().grpc.DeleteGeneration(c.door().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true})
+		cancel()
+		if err == nil {
+			c.note(event{kind: sawDeleted, gen: id})
+			return
+		}
+		if code, reason := c.failed(event{gen: id}, err); code.String() == "Unavailable" && reason == "" {
+			c.turn()
+		}
+		c.pause(2 * time.Second)
+	}
+}
+
+// helperWatchesAll lets somebody watch all of the tenant's renders while one is ordered.
+func (c *caller) helperWatchesAll() {
+	h := c.helper(fmt.Sprint("all", c.seq))
+	h.at = c.at
+	h.start(func(h *caller) { h.everything(time.Minute) })
+	c.pause(2 * time.Second)
+	c.orderAndFollow(c.haiku(false), viewing{})
+}
+
+// learn reads from the sandbox what really happened, past everything that is under test but
+// the reading rules.
+func (w *world) learn(o *outcome) {
+	o.books, o.truth = map[string]sandbox.Audit{}, map[string]truth{}
+	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: direct{w.box}})
+	if err != nil {
+		w.problem("no client for the truth: %v", err)
+		return
+	}
+	w.box.ClearFaults()
+	for _, t := range w.tenants {
+		books, err := w.box.Audit(context.Background(), t.key)
+		if err != nil {
+			w.problem("no books of %s: %v", t.name, err)
+		}
+		o.books[t.name] = books
+		refunds := map[string]time.Duration{}
+		for _, e := range books.Entries {
+			if e.Kind == "refund" {
+				refunds[e.GenerationID] = w.moment(e.Time)
+			}
+		}
+		for _, g := range books.Generations {
+			one := truth{tenant: t.name, deleted: g.Deleted, ended: -1, refunded: -1}
+			if at, ok := refunds[g.ID]; ok {
+				one.failed, one.refunded = true, at
+			}
+			if !g.Deleted {
+				w.ask(client, t, g.ID, &one)
+			}
+			o.truth[g.ID] = one
+		}
+	}
+}
+
+func (w *world) ask(client *catalog.Client, t *tenant, id string, one *truth) {
+	cred := catalog.Forwarded(catalog.NewSecret(t.key))
+	g, err := client.Generation(context.Background(), cred, id)
+	if err != nil {
+		w.problem("no truth of %s: %v", id, err)
+		return
+	}
+	one.state, one.ended = g.State, w.moment(g.TerminalTime)
+	one.failed = one.failed || g.State == catalog.StateFailed
+	if g.File == nil {
+		return
+	}
+	content, err := client.Content(context.Background(), cred, id, 0, "")
+	if err != nil {
+		w.problem("no file of %s: %v", id, err)
+		return
+	}
+	defer content.Body.Close()
+	data, _ := io.ReadAll(content.Body)
+	one.sum = fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// direct is a transport to a handler without a network.
+type direct struct{ handler http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
+}

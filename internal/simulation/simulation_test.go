@@ -1,0 +1,78 @@
+package simulation
+
+import (
+	"flag"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *hours == 0 {
+		runtime.GOMAXPROCS(1) // it gives what happens at one instant an order
+	}
+	m.Run()
+}
+
+// TestTheStackKeepsItsPromises runs a few short seeds of every sort of trouble.
+func TestTheStackKeepsItsPromises(t *testing.T) {
+	for seed := range uint64(8) {
+		keeps(t, job{Seed: seed + 1, Kind: "short"})
+	}
+}
+
+// keeps runs a job, and tells the story of the first promise that it breaks.
+func keeps(t *testing.T, j job) *outcome {
+	t.Helper()
+	o := simulate(t, j.plan())
+	for i, b := range check(o) {
+		if i == 0 {
+			t.Logf("again: %s\n%s", j.command(), story(o, b))
+		}
+		t.Error(b)
+	}
+	return o
+}
+
+func TestOneSeed(t *testing.T) {
+	if *oneSeed == 0 {
+		t.Skip("no -seed")
+	}
+	j := job{Seed: *oneSeed, Kind: *oneKind}
+	for _, n := range strings.FieldsFunc(*leaveOut, func(r rune) bool { return r == ',' }) {
+		i, err := strconv.Atoi(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.Without = append(j.Without, i)
+	}
+	t.Log(j.plan())
+	began := time.Now()
+	o := keeps(t, j)
+	r := reportOf(j, o, time.Since(began))
+	t.Logf("%v in %v: %d events, %d renders, %d streams, %d calls, %d reads, %d sweeps, %d restarts, digest %s",
+		r.Time, r.Took, r.Events, r.Renders, r.Streams, r.Calls, r.Reads, r.Sweeps, r.Restarts, o.digest)
+	for _, f := range o.faults {
+		t.Logf("%+v", f)
+	}
+}
+
+// TestASeedIsOneHistory runs seeds twice: a failure that can't be repeated can't be understood.
+func TestASeedIsOneHistory(t *testing.T) {
+	for seed := range uint64(2) {
+		plan := planOf(seed+1, "short")
+		first, again := simulate(t, plan), simulate(t, plan)
+		if first.digest == again.digest {
+			continue
+		}
+		t.Errorf("seed %d (%s) gave %d and %d events", seed, plan.Kind, len(first.events), len(again.events))
+		for i := range min(len(first.events), len(again.events)) {
+			if first.events[i] != again.events[i] {
+				t.Fatalf("they part here:\n%v\n%v", first.events[i], again.events[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+)
+
+// shrink leaves out one trouble after the other, as long as the run still breaks, and tells the
+// story of what is left.
+func shrink(r report) string {
+	j, broken := r.Job, r.Broken
+	for again := true; again; {
+		again = false
+		for i := range planOf(j.Seed, j.Kind).Troubles {
+			if contains(j.Without, i) {
+				continue
+			}
+			less := j
+			less.Without = append(append([]int(nil), j.Without...), i)
+			c, err := startChild()
+			if err != nil {
+				return err.Error()
+			}
+			tried, alive := c.run(less)
+			if alive {
+				c.close()
+			}
+			if len(tried.Broken) > 0 {
+				j, broken, again = less, tried.Broken, true
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d broke %d promises; the first:\n  %s\n", r.Job.Seed, len(r.Broken), r.Broken[0])
+	fmt.Fprintf(&b, "the shortest plan that breaks one:\n  %s\n  %s\n", j.plan(), broken[0])
+	fmt.Fprintf(&b, "run it again:\n  %s\n", j.command())
+	return b.String()
+}
+
+func contains(list []int, n int) bool {
+	for _, one := range list {
+		if one == n {
+			return true
+		}
+	}
+	return false
+}
+
+// story is what was seen of the first promise that was broken.
+func story(o *outcome, b brokenPromise) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "plan: %s\n", o.plan)
+	for _, t := range o.plan.Troubles {
+		fmt.Fprintf(&s, "  %s\n", t)
+	}
+	fmt.Fprintf(&s, "broken: %s\n", b)
+	if one, known := o.truth[b.gen]; known {
+		fmt.Fprintf(&s, "truth of %s: %+v\n", b.gen, one)
+	}
+	key := ""
+	for _, e := range o.events {
+		if e.kind == sawPlaced && (e.gen == b.gen || e.text == b.gen) {
+			key = e.text
+		}
+	}
+	requests, lines := o.sent(), 0
+	tell := func(r request) {
+		fmt.Fprintf(&s, "%14s %-12s request  %s %s -> %d after %v poll=%t cut=%t\n", r.at, r.process, r.op, r.path[strings.LastIndex(r.path, "/")+1:], r.status, r.end-r.at, r.poll, r.cut)
+	}
+	for _, e := range o.events {
+		for len(requests) > 0 && requests[0].at <= e.at {
+			if r := requests[0]; b.gen != "" && strings.Contains(r.path, b.gen) || key != "" && r.key == key {
+				tell(r)
+				lines++
+			}
+			requests = requests[1:]
+		}
+		about := e.gen != "" && (e.gen == b.gen || e.gen == key) || key != "" && e.text == key || e.kind == sawFault || b.gen == "" && e.actor == b.actor
+		if about && lines < 400 {
+			fmt.Fprintln(&s, e)
+			lines++
+		}
+	}
+	return s.String()
+}

@@ -1,0 +1,299 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// The routes of the catalog that faults name.
+const (
+	routePlace = "POST /generations"
+	routeQuote = "POST /quote"
+	routeRead  = "GET /generations/{id}"
+	routeList  = "GET /generations"
+	routeFile  = "GET /generations/{id}/content"
+)
+
+const page = "<html><body><h1>Bad Gateway</h1></body></html>"
+
+// scene is one trouble as it happens.
+type scene struct {
+	world *world
+	trouble
+	c     *caller // who runs into it
+	count int     // what fired, where no injected fault or link counts it
+}
+
+// act says what a trouble does: begin makes it, and gives how to end it and how often it
+// fired; victim makes the load that meets it.
+type act struct {
+	reach  reach
+	begin  func(s *scene) (end func(), fired func() int)
+	victim func(s *scene)
+}
+
+// start runs the plan's troubles, each at its time.
+func (w *world) start() {
+	for _, t := range w.plan.Troubles {
+		owner := w.tenants[int(w.seed(t.String())>>10)%w.plan.Tenants]
+		s := &scene{world: w, trouble: t, c: w.caller(owner, fmt.Sprintf("%s.%d", t.ID, t.At/time.Second))}
+		s.c.at = t.Replica
+		w.mark(s.c.name, 1)
+		w.trouble.Go(func() {
+			defer w.mark(s.c.name, -1)
+			s.c.sleep(t.At)
+			s.play(acts[t.ID])
+		})
+	}
+}
+
+// play runs one trouble from its begin until it is healed.
+func (s *scene) play(a act) {
+	w := s.world
+	note := span{id: s.ID, from: w.history.since(), reach: a.reach}
+	switch a.reach {
+	case reachReplica:
+		note.replica = w.replicas[s.Replica].name
+	case reachCallers:
+		note.replica, note.tenant = w.replicas[s.Replica].name, s.c.tenant.name
+	}
+	s.c.note(event{kind: sawFault, text: s.String() + " begins"})
+	end, fired := func() {}, func() int { return s.count }
+	if a.begin != nil {
+		end, fired = a.begin(s)
+	}
+	until := time.Now().Add(s.For)
+	if a.victim != nil {
+		for try := 0; try < 6 && (try == 0 || fired() == 0); try++ {
+			s.c.pause(500 * time.Millisecond)
+			a.victim(s)
+		}
+	}
+	s.c.sleep(time.Until(until))
+	end()
+	note.to, note.fired = w.history.since(), fired()
+	s.c.note(event{kind: sawFault, text: s.String() + " is over"})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults, note)
+}
+
+// inject puts faults into the sandbox, for one route each.
+func inject(s *scene, f sandbox.Fault, routes ...string) (end func(), fired func() int) {
+	var handles []*sandbox.Injected
+	for _, route := range routes {
+		f.Route = route
+		handles = append(handles, s.world.box.Inject(f))
+	}
+	return func() {
+			for _, h := range handles {
+				h.Remove()
+			}
+		}, func() (sum int) {
+			for _, h := range handles {
+				sum += h.Fired()
+			}
+			return sum
+		}
+}
+
+// broken is an act of faults in the catalog, one of several by variant.
+func broken(r reach, victim func(*scene), routes []string, variants ...sandbox.Fault) act {
+	return act{reach: r, victim: victim, begin: func(s *scene) (func(), func() int) {
+		return inject(s, variants[s.Variant%len(variants)], routes...)
+	}}
+}
+
+// uplinks is an act of the network between a replica, or all, and the catalog.
+func uplinks(r reach, state condition, all bool) act {
+	return act{reach: r, victim: watchOne, begin: func(s *scene) (func(), func() int) {
+		var links []*link
+		for i, replica := range s.world.replicas {
+			if all || i == s.Replica {
+				links = append(links, replica.current().uplink)
+			}
+		}
+		for _, l := range links {
+			l.become(state)
+			if state == refused {
+				l.cut()
+			}
+		}
+		return func() {
+				for _, l := range links {
+					l.become(up)
+				}
+			}, func() (sum int) {
+				for _, l := range links {
+					sum += l.fired()
+				}
+				return sum
+			}
+	}}
+}
+
+// front is an act of the network between the tenant and a replica.
+func doors(state condition, cut bool) act {
+	return act{reach: reachCallers, begin: func(s *scene) (func(), func() int) {
+		l := s.c.tenant.doors[s.Replica].link
+		before := l.fired()
+		s.beside("watch", func(h *caller) { h.orderAndFollow(h.essay(false), viewing{}) })
+		s.c.pause(2 * time.Second)
+		l.become(state)
+		if cut {
+			l.cut()
+		}
+		return func() { l.become(up) }, func() int { return l.fired() - before }
+	}}
+}
+
+// beside runs a helper at the same time.
+func (s *scene) beside(name string, f func(h *caller)) {
+	s.c.helper(name).start(f)
+}
+
+var reads = []string{routeRead, routeList}
+
+var html = map[string]string{"Content-Type": "text/html"}
+
+func wait(after string) map[string]string { return map[string]string{"Retry-After": after} }
+
+const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
+
+// acts are the faults of the catalogue that happen here. Those of sockets, disks and signals
+// are tested where these are.
+var acts = map[string]act{
+	"U1": uplinks(reachCatalog, refused, false),
+	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
+	"U3": broken(reachCatalog, watchOne, reads, sandbox.Fault{Drip: 1}),
+	"U4": broken(reachCatalog, watchOne, reads,
+		sandbox.Fault{Status: 500, Body: page, Header: html}, sandbox.Fault{Status: 502, Body: page, Header: html},
+		sandbox.Fault{Status: 503, Body: page, Header: html}),
+	"U5": broken(reachCatalog, watchOne, reads,
+		sandbox.Fault{Status: 429, Header: wait("7"), Body: tooMany}, sandbox.Fault{Status: 429, Header: wait("30"), Body: tooMany},
+		sandbox.Fault{Status: 429, Header: wait("1"), Body: tooMany, Count: 4}),
+	"U6": broken(reachCatalog, watchOne, reads,
+		sandbox.Fault{Status: 429, Header: wait("0"), Body: tooMany}, sandbox.Fault{Status: 429, Header: wait("-1"), Body: tooMany},
+		sandbox.Fault{Status: 429, Header: wait("315360000"), Body: tooMany, Count: 1},
+		sandbox.Fault{Status: 429, Header: wait("Wed, 21 Oct 2065 07:28:00 GMT"), Body: tooMany, Count: 1},
+		sandbox.Fault{Status: 503, Header: wait("Wed, 21 Oct 1995 07:28:00 GMT"), Body: tooMany},
+		sandbox.Fault{Status: 429, Header: wait("soon"), Body: tooMany}),
+	"U7": broken(reachRejected, watchOne, reads, sandbox.Fault{Status: 401, Body: `{"code":"UNAUTHORIZED","message":"no"}`}),
+	"U10": {reach: reachVisible, victim: watchOne, begin: func(s *scene) (func(), func() int) {
+		s.world.front.hide(20 * time.Second)
+		return func() { s.world.front.hide(0) }, s.world.front.fired
+	}},
+	"U11": broken(reachCatalog, watchOne, reads,
+		sandbox.Fault{Set: map[string]any{"status": "warming-up"}}, sandbox.Fault{Set: map[string]any{"surprise": []any{1, "x", nil}, "costCents": "a lot"}},
+		sandbox.Fault{Set: map[string]any{"createdAt": map[string]any{"day": 1}, "inputs": 7}}, sandbox.Fault{Set: map[string]any{"status": 12}},
+		sandbox.Fault{Set: map[string]any{"finishedAt": nil, "createdAt": nil, "modelId": nil}}),
+	"U13": broken(reachCatalog, seeEndGoBack, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}, Probability: 0.5}),
+	"U17": broken(reachCatalog, watchOne, reads,
+		sandbox.Fault{Redirect: "http://elsewhere/"}, sandbox.Fault{Redirect: "http://catalog:81/", Status: 307},
+		sandbox.Fault{Redirect: "https://catalog/", Status: 308}, sandbox.Fault{Status: 304}),
+	"U18": broken(reachCatalog, watchOne, reads, sandbox.Fault{Oversize: 9 << 20, Count: 2}),
+	"U19": {reach: reachOutage, victim: watchOne, begin: uplinks(reachOutage, refused, true).begin},
+	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *scene) (func(), func() int) {
+		return inject(s, sandbox.Fault{
+			Status: []int{500, 403, 400}[s.Variant%3], Key: s.c.tenant.key,
+			Body: `{"code":"BROKEN","message":"the key ` + s.c.tenant.key + ` is not welcome"}`,
+		}, reads...)
+	}},
+	"N1": uplinks(reachCatalog, silent, false),
+
+	"U2p": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Hang: true, Count: 2}),
+	"U4p": broken(reachOrders, buyOne, []string{routePlace},
+		sandbox.Fault{Status: 500, Body: page, Header: html}, sandbox.Fault{Status: 502, Body: page, Header: html, AfterCommit: true}),
+	"U5p": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 429, Header: wait("3"), Body: tooMany, Count: 3}),
+	"U8":  broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 2}),
+	"U9":  broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 409, Body: `{"code":"API_KEY_DAILY_CAP","message":"enough for today"}`, Count: 2}),
+	"U12": broken(reachOrders, buyOne, []string{routePlace},
+		sandbox.Fault{AfterCommit: true, Body: `{}`, Count: 2}, sandbox.Fault{AfterCommit: true, Body: `{"id": "gen_`, Count: 2},
+		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
+	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
+	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *scene) (func(), func() int) {
+		// The first attempt is carried out late, and meanwhile another one is refused.
+		late, fired := inject(s, sandbox.Fault{Delay: 22 * time.Second, Count: 1, Key: s.c.tenant.key}, routePlace)
+		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.c.tenant.key}
+		if s.Variant%2 == 0 {
+			return late, fired
+		}
+		more, _ := inject(s, refusal, routePlace)
+		return func() { late(); more() }, fired
+	}},
+	"U20": {reach: reachOrders, victim: func(s *scene) {
+		o := s.c.essay(false)
+		low := int64(0)
+		o.limit = &low
+		if _, ok := s.c.buy(o, 30*time.Second); ok {
+			s.c.note(event{kind: sawLeak, text: "an order above its limit was placed"})
+		}
+		s.count++
+	}},
+	"K7": {reach: reachNobody, victim: leaveAnOrder},
+	"K8": {reach: reachNobody, victim: orderTwice},
+
+	"U16": broken(reachContent, fetchOne, []string{routeFile},
+		sandbox.Fault{Cut: true, CutAfter: 700, Count: 3}, sandbox.Fault{ContentLengthDelta: 100, Count: 2},
+		sandbox.Fault{Cut: true, CutAfter: 0, Count: 2}, sandbox.Fault{Drip: 200, Count: 1}, sandbox.Fault{Status: 503, Body: page, Count: 2},
+		sandbox.Fault{ContentLengthDelta: -50, Count: 1}),
+
+	"K3": {reach: reachReplica, begin: func(s *scene) (func(), func() int) { return s.restart((*replica).kill) }},
+	"N4": {reach: reachReplica, begin: func(s *scene) (func(), func() int) { return s.restart((*replica).drain) }},
+	"C2": {reach: reachReplica, begin: func(s *scene) (func(), func() int) {
+		watched(s)
+		all := []*link{s.world.replicas[s.Replica].current().uplink}
+		for _, t := range s.world.tenants {
+			all = append(all, t.doors[s.Replica].link)
+		}
+		for _, l := range all {
+			l.become(frozen)
+		}
+		return func() {
+				for _, l := range all {
+					l.become(up)
+				}
+			}, func() (sum int) {
+				for _, l := range all {
+					sum += l.fired()
+				}
+				return sum
+			}
+	}},
+	"N2": doors(silent, false),
+	"N3": doors(up, true),
+
+	"L1": {reach: reachNobody, victim: neverRead},
+	"L2": {reach: reachNobody, victim: func(s *scene) {
+		s.c.orderAndFollow(s.c.essay(false), viewing{slow: 10 * time.Second})
+		s.count++
+	}},
+	"L3": {reach: reachNobody, victim: openAndCancel},
+	"L4": {reach: reachNobody, victim: herd},
+	"L6": {reach: reachNobody, victim: joinAtTheEnd},
+	"L7": {reach: reachNobody, victim: spy},
+	"S3": {reach: reachNobody, victim: func(s *scene) {
+		s.c.orderAndFollow(s.c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED})
+		s.count++
+	}},
+}
+
+// restart ends the process of a replica and starts another one in its place.
+func (s *scene) restart(stop func(*replica)) (end func(), fired func() int) {
+	r := s.world.replicas[s.Replica]
+	watched(s)
+	s.c.note(event{kind: sawFault, process: r.current().name, text: s.ID + " stops"})
+	stop(r)
+	// Not when the old one has ended: net/http waits for its connections by dice of its own. One
+	// that drains for longer does so beside its successor, as it is when a service is rolled over.
+	away := time.Duration(s.Variant) * 3 * time.Second
+	s.For = away + drainTimeout + 5*time.Second
+	s.c.sleep(away + time.Millisecond)
+	if err := r.boot(); err != nil {
+		s.world.problem("a replica did not come back: %v", err)
+	}
+	return func() {}, func() int { return 1 }
+}

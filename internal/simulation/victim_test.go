@@ -1,0 +1,183 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+func (c *caller) orderAndFollow(o order, v viewing) bool {
+	id, ok := c.buy(o, 30*time.Second)
+	if !ok {
+		return false
+	}
+	v.id = id
+	return c.follow(v)
+}
+
+// watchOne orders a render and watches it to its end, in the time of the trouble and beyond.
+func watchOne(s *scene) {
+	s.beside(fmt.Sprint("one", s.c.seq), func(h *caller) {
+		h.at = s.Replica
+		h.orderAndFollow(h.essay(false), viewing{})
+	})
+	s.c.sleep(15 * time.Second)
+}
+
+// buyOne places an order.
+func buyOne(s *scene) {
+	s.beside(fmt.Sprint("buy", s.c.seq), func(h *caller) {
+		h.at = s.Replica
+		h.orderAndFollow(h.haiku(false), viewing{})
+	})
+	s.c.sleep(15 * time.Second)
+}
+
+// fetchOne orders a picture and downloads it.
+func fetchOne(s *scene) {
+	h := s.c.helper(fmt.Sprint("file", s.c.seq))
+	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.follow(viewing{id: id}) {
+		h.download(id)
+	}
+}
+
+// watched makes sure that something is being watched through the replica.
+func watched(s *scene) {
+	for i := range 2 {
+		s.beside(fmt.Sprint("watched", i), func(h *caller) {
+			h.at = s.Replica
+			h.orderAndFollow(h.essay(false), viewing{rest: i == 1})
+		})
+	}
+	s.c.pause(1500 * time.Millisecond)
+}
+
+// leaveAnOrder sends an order and leaves before it is answered, then sends it again.
+func leaveAnOrder(s *scene) {
+	h := s.world.box.Inject(sandbox.Fault{Route: routePlace, Delay: 400 * time.Millisecond, Count: 1, Key: s.c.tenant.key})
+	defer h.Remove()
+	o := s.c.haiku(false)
+	if id, ok := s.c.buy(o, 100*time.Millisecond+time.Duration(s.c.random.Int64N(3e8))); ok {
+		s.c.follow(viewing{id: id})
+	}
+	s.count += h.Fired()
+}
+
+// orderTwice sends one key twice at once.
+func orderTwice(s *scene) {
+	o := s.c.haiku(false)
+	done := make(chan struct{})
+	twin := s.c.helper("twin")
+	go func() {
+		defer close(done)
+		twin.pause(time.Millisecond)
+		twin.buy(o, 30*time.Second)
+	}()
+	s.c.buy(o, 30*time.Second)
+	<-done
+	s.count++
+}
+
+// seeEndGoBack watches on after the end, while the catalog takes it back now and then.
+func seeEndGoBack(s *scene) {
+	id, ok := s.c.buy(s.c.haiku(s.Variant%2 == 0), 30*time.Second)
+	if !ok {
+		return
+	}
+	s.beside(fmt.Sprint("all", s.c.seq), func(h *caller) { h.everything(40 * time.Second) })
+	s.beside(fmt.Sprint("get", s.c.seq), func(h *caller) {
+		for range 10 {
+			h.lookOnce(id)
+			h.pause(2 * time.Second)
+		}
+	})
+	s.c.follow(viewing{id: id, until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED})
+	s.c.sleep(25 * time.Second)
+}
+
+// neverRead opens a stream that has much to say, and reads nothing for a while.
+func neverRead(s *scene) {
+	d, err := s.world.door(s.world.replicas[s.Replica], s.c.tenant.key)
+	if err != nil {
+		s.world.problem("no door: %v", err)
+		return
+	}
+	defer d.close()
+	s.c.deaf(d, s)
+}
+
+// openAndCancel opens watches and leaves at once.
+func openAndCancel(s *scene) {
+	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
+	if !ok {
+		return
+	}
+	for range 300 {
+		s.c.glance(id)
+	}
+	s.c.follow(viewing{id: id})
+	s.count++
+}
+
+// herd makes many watch one render.
+func herd(s *scene) {
+	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
+	if !ok {
+		return
+	}
+	for i := range 150 + 50*s.Variant {
+		s.beside(fmt.Sprint("h", i), func(h *caller) {
+			h.at = s.Replica
+			h.follow(viewing{id: id, rest: i%10 == 0})
+		})
+	}
+	s.count++
+}
+
+// joinAtTheEnd makes watchers join around the moment at which a render ends.
+func joinAtTheEnd(s *scene) {
+	for n := range 5 {
+		id, ok := s.c.buy(s.c.haiku(false), 30*time.Second)
+		if !ok {
+			return
+		}
+		for i := range 25 {
+			s.beside(fmt.Sprintf("j%d-%d", n, i), func(h *caller) {
+				h.at = s.Replica
+				h.sleep(time.Duration(i) * 120 * time.Millisecond * time.Duration(1/s.world.plan.Speed))
+				h.follow(viewing{id: id})
+			})
+		}
+		s.c.pause(5 * time.Second)
+	}
+	s.count++
+}
+
+// spy tries the renders of another tenant.
+func spy(s *scene) {
+	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
+	if !ok {
+		return
+	}
+	s.beside("owner", func(h *caller) { h.at = s.Replica; h.follow(viewing{id: id}) })
+	s.c.pause(time.Second)
+	thief := s.world.caller(s.world.tenants[len(s.world.tenants)-1], fmt.Sprint("spy", s.At))
+	thief.at = s.Replica
+	for range 4 {
+		for what, err := range thief.pry(id) {
+			if status.Code(err) != codes.NotFound && status.Code(err) != codes.Unavailable {
+				thief.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("%s of another tenant's render: %v", what, err)})
+			}
+			thief.searchError(err)
+		}
+		thief.pause(time.Second)
+	}
+	s.count++
+}
+
+func (c *caller) searchError(err error) { c.world.searchKeys(c, fmt.Sprint(err)) }

@@ -1,0 +1,274 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// What the hub is configured with, as easel serve does it by default.
+const (
+	minInterval  = time.Second
+	maxInterval  = 10 * time.Second
+	pollRate     = 5.0
+	refundWindow = 10 * time.Minute
+	drainTimeout = 7 * time.Second
+)
+
+const catalogAddr = "catalog:80"
+
+// world is the whole stack and all who use it.
+type world struct {
+	plan    plan
+	history *history
+	traffic *traffic
+
+	box      *sandbox.Sandbox
+	site     *http.Server // in front of the sandbox
+	address  place        // of the site
+	front    *front
+	replicas []*replica
+	tenants  []*tenant
+	keys     map[string]string // names of keys
+
+	ctx     context.Context // of all callers
+	cancel  context.CancelFunc
+	callers sync.WaitGroup
+	trouble sync.WaitGroup
+	ending  sync.WaitGroup // processes that go down
+
+	mu       sync.Mutex
+	faults   []span
+	problems []string       // of the run itself: what was to happen did not
+	busy     map[string]int // who is not done, by name
+}
+
+// span is when a fault was there.
+type span struct {
+	id       string
+	from, to time.Duration
+	reach    reach
+	replica  string // "": all
+	tenant   string // "": all
+	fired    int
+}
+
+// reach is what a fault may excuse.
+type reach int
+
+const (
+	reachOrders   reach = iota // answers to orders
+	reachCatalog               // answers to anything
+	reachContent               // downloads
+	reachCallers               // the network between callers and a replica
+	reachReplica               // a process is gone or stands still
+	reachNobody                // one caller's own manner
+	reachOutage                // the catalog does not answer at all
+	reachVisible               // young renders are not found
+	reachRejected              // the catalog rejects keys
+)
+
+// tenant is a credential and those who share it.
+type tenant struct {
+	name, key string
+	doors     []*door // one for each replica
+}
+
+// door is how a tenant reaches a replica.
+type door struct {
+	link    *link
+	replica *replica
+	key     string // "" where the replica holds one
+	conn    *grpc.ClientConn
+	grpc    easelv1.GenerationServiceClient
+	http    *http.Client
+}
+
+// seed derives the seed of a part: each has its own, so that none draws from another's.
+func (w *world) seed(part string) uint64 {
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "%d %s", w.plan.Seed, part)
+	return mix(sum.Sum64()) | 1 // 0 would be random
+}
+
+// newWorld builds the stack. It is called within the bubble, and all that it makes lives there.
+func newWorld(p plan) (*world, error) {
+	w := &world{plan: p, history: &history{begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}}
+	w.traffic = &traffic{history: w.history}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	if err := w.openCatalog(); err != nil {
+		return nil, err
+	}
+	for i := range p.Replicas {
+		r := &replica{world: w, name: string(rune('a' + i))}
+		w.replicas = append(w.replicas, r)
+	}
+	names := []string{"t1", "t2", "t3", "t4", "t5", "t6"}[:p.Tenants]
+	if !p.Held {
+		names = append(names, "spy")
+	}
+	for _, name := range names {
+		if err := w.admit(name); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range w.replicas {
+		if err := r.boot(); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *world) openCatalog() (err error) {
+	w.box, err = sandbox.Open(sandbox.Config{
+		Seed: w.seed("sandbox"), Speed: w.plan.Speed, FailureRate: w.plan.Failures, Dialect: dialect(w.plan.Dialect),
+	})
+	if err != nil {
+		return err
+	}
+	w.front = &front{world: w, born: map[string]time.Time{}, next: w.box}
+	w.site = &http.Server{Handler: w.front, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	l := w.address.listen()
+	go w.site.Serve(l)
+	return nil
+}
+
+func dialect(name string) sandbox.Dialect {
+	for _, d := range sandbox.Dialects() {
+		if d.Name == name {
+			return d
+		}
+	}
+	panic("simulation: there is no dialect " + name)
+}
+
+// admit makes a tenant with money and a door to every replica.
+func (w *world) admit(name string) error {
+	key, err := w.box.CreateKey(w.ctx, sandbox.KeyConfig{
+		Name: name, BalanceCents: 10_000_000, Key: fmt.Sprintf("%ssimulated_%s_%x", sandbox.KeyPrefix, name, w.seed("key "+name)),
+	})
+	if err != nil {
+		return err
+	}
+	w.keys[key] = name
+	t := &tenant{name: name, key: key}
+	for _, r := range w.replicas {
+		d, err := w.door(r, key)
+		if err != nil {
+			return err
+		}
+		t.doors = append(t.doors, d)
+	}
+	w.tenants = append(w.tenants, t)
+	return nil
+}
+
+func (w *world) door(r *replica, key string) (*door, error) {
+	d := &door{link: newLink(), replica: r, key: key}
+	if w.plan.Held {
+		d.key = ""
+	}
+	conn, err := grpc.NewClient("passthrough:///"+r.name,
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.link.dial(ctx, &r.grpc) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// Without jitter: it is drawn from a source that no seed reaches.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 250 * time.Millisecond, Multiplier: 1.6, MaxDelay: 5 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithIdleTimeout(2*time.Minute),
+		// Of a fixed size, or a caller that reads nothing would be sent megabytes before it blocks.
+		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20),
+		grpc.WithDisableRetry(),
+	)
+	if err != nil {
+		return nil, err
+	}
+	d.conn, d.grpc = conn, easelv1.NewGenerationServiceClient(conn)
+	d.http = &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.link.dial(ctx, &r.rest) },
+	}}
+	return d, nil
+}
+
+func (d *door) close() {
+	_ = d.conn.Close()
+	d.http.CloseIdleConnections()
+}
+
+// stop ends everything; nothing of the bubble is left afterwards.
+func (w *world) stop() {
+	for _, r := range w.replicas {
+		r.drain()
+	}
+	for _, t := range w.tenants {
+		for _, d := range t.doors {
+			d.close()
+		}
+	}
+	w.ending.Wait()
+	_ = w.box.Close()
+	_ = w.site.Close()
+}
+
+// problem notes that the run itself is not what was planned.
+func (w *world) problem(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problems = append(w.problems, fmt.Sprintf(format, args...))
+}
+
+// leaked notes that something came where it must never come.
+func (w *world) leaked(text string) {
+	w.traffic.mu.Lock()
+	defer w.traffic.mu.Unlock()
+	w.traffic.leaks = append(w.traffic.leaks, text)
+}
+
+// logger looks for keys in what is logged.
+func (w *world) logger() *slog.Logger { return slog.New(secretSearch{w}) }
+
+type secretSearch struct{ world *world }
+
+func (s secretSearch) Enabled(context.Context, slog.Level) bool { return true }
+func (s secretSearch) WithAttrs([]slog.Attr) slog.Handler       { return s }
+func (s secretSearch) WithGroup(string) slog.Handler            { return s }
+
+func (s secretSearch) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Value.Kind() != slog.KindInt64 && a.Value.Kind() != slog.KindDuration && s.world.holdsKey(a.Value.String()) {
+			s.world.leaked("a key stands in the log line " + r.Message + ", attribute " + a.Key)
+		}
+		return true
+	})
+	return nil
+}
+
+// holdsKey reports whether a key stands in a text.
+func (w *world) holdsKey(text string) bool {
+	if !strings.Contains(text, "simulated_") { // every key has it
+		return false
+	}
+	for key := range w.keys {
+		if strings.Contains(text, key) {
+			return true
+		}
+	}
+	return false
+}
