@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	protobuf "google.golang.org/protobuf/proto"
 
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -32,6 +33,21 @@ type codec struct {
 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// largestPooled is the size up to which the library keeps buffers of a fitting size for
+// messages; what is larger would hold a buffer of 1 MiB.
+const largestPooled = 32 << 10
+
+// Marshal implements encoding.CodecV2. A large message gets a buffer of its own size: one
+// may wait for a slow reader on each stream.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	message, ok := v.(protobuf.Message)
+	if !ok || protobuf.Size(message) <= largestPooled {
+		return c.CodecV2.Marshal(v)
+	}
+	data, err := protobuf.MarshalOptions{UseCachedSize: true}.Marshal(message)
+	return mem.BufferSlice{mem.SliceBuffer(data)}, err
+}
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {

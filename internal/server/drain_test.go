@@ -31,7 +31,7 @@ func (s *studio) watchUntilDrained(_ *easelv1.WatchGenerationRequest, stream wat
 	}
 }
 
-func TestAStopTellsEveryStreamAndReturns(t *testing.T) {
+func TestAStopTellsEveryStreamAndReturns(t *testing.T) { // N4
 	synctest.Test(t, func(t *testing.T) {
 		studio := newStudio()
 		studio.watch = studio.watchUntilDrained
@@ -241,7 +241,7 @@ func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
 	})
 }
 
-func TestADeadClientIsFreedWithin45Seconds(t *testing.T) {
+func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // N2
 	synctest.Test(t, func(t *testing.T) {
 		studio := newStudio()
 		ended := make(chan struct{})
@@ -276,7 +276,7 @@ func TestADeadClientIsFreedWithin45Seconds(t *testing.T) {
 	})
 }
 
-func TestPingsEveryTenSecondsAreWelcome(t *testing.T) {
+func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // L8
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, newStudio())
 		accepted := 0

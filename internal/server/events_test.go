@@ -257,7 +257,7 @@ func TestAClientThatGoesAwayEndsTheCall(t *testing.T) {
 	})
 }
 
-func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) {
+func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) { // L1
 	synctest.Test(t, func(t *testing.T) {
 		studio := newStudio()
 		ended := make(chan struct{})
@@ -284,7 +284,7 @@ func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) {
 	})
 }
 
-func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) {
+func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) { // N3
 	synctest.Test(t, func(t *testing.T) {
 		studio := newStudio()
 		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {

@@ -28,7 +28,7 @@ const (
 	slowAnswer   = 100 * time.Millisecond
 	slowCapacity = slowConns * int(time.Second/slowAnswer) // requests a second
 	slowTurns    = slowConns * 15 / 16                     // of the facade, as it has by itself
-	loadLasts    = 3 * time.Second
+	loadLasts    = 2 * time.Second
 	callerWaits  = time.Second // the deadline of every call
 	noTurns      = 1_000_000
 )

@@ -60,9 +60,18 @@ func inMemory(o *options) dialers {
 	}
 	calls, rest, admin := bufconn.Listen(1<<16), bufconn.Listen(1<<16), bufconn.Listen(1<<16)
 	o.server.Listeners = server.Listeners{GRPC: calls, HTTP: rest, Admin: admin}
+	dial := func(l *bufconn.Listener) func(context.Context) (net.Conn, error) {
+		return func(ctx context.Context) (net.Conn, error) {
+			conn, err := l.DialContext(ctx)
+			if err == nil && o.dialed != nil {
+				conn = o.dialed(conn)
+			}
+			return conn, err
+		}
+	}
 	return dialers{
-		grpc: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return calls.DialContext(ctx) })},
-		http: func(ctx context.Context, _, _ string) (net.Conn, error) { return rest.DialContext(ctx) },
+		grpc: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(calls)(ctx) })},
+		http: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(rest)(ctx) },
 	}
 }
 

@@ -29,7 +29,7 @@ func handlers() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "service.(*generations).")
 }
 
-func TestACallerThatReadsNothingIsLetGoAndHearsWhy(t *testing.T) { // L1
+func TestACallerThatReadsNothingOfAResultIsLetGoAndHearsWhy(t *testing.T) { // L1
 	s := newStack(t, func(o *options) {
 		o.sandbox.Speed = 1e6
 		o.service.SendPatience, o.service.DownloadPatience = 300*time.Millisecond, 300*time.Millisecond

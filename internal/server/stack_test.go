@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -38,7 +39,9 @@ type options struct {
 	hub     watch.Config
 	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
 	// memory is for a test in virtual time: all connections are in memory.
-	memory bool
+	memory      bool
+	dialOptions []grpc.DialOption       // of the gRPC client
+	dialed      func(net.Conn) net.Conn // wraps the clients' ends of in-memory connections
 }
 
 func newStack(t *testing.T, change ...func(*options)) *stack {
@@ -84,7 +87,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() { s.stopped <- srv.Serve(ctx) }()
-	s.grpc, err = grpc.NewClient("passthrough:///"+srv.GRPCAddr(), append(dialers.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	s.grpc, err = grpc.NewClient("passthrough:///"+srv.GRPCAddr(), append(dialers.grpc, append(o.dialOptions, grpc.WithTransportCredentials(insecure.NewCredentials()))...)...)
 	must(err)
 	s.http = &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: dialers.http, DisableKeepAlives: o.memory}}
 	s.restURL = "http://" + srv.HTTPAddr()

@@ -209,7 +209,7 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 	}
 }
 
-func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
+func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) { // X4
 	files := newTLSFiles(t, "first")
 	synctest.Test(t, func(t *testing.T) {
 		logs := &lockedBuffer{}
@@ -255,7 +255,7 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 	})
 }
 
-func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) {
+func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
 	files := newTLSFiles(t, "0")
 	s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
 	for _, name := range []string{"1", "2", "3"} {

@@ -1,0 +1,355 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// busyCatalog has one render, of which something changes with every look, until it is
+// finished. What is told of it is large, so that it fills buffers.
+type busyCatalog struct {
+	size  int
+	looks atomic.Int64
+	done  atomic.Bool
+}
+
+func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, "/api/v1/api/catalog/generations") {
+		http.NotFound(w, r)
+		return
+	}
+	looks, status := c.looks.Add(1), "queued"
+	if c.done.Load() {
+		status = "succeeded"
+	}
+	record := fmt.Sprintf(`{"id":"gen_1","modelId":"m","status":%q,"note":"%d %s"}`, status, looks, strings.Repeat("x", c.size))
+	if strings.HasSuffix(r.URL.Path, "/generations") {
+		record = "[" + record + "]"
+	}
+	_, _ = io.WriteString(w, record)
+}
+
+// busy is a stack in virtual time over such a catalog, which is looked at every second.
+func busy(c *busyCatalog, change ...func(*options)) func(*options) {
+	return func(o *options) {
+		o.memory = true
+		o.wrap = func(http.RoundTripper) http.RoundTripper { return handled{c} }
+		o.hub.MinInterval, o.hub.MaxInterval, o.hub.Rate = time.Second, time.Second, 100
+		for _, f := range change {
+			f(o)
+		}
+	}
+}
+
+// windows makes a client take no more than 64 KiB ahead, however fast the connection is.
+var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
+
+func note(m *easelv1.WatchGenerationResponse) string {
+	text, _, _ := strings.Cut(m.GetUpdate().GetGeneration().GetUpstreamFields().GetFields()["note"].GetStringValue(), " ")
+	return text
+}
+
+func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T) { // L1
+	synctest.Test(t, func(t *testing.T) {
+		catalog := &busyCatalog{size: 100 << 10}
+		s := newStack(t, busy(catalog, func(o *options) { o.dialOptions = windows }))
+		c := grpcCaller{s, s.key}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stuck, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGeneration(c.keyed(ctx), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var late time.Duration
+		told, ended := 0, make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(m *easelv1.WatchGenerationResponse) {
+				late = max(late, time.Since(m.GetEmitTime().AsTime()), time.Since(m.GetUpdate().GetGeneration().GetObserveTime().AsTime()))
+				told++
+			})
+		}()
+		synctest.Wait()
+		for goroutines("(*generations).WatchGeneration(") > 1 && time.Since(began) < time.Hour {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(began); took < 30*time.Second || took > 35*time.Second {
+			t.Errorf("it was freed after %v", took)
+		}
+		for err == nil {
+			err = stuck.RecvMsg(&easelv1.WatchGenerationResponse{})
+		}
+		wantStatus(t, err, codes.ResourceExhausted, "READER_TOO_SLOW", 0)
+		cancel()
+		<-ended
+		if late > 0 || told < 25 {
+			t.Errorf("meanwhile another reader was told %d changes, the latest %v late", told, late)
+		}
+	})
+}
+
+func TestAReaderOfOneMessageInTenSecondsMissesStatesAndNeverTheLast(t *testing.T) { // L2
+	synctest.Test(t, func(t *testing.T) {
+		catalog := &busyCatalog{size: 100 << 10}
+		s := newStack(t, busy(catalog, func(o *options) { o.dialOptions = windows }))
+		c := grpcCaller{s, s.key}
+		go func() { time.Sleep(5 * time.Minute); catalog.done.Store(true) }()
+		var notes []string
+		var state easelv1.State
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(m *easelv1.WatchGenerationResponse) {
+			notes, state = append(notes, note(m)), m.GetUpdate().GetGeneration().GetState()
+			time.Sleep(10 * time.Second)
+		})
+		looks := catalog.looks.Load()
+		if err != nil || state != easelv1.State_STATE_SUCCEEDED || notes[len(notes)-1] != fmt.Sprint(looks) {
+			t.Errorf("after %d looks it ended as %v with %v, told %q", looks, state, err, notes)
+		}
+		if looks < 290 || len(notes) > 40 {
+			t.Errorf("of %d states it was told %d", looks, len(notes))
+		}
+	})
+}
+
+func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // L1
+	if raceDetector {
+		t.Skip("memory is not meaningful under the race detector")
+	}
+	// The client stands in the same process: it holds its window, of 64 KiB.
+	const readers, each = 100, 256<<10 + 64<<10
+	catalog := &busyCatalog{size: 60 << 10}
+	s := newStack(t, func(o *options) {
+		o.wrap = func(http.RoundTripper) http.RoundTripper { return handled{catalog} }
+		o.hub.MinInterval, o.hub.MaxInterval = 5*time.Millisecond, 5*time.Millisecond
+		o.dialOptions = windows
+	})
+	c := grpcCaller{s, s.key}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	before := liveHeap()
+	var streams []any
+	for range readers {
+		stream, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGeneration(c.keyed(ctx), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, stream)
+	}
+	eventually(t, "all are stuck", func() bool { return goroutines("].send(") >= readers })
+	from := catalog.looks.Load()
+	eventually(t, "many more changes", func() bool { return catalog.looks.Load() > from+100 })
+	held := (liveHeap() - before) / readers
+	t.Logf("a reader that is stuck holds %d KiB, of its client and of the server together", held>>10)
+	if held > each {
+		t.Errorf("a reader that is stuck holds %d bytes", held)
+	}
+	runtime.KeepAlive(streams)
+}
+
+// liveHeap is what is in use after a collection.
+func liveHeap() int64 {
+	runtime.GC()
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// goroutines counts those that have a function on their stack.
+func goroutines(function string) (n int) {
+	stacks := make([]byte, 16<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, function) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestReadersThatAreStuckDoNotSlowTheOthers(t *testing.T) { // L1
+	if soak(0, 1) == 0 {
+		t.Skip("times of a busy machine say little: EASEL_SOAK=1 measures; virtual time shows above that nobody waits for a stuck reader")
+	}
+	const rounds, watchers, stuck, changes = 10, 50, 20, 100
+	catalog := &busyCatalog{size: 8 << 10}
+	s := newStack(t, func(o *options) {
+		o.wrap = func(http.RoundTripper) http.RoundTripper { return handled{catalog} }
+		o.hub.MinInterval, o.hub.MaxInterval = 20*time.Millisecond, 20*time.Millisecond
+		o.dialOptions = windows
+	})
+	c := grpcCaller{s, s.key}
+	round := func(stuck int) (delays []time.Duration) {
+		ctx, cancel := context.WithCancel(t.Context())
+		for range stuck { // on the same connection
+			if _, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGeneration(c.keyed(ctx), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "they are stuck", func() bool { return stuck == 0 || goroutines("].send(") >= stuck })
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range watchers {
+			all.Go(func() {
+				n := 0
+				watching, stop := context.WithCancel(ctx)
+				defer stop()
+				_ = c.watch(watching, &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(m *easelv1.WatchGenerationResponse) {
+					mu.Lock()
+					delays = append(delays, time.Since(m.GetEmitTime().AsTime()))
+					mu.Unlock()
+					if n++; n == changes {
+						stop()
+					}
+				})
+			})
+		}
+		all.Wait()
+		cancel()
+		eventually(t, "all have left", func() bool { return handlers() == 0 })
+		return delays
+	}
+	var with, without []time.Duration
+	for range rounds {
+		without = append(without, round(0)...)
+		with = append(with, round(stuck)...)
+	}
+	p99 := func(delays []time.Duration) time.Duration {
+		slices.Sort(delays)
+		return delays[len(delays)*99/100]
+	}
+	ratio := float64(p99(with)) / float64(p99(without))
+	t.Logf("p99 with %d stuck readers %v, without %v: %.2f", stuck, p99(with), p99(without), ratio)
+	if ratio > 1.1 {
+		t.Errorf("stuck readers make the p99 of the others %.2f times as long", ratio)
+	}
+}
+
+// impatientProxy is a connection that is cut when no byte comes for a minute.
+type impatientProxy struct {
+	net.Conn
+	cut *atomic.Int64
+}
+
+func (p *impatientProxy) Read(b []byte) (int, error) {
+	timer := time.AfterFunc(time.Minute, func() { p.cut.Add(1); p.Conn.Close() })
+	defer timer.Stop()
+	return p.Conn.Read(b)
+}
+
+func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T) { // N3
+	var cut atomic.Int64
+	overBothInMemory(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		heard, longest, beats := time.Now(), time.Duration(0), 0
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Minute)
+		defer cancel()
+		err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
+			// Messages count, not bytes: a proxy of requests does not see the pings of a connection.
+			longest, heard = max(longest, time.Since(heard)), time.Now()
+			if m.GetHeartbeat() != nil {
+				beats++
+			}
+		})
+		if ctx.Err() == nil || beats < 190 || longest > 16*time.Second {
+			t.Errorf("the watch ended with %v after %d heartbeats; it was silent for %v", err, beats, longest)
+		}
+	}, func(o *options) {
+		o.sandbox.Speed, o.hub.MinInterval, o.hub.MaxInterval = 1e-4, time.Second, 10*time.Second
+		o.dialed = func(conn net.Conn) net.Conn { return &impatientProxy{conn, &cut} }
+	})
+	if n := cut.Load(); n != 0 {
+		t.Errorf("the proxy cut %d connections", n)
+	}
+	// Without heartbeats for so long it would have.
+	synctest.Test(t, func(t *testing.T) {
+		var cut atomic.Int64
+		near, far := net.Pipe()
+		_, err := (&impatientProxy{near, &cut}).Read(make([]byte, 1))
+		if err == nil || cut.Load() != 1 {
+			t.Errorf("silence was not cut: %v", err)
+		}
+		far.Close()
+	})
+}
+
+func TestAWatchThatIsOpenedAndCancelledLeavesNothing(t *testing.T) { // L3
+	times := soak(100_000, 1_000_000)
+	if raceDetector {
+		times = 5_000
+	}
+	s := newStack(t, func(o *options) { o.sandbox.Speed = 1e-4 })
+	c := grpcCaller{s, s.key}
+	g := create(t, c, order(t, picture, "k", "a lake"))
+	client := easelv1.NewGenerationServiceClient(s.grpc)
+	open := func() error {
+		ctx, cancel := context.WithCancel(c.keyed(t.Context()))
+		defer cancel()
+		stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	}
+	all := func(n int) {
+		var workers sync.WaitGroup
+		for range 20 {
+			workers.Go(func() {
+				for range n / 20 {
+					if err := open(); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		workers.Wait()
+	}
+	all(2000) // pools and caches have their size after that
+	rest := func() (int, int, int64) { return runtime.NumGoroutine(), descriptors(), liveHeap() }
+	eventually(t, "the first have ended", func() bool { return handlers() == 0 })
+	goroutines, files, heap := rest()
+	all(times)
+	eventually(t, "all have ended", func() bool { return handlers() == 0 })
+	eventually(t, "goroutines and descriptors are back", func() bool {
+		now, open, _ := rest()
+		return now <= goroutines+5 && open <= files+2
+	})
+	_, _, now := rest()
+	t.Logf("after %d streams the heap has grown by %d KiB", times, (now-heap)>>10)
+	if now-heap > 4<<20 {
+		t.Errorf("after %d streams the heap has grown by %d bytes", times, now-heap)
+	}
+}
+
+// descriptors is how many this process has open, 0 where the system does not say.
+func descriptors() int {
+	open, _ := os.ReadDir("/proc/self/fd")
+	return len(open)
+}
+
+// soak is how often a test does what it does: as often as asked for with EASEL_SOAK=1 in
+// the environment, which takes minutes.
+func soak(usually, asked int) int {
+	if os.Getenv("EASEL_SOAK") != "" {
+		return asked
+	}
+	return usually
+}
