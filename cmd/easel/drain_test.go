@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// process starts a program of its own and waits until its logs show the three addresses.
+func process(t *testing.T, env []string, path string, args ...string) (*exec.Cmd, string) {
+	t.Helper()
+	logs := newBuffer()
+	command := exec.CommandContext(t.Context(), path, args...)
+	command.Env, command.Stderr = append(os.Environ(), env...), logs
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.After(20 * time.Second)
+	for strings.Count(logs.String(), `"listening"`) < 3 {
+		select {
+		case <-logs.written:
+		case <-limit:
+			t.Fatalf("not ready\n%s", logs)
+		}
+	}
+	return command, logs.String()
+}
+
+func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // N4
+	const watches, each = 5000, 1000 // each: on one connection
+	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "sandbox_live_") },
+		"sandbox", "--addr", "127.0.0.1:0", "--speed", "0.0001")
+	bin := t.TempDir()
+	compile(t, bin, "easel", "build", "-o", filepath.Join(bin, "easel"), ".")
+	served, logs := process(t, []string{
+		"EASEL_UPSTREAM_URL=http://" + find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String()) + "/api/v1/api/catalog",
+		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0", "EASEL_CALLER_STREAMS=5001",
+	}, filepath.Join(bin, "easel"), "serve")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+find(t, `(sandbox_live_\w+)`, catalog.stdout.String()))
+	var clients []easelv1.GenerationServiceClient
+	for range watches / each {
+		conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, logs), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		clients = append(clients, easelv1.NewGenerationServiceClient(conn))
+	}
+	created, err := clients[0].CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
+		ModelId: "studio/haiku", IdempotencyKey: "k", InputsJson: `{"prompt":"rain"}`,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stand, all sync.WaitGroup
+	var told atomic.Int64
+	stand.Add(watches)
+	for n := range watches {
+		all.Go(func() {
+			err := untilClosing(ctx, clients[n/each], created.GetGeneration().GetGenerationId(), stand.Done)
+			if status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "going down") {
+				told.Add(1)
+			} else {
+				t.Errorf("a watch ended with %v", err)
+			}
+		})
+	}
+	stand.Wait()
+	began := time.Now()
+	if err := served.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if err := served.Wait(); err != nil {
+		t.Errorf("the process ended with %v", err)
+	}
+	took := time.Since(began)
+	t.Logf("%d of %d watches were told, and the process had ended after %v", told.Load(), watches, took)
+	if took > 10*time.Second {
+		t.Errorf("the exit took %v", took)
+	}
+}
+
+// untilClosing watches until the end, which must be announced.
+func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, stands func()) error {
+	stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
+	first := sync.OnceFunc(stands)
+	defer first()
+	closing := false
+	for err == nil {
+		var m *easelv1.WatchGenerationResponse
+		if m, err = stream.Recv(); err == nil {
+			first()
+			closing = m.GetClosing() != nil
+		}
+	}
+	if !closing || errors.Is(err, io.EOF) {
+		return errors.New("it was not announced: " + err.Error())
+	}
+	return err
+}
