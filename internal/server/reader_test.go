@@ -249,7 +249,7 @@ type impatientProxy struct {
 }
 
 func (p *impatientProxy) Read(b []byte) (int, error) {
-	timer := time.AfterFunc(time.Minute, func() { p.cut.Add(1); p.Conn.Close() })
+	timer := time.AfterFunc(time.Minute, func() { p.cut.Add(1); _ = p.Close() })
 	defer timer.Stop()
 	return p.Conn.Read(b)
 }

@@ -137,11 +137,14 @@ func record(t *testing.T) *tracetest.InMemoryExporter {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
 	traces, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
-	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	otel.SetTracerProvider(provider)
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	t.Cleanup(func() {
 		otel.SetTracerProvider(traces)
 		otel.SetTextMapPropagator(propagator)
+		// What was traced before has taken this provider for its own, and keeps it.
+		_ = provider.Shutdown(context.WithoutCancel(t.Context()))
 	})
 	return exporter
 }

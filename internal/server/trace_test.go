@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func recordSpans(t *testing.T) *tracetest.InMemoryExporter {
 	t.Cleanup(func() {
 		otel.SetTracerProvider(before)
 		otel.SetTextMapPropagator(propagator)
-		_ = provider.Shutdown(t.Context())
+		_ = provider.Shutdown(context.WithoutCancel(t.Context()))
 	})
 	return exporter
 }
