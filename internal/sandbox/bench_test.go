@@ -1,100 +1,184 @@
 package sandbox_test
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
+// stand is a sandbox with a rich customer, for measurements.
+type stand struct {
+	b   *testing.B
+	s   *sandbox.Sandbox
+	key string
+	n   int // of the last Idempotency-Key
+}
+
+func openStand(b *testing.B, cfg sandbox.Config) *stand {
+	b.Helper()
+	cfg.Seed = 1
+	s, err := sandbox.Open(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	key, err := s.CreateKey(b.Context(), sandbox.KeyConfig{BalanceCents: 1 << 40})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &stand{b: b, s: s, key: key}
+}
+
+// request is a request with a new Idempotency-Key where it can be one.
+func (st *stand) request(method, path, body string) *http.Request {
+	r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+st.key)
+	if body != "" {
+		st.n++
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Idempotency-Key", fmt.Sprintf("key-%d", st.n))
+	}
+	return r
+}
+
+// send calls the handler. Its cost includes that of making a request and a recorder, about 3 µs.
+func (st *stand) send(method, path, body string) string {
+	w := httptest.NewRecorder()
+	st.s.ServeHTTP(w, st.request(method, path, body))
+	if w.Code >= 400 {
+		st.b.Fatal(w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func (st *stand) create(body string) (id string) {
+	_, id, _ = strings.Cut(st.send("POST", "/generations", body), `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	return id
+}
+
 // BenchmarkRequests is what a simulation of years pays for each request.
 func BenchmarkRequests(b *testing.B) {
 	for _, where := range []string{"memory", "file"} {
-		path := ""
-		if where == "file" {
-			path = filepath.Join(b.TempDir(), "catalog.db")
-		}
-		s, err := sandbox.Open(sandbox.Config{Path: path, Seed: 1, Speed: 0.001})
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer s.Close()
-		key, err := s.CreateKey(b.Context(), sandbox.KeyConfig{BalanceCents: 1 << 40})
-		if err != nil {
-			b.Fatal(err)
-		}
-		send := func(method, path, body string, i int) *httptest.ResponseRecorder {
-			r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
-			r.Header.Set("Authorization", "Bearer "+key)
-			r.Header.Set("Content-Type", "application/json")
-			if method == http.MethodPost {
-				r.Header.Set("Idempotency-Key", fmt.Sprintf("%s-%s-%d-%d", where, b.Name(), b.N, i))
+		b.Run(where, func(b *testing.B) {
+			cfg := sandbox.Config{Speed: 0.001}
+			if where == "file" {
+				cfg.Path = filepath.Join(b.TempDir(), "catalog.db")
 			}
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, r)
-			if w.Code >= 400 {
-				b.Fatal(w.Code, w.Body)
-			}
-			return w
-		}
-		create := func(i int) string {
-			w := send("POST", "/generations", `{"modelId":"studio/haiku","inputs":{"prompt":"sea"}}`, i)
-			_, id, _ := strings.Cut(w.Body.String(), `"id":"`)
-			id, _, _ = strings.Cut(id, `"`)
-			return id
-		}
-		for i := range 150 {
-			create(-i - 1)
-		}
-		id := create(-1000)
-		b.Run(where+"/create", func(b *testing.B) {
-			for i := range b.N {
-				create(b.N*1000 + i)
+			benchmarkRequests(b, openStand(b, cfg))
+		})
+	}
+}
+
+func benchmarkRequests(b *testing.B, st *stand) {
+	for range 150 {
+		st.create(haiku)
+	}
+	id := st.create(haiku)
+	for _, c := range []struct{ name, method, path, body string }{
+		{"me", "GET", "/me", ""},
+		{"models", "GET", "/models", ""},
+		{"quote", "POST", "/quote", haiku},
+		{"get", "GET", "/generations/" + id, ""},
+		{"list", "GET", "/generations", ""},
+		{"create", "POST", "/generations", haiku},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				st.send(c.method, c.path, c.body)
 			}
 		})
-		b.Run(where+"/get", func(b *testing.B) {
-			for i := range b.N {
-				send("GET", "/generations/"+id, "", i)
-			}
-		})
-		b.Run(where+"/list", func(b *testing.B) {
-			for i := range b.N {
-				send("GET", "/generations", "", i)
+	}
+	b.Run("list-after-create", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			st.send("POST", "/generations", haiku)
+			st.send("GET", "/generations", "")
+		}
+	})
+}
+
+// BenchmarkOverHTTP is the same with the server of net/http, on a connection without a network.
+func BenchmarkOverHTTP(b *testing.B) {
+	st := openStand(b, sandbox.Config{Speed: 0.001})
+	for range 150 {
+		st.create(haiku)
+	}
+	id := st.create(haiku)
+	ours, theirs := net.Pipe()
+	listener := newPipes()
+	server := &http.Server{Handler: st.s}
+	go server.Serve(listener)
+	listener.conns <- theirs
+	defer server.Close()
+	reader, buffer := bufio.NewReader(ours), bytes.Buffer{}
+	for _, path := range []string{"/generations/" + id, "/generations"} {
+		b.Run("GET "+strings.Replace(path, id, "{id}", 1), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				fmt.Fprintf(ours, "GET %s HTTP/1.1\r\nHost: c\r\nAuthorization: Bearer %s\r\n\r\n", sandbox.BasePath+path, st.key)
+				res, err := http.ReadResponse(reader, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				buffer.Reset()
+				buffer.ReadFrom(res.Body)
 			}
 		})
 	}
 }
 
-// benchmarkRender measures a render from its order to its end, storage included.
+// BenchmarkLives is a render from its order to its end and all that the sandbox does for it: the order, the
+// picture or text, the refund.
+func BenchmarkLives(b *testing.B) {
+	for _, c := range []struct{ name, order string }{
+		{"haiku", haiku},
+		{"failed", doomed},
+		{"essay", `{"modelId":"studio/essay","inputs":{"prompt":"the sea"}}`},
+		{"essay-of-200", `{"modelId":"studio/essay","inputs":{"prompt":"the sea","paragraphs":200}}`},
+		{"landscape", small},
+		{"draft", `{"modelId":"studio/landscape","inputs":{"prompt":"a lake","size":"64x40","quality":"draft"}}`},
+		{"flow", `{"modelId":"studio/abstract","inputs":{"prompt":"a lake","size":"64x40"}}`},
+		{"tiles", `{"modelId":"studio/abstract","inputs":{"prompt":"a lake","size":"64x40","style":"tiles"}}`},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkRender(b, c.order) })
+	}
+}
+
+// benchmarkRender lets each render end before the next one is ordered.
 func benchmarkRender(b *testing.B, order string) {
-	s, err := sandbox.Open(sandbox.Config{Seed: 1, Speed: 1e9})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	key, err := s.CreateKey(b.Context(), sandbox.KeyConfig{BalanceCents: 1 << 40})
-	if err != nil {
-		b.Fatal(err)
-	}
-	send := func(method, path string) string {
-		r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(order))
-		r.Header.Set("Authorization", "Bearer "+key)
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		return w.Body.String()
-	}
+	st := openStand(b, sandbox.Config{Speed: 1e9, RefundDelay: 1})
+	b.ReportAllocs()
 	for b.Loop() {
-		_, id, _ := strings.Cut(send("POST", "/generations"), `"id":"`)
-		id, _, _ = strings.Cut(id, `"`)
-		for !strings.Contains(send("GET", "/generations/"+id), "succeeded") {
-			time.Sleep(time.Millisecond)
+		id := st.create(order)
+		for polls := 0; ; polls++ {
+			if got := st.send("GET", "/generations/"+id, ""); strings.Contains(got, `"succeeded"`) || strings.Contains(got, `"refunded"`) {
+				break
+			}
+			runtime.Gosched()
 		}
-		send("DELETE", "/generations/"+id)
+	}
+}
+
+func BenchmarkOpenAndClose(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := sandbox.Open(sandbox.Config{Seed: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -67,6 +67,11 @@ func (b *bubble) read(method, path, body string) any {
 	if r.status >= 300 {
 		b.t.Fatalf("%s %s: %d %s", method, path, r.status, r.body)
 	}
+	return b.decode(r)
+}
+
+func (b *bubble) decode(r reply) any {
+	b.t.Helper()
 	var v any
 	dec := json.NewDecoder(strings.NewReader(string(r.body)))
 	dec.UseNumber()

@@ -1,10 +1,13 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -14,38 +17,38 @@ import (
 type record map[string]any
 
 // account is the answer of GET /me.
-func (d Dialect) account(who account, balance, spent int64) any {
+func (d Dialect) account(who account, balance, spent int64) []byte {
 	out := record{"name": who.name, "balanceCents": balance, "currency": "EUR", "spentTodayCents": spent}
 	if who.dailyCap > 0 {
 		out["dailyCapCents"] = who.dailyCap
 	}
-	return d.wrap("account", d.spell(out))
+	return d.wrap("account", encode(d.spell(out)))
 }
 
 // models is the answer of GET /models: every model without its input fields.
-func (d Dialect) models(list []*model) any {
+func (d Dialect) models(list []*model) []byte {
 	if d.KeyedModels {
 		keyed := record{}
 		for _, m := range list {
 			keyed[m.id] = d.spell(d.model(m))
 		}
-		return keyed
+		return encode(keyed)
 	}
-	items := make([]record, 0, len(list))
+	items := make([][]byte, 0, len(list))
 	for _, m := range list {
-		items = append(items, d.spell(d.model(m)))
+		items = append(items, encode(d.spell(d.model(m))))
 	}
-	return d.wrapList("models", items, len(items))
+	return d.wrapList("models", items)
 }
 
 func (d Dialect) model(m *model) record {
 	return record{"id": m.id, "name": m.name, "description": m.description, "type": m.kind}
 }
 
-func (d Dialect) modelDetail(m *model) any {
+func (d Dialect) modelDetail(m *model) []byte {
 	out := d.model(m)
 	out["inputFields"] = d.fields(m.fields)
-	return d.wrap("model", d.spell(out))
+	return d.wrap("model", encode(d.spell(out)))
 }
 
 func (d Dialect) fields(fields []field) any {
@@ -102,42 +105,41 @@ func jsonNumber(v float64) json.Number {
 	return json.Number(strings.TrimSuffix(fmt.Sprintf("%.6g", v), ".0"))
 }
 
-func (d Dialect) price(cents int64) any {
+func (d Dialect) price(cents int64) []byte {
 	switch d.Price {
 	case PriceCost:
-		return d.spell(record{"costCents": cents, "currency": "EUR"})
+		return encode(d.spell(record{"costCents": cents, "currency": "EUR"}))
 	case PricePlain:
-		return record{"price": cents}
+		return encode(record{"price": cents})
 	case PriceOnlyCents:
-		return record{"cents": cents}
+		return encode(record{"cents": cents})
 	case PriceNumber:
-		return cents
+		return encode(cents)
 	}
-	return d.spell(record{"priceCents": cents})
+	return encode(d.spell(record{"priceCents": cents}))
 }
 
-func (d Dialect) generation(g generation, base string) any {
-	return d.wrap("generation", d.generationRecord(g, base))
+func (d Dialect) generation(g *kept, base string) ([]byte, error) {
+	text, err := g.spelled(d, base, false)
+	return d.wrap("generation", text), err
 }
 
-func (d Dialect) generations(list []generation, base string) any {
-	items := make([]record, 0, len(list))
+func (d Dialect) generations(list []*kept, base string) ([]byte, error) {
+	items := make([][]byte, 0, len(list))
 	for _, g := range list {
-		one := d.generationRecord(g, base)
-		if d.SparseList {
-			for _, name := range []string{"inputs", "costCents", "contentUrl", "textOutput", "failureReason"} {
-				delete(one, name)
-			}
+		text, err := g.spelled(d, base, d.SparseList)
+		if err != nil {
+			return nil, err
 		}
-		items = append(items, one)
+		items = append(items, text)
 	}
-	return d.wrapList("generations", items, len(items))
+	return d.wrapList("generations", items), nil
 }
 
-func (d Dialect) generationRecord(g generation, base string) record {
+func (d Dialect) generationRecord(g *generation, status, base string, sparse bool) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID,
-		"status": d.status(g),
+		"status": status,
 	}
 	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" {
 		out["id"] = json.Number(g.publicID)
@@ -161,18 +163,26 @@ func (d Dialect) generationRecord(g generation, base string) record {
 		out["region"], out["priority"], out["labels"] = "eu-central", 3.5, []string{"a", "b"}
 		out["parent"], out["cached"], out["billing"] = nil, false, record{"vat": 19, "invoice": record{"id": 7}}
 	}
+	if sparse {
+		for _, name := range []string{"inputs", "costCents", "contentUrl", "textOutput", "failureReason"} {
+			delete(out, name)
+		}
+	}
 	return d.spell(out)
 }
 
-func (d Dialect) status(g generation) string {
+var foreignStates = map[string]string{
+	stateQueued: "pending", "running": "processing", stateSucceeded: "completed", stateFailed: "error",
+}
+
+func (d Dialect) status(g *generation) string {
 	state := g.state
 	if d.ShowRunning && state == stateQueued && time.Now().UnixNano() >= g.starts {
 		state = "running"
 	}
 	switch d.Status {
 	case StatusForeign:
-		foreign := map[string]string{stateQueued: "pending", "running": "processing", stateSucceeded: "completed", stateFailed: "error"}
-		if word, ok := foreign[state]; ok {
+		if word, ok := foreignStates[state]; ok {
 			return word
 		}
 	case StatusUpper:
@@ -194,26 +204,29 @@ func (d Dialect) time(nanos int64) any {
 	return at.Format(time.RFC3339Nano)
 }
 
-func (d Dialect) wrap(name string, one record) any {
+// wrap puts the text of a record into its shape.
+func (d Dialect) wrap(name string, one []byte) []byte {
 	switch d.Record {
 	case ShapeNamed:
-		return record{name: one}
+		return slices.Concat([]byte(`{"`+name+`":`), one, []byte(`}`))
 	case ShapeData, ShapePage:
-		return record{"data": one}
+		return slices.Concat([]byte(`{"data":`), one, []byte(`}`))
 	}
 	return one
 }
 
-func (d Dialect) wrapList(name string, items []record, total int) any {
+// wrapList puts the texts of records into the shape of a list.
+func (d Dialect) wrapList(name string, items [][]byte) []byte {
+	begin, end := "[", "]"
 	switch d.List {
 	case ShapeNamed:
-		return record{name: items}
+		begin, end = `{"`+name+`":[`, `]}`
 	case ShapeData:
-		return record{"data": items}
+		begin, end = `{"data":[`, `]}`
 	case ShapePage:
-		return record{"items": items, "total": total}
+		begin, end = `{"items":[`, `],"total":`+strconv.Itoa(len(items))+`}`
 	}
-	return items
+	return slices.Concat([]byte(begin), bytes.Join(items, []byte(",")), []byte(end))
 }
 
 // spell turns the members of a record to snake case where the dialect says so. The inputs inside keep
@@ -268,8 +281,8 @@ func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 }
 
 // encode cannot fail: the records hold strings and numbers only.
-func encode(r record) []byte {
-	text, err := json.Marshal(r)
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}

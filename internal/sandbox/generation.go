@@ -30,21 +30,41 @@ type generation struct {
 	contentType, contentEtag string
 	contentSize              int64
 	text                     string
+	deleted                  bool
 }
 
 const selectGeneration = `SELECT id, account, public_id, request_hash, model, inputs, cost, state, doom, created_at,
 	starts_at, COALESCE(due_at, 0), COALESCE(finished_at, 0), failure, content_type, content_etag, content_size,
-	text_output FROM generations `
+	text_output, deleted_at IS NOT NULL FROM generations `
 
 func scanGeneration(row interface{ Scan(...any) error }) (g generation, err error) {
 	err = row.Scan(&g.id, &g.account, &g.publicID, &g.hash, &g.model, &g.inputs, &g.cost, &g.state, &g.doom, &g.created,
-		&g.starts, &g.due, &g.finished, &g.failure, &g.contentType, &g.contentEtag, &g.contentSize, &g.text)
+		&g.starts, &g.due, &g.finished, &g.failure, &g.contentType, &g.contentEtag, &g.contentSize, &g.text, &g.deleted)
 	return g, err
 }
 
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
-// generationByID finds a generation of an account. One of another account is as unknown as none.
+// generation finds a generation of an account. One of another account is as unknown as none.
+func (s *Sandbox) generation(account int64, publicID string) (row *kept, err error) {
+	if row = s.db.cache.row(publicID); row != nil {
+		if row.account != account {
+			return nil, errNoGeneration
+		}
+		return row, nil
+	}
+	err = s.db.fill(func(from link) error {
+		g, err := generationByID(from, account, publicID)
+		if err == nil {
+			row = &kept{generation: g}
+			s.db.cache.put(row)
+		}
+		return err
+	})
+	return row, err
+}
+
+// generationByID is what generation asks the database.
 func generationByID(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
@@ -125,17 +145,29 @@ func insertGeneration(tx link, g *generation, idempotencyKey string) error {
 		return err
 	}
 	g.id, err = res.LastInsertId()
+	*tx.changed = append(*tx.changed, g.id)
 	return err
 }
 
 // recent lists the newest generations of an account first.
-func (s *Sandbox) recent(account int64, limit int) ([]generation, error) {
-	var list []generation
-	err := s.db.read.each(func(rows *sql.Rows) error {
-		g, err := scanGeneration(rows)
-		list = append(list, g)
+func (s *Sandbox) recent(account int64) ([]*kept, error) {
+	list, found := s.db.cache.list(account)
+	if found {
+		return list, nil
+	}
+	list = nil
+	err := s.db.fill(func(from link) error {
+		err := from.each(func(rows *sql.Rows) error {
+			g, err := scanGeneration(rows)
+			list = append(list, &kept{generation: g})
+			return err
+		}, selectGeneration+`WHERE account = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`,
+			account, s.cfg.Dialect.listLimit())
+		if err == nil {
+			s.db.cache.putList(account, list)
+		}
 		return err
-	}, selectGeneration+`WHERE account = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`, account, limit)
+	})
 	return list, err
 }
 
@@ -154,7 +186,7 @@ func (s *Sandbox) delete(account int64, publicID string) error {
 				return err
 			}
 		}
-		if _, err := tx.exec(`UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
+		if _, err := tx.change(g.id, `UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
 			s.cfg.Now().UnixNano(), state, g.id); err != nil {
 			return err
 		}

@@ -155,10 +155,14 @@ func (s *Sandbox) produce(g generation) error {
 			return err
 		}
 	}
-	changed, err := affected(s.db.write.exec(`UPDATE generations SET state = 'succeeded', due_at = NULL, finished_at = ?,
-		content_type = ?, content_size = ?, content_etag = ?, text_output = ?
-		WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`,
-		s.cfg.Now().UnixNano(), g.contentType, g.contentSize, g.contentEtag, made.text, g.id))
+	changed := false
+	err = s.db.tx(func(tx link) (err error) {
+		changed, err = tx.change(g.id, `UPDATE generations SET state = 'succeeded', due_at = NULL, finished_at = ?,
+			content_type = ?, content_size = ?, content_etag = ?, text_output = ?
+			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`,
+			s.cfg.Now().UnixNano(), g.contentType, g.contentSize, g.contentEtag, made.text, g.id)
+		return err
+	})
 	if err == nil && !changed {
 		err = s.dropContent(g.id) // deleted while it was drawn
 	}
@@ -197,8 +201,8 @@ func (s *Sandbox) fail(g generation, why string) error {
 		state = stateRefunded
 	}
 	err := s.db.tx(func(tx link) error {
-		changed, err := affected(tx.exec(`UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
-			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, why, due, s.cfg.Now().UnixNano(), g.id))
+		changed, err := tx.change(g.id, `UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
+			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, why, due, s.cfg.Now().UnixNano(), g.id)
 		if err != nil || !changed || due.Valid {
 			return err
 		}
@@ -213,19 +217,11 @@ func (s *Sandbox) fail(g generation, why string) error {
 // finishRefund is the second step of a failed render.
 func (s *Sandbox) finishRefund(g generation) error {
 	return s.db.tx(func(tx link) error {
-		changed, err := affected(tx.exec(`UPDATE generations SET state = 'refunded', due_at = NULL
-			WHERE id = ? AND state = 'failed' AND due_at IS NOT NULL AND deleted_at IS NULL`, g.id))
+		changed, err := tx.change(g.id, `UPDATE generations SET state = 'refunded', due_at = NULL
+			WHERE id = ? AND state = 'failed' AND due_at IS NOT NULL AND deleted_at IS NULL`, g.id)
 		if err != nil || !changed {
 			return err
 		}
 		return s.refund(tx, g)
 	})
-}
-
-func affected(res sql.Result, err error) (bool, error) {
-	if err != nil {
-		return false, err
-	}
-	n, err := res.RowsAffected()
-	return n > 0, err
 }

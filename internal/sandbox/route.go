@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -154,11 +153,13 @@ func (s *Sandbox) me(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.account(c.who, p.balance, s.spentToday(p)))
+	sendJSON(c.w, http.StatusOK, s.cfg.Dialect.account(c.who, p.balance, s.spentToday(p)))
+	return nil
 }
 
 func (s *Sandbox) models(c *call) error {
-	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.models(catalog))
+	sendJSON(c.w, http.StatusOK, s.cfg.Dialect.models(catalog))
+	return nil
 }
 
 func (s *Sandbox) modelDetail(c *call) error {
@@ -166,7 +167,8 @@ func (s *Sandbox) modelDetail(c *call) error {
 	if !found {
 		return &apiError{status: http.StatusNotFound, code: "MODEL_NOT_FOUND", message: "There is no such model.", field: "id"}
 	}
-	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.modelDetail(m))
+	sendJSON(c.w, http.StatusOK, s.cfg.Dialect.modelDetail(m))
+	return nil
 }
 
 func (s *Sandbox) quote(c *call) error {
@@ -174,7 +176,8 @@ func (s *Sandbox) quote(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.price(o.price))
+	sendJSON(c.w, http.StatusOK, s.cfg.Dialect.price(o.price))
+	return nil
 }
 
 func (s *Sandbox) createGeneration(c *call) error {
@@ -190,28 +193,43 @@ func (s *Sandbox) createGeneration(c *call) error {
 	if err != nil {
 		return err
 	}
+	text, err := s.cfg.Dialect.generation(&kept{generation: g}, baseURL(c.r))
+	if err != nil {
+		return err
+	}
 	status := http.StatusCreated
 	if replayed {
 		status = http.StatusOK
 		c.w.Header().Set("Idempotency-Replayed", "true")
 	}
-	return s.writeJSON(c.w, status, s.cfg.Dialect.generation(g, baseURL(c.r)))
+	sendJSON(c.w, status, text)
+	return nil
 }
 
 func (s *Sandbox) listGenerations(c *call) error {
-	list, err := s.recent(c.who.id, s.cfg.Dialect.listLimit())
+	list, err := s.recent(c.who.id)
 	if err != nil {
 		return err
 	}
-	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.generations(list, baseURL(c.r)))
+	text, err := s.cfg.Dialect.generations(list, baseURL(c.r))
+	if err != nil {
+		return err
+	}
+	sendJSON(c.w, http.StatusOK, text)
+	return nil
 }
 
 func (s *Sandbox) getGeneration(c *call) error {
-	g, err := generationByID(s.db.read, c.who.id, c.id)
+	g, err := s.generation(c.who.id, c.id)
 	if err != nil {
 		return err
 	}
-	return s.writeJSON(c.w, http.StatusOK, s.cfg.Dialect.generation(g, baseURL(c.r)))
+	text, err := s.cfg.Dialect.generation(g, baseURL(c.r))
+	if err != nil {
+		return err
+	}
+	sendJSON(c.w, http.StatusOK, text)
+	return nil
 }
 
 func (s *Sandbox) deleteGeneration(c *call) error {
@@ -231,13 +249,8 @@ func baseURL(r *http.Request) string {
 	return scheme + "://" + r.Host + BasePath
 }
 
-func (s *Sandbox) writeJSON(w http.ResponseWriter, status int, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	send(w, status, "application/json", text)
-	return nil
+func sendJSON(w http.ResponseWriter, status int, body []byte) {
+	send(w, status, "application/json", body)
 }
 
 func (s *Sandbox) writeError(w http.ResponseWriter, err error) {

@@ -104,7 +104,7 @@ func Open(cfg Config) (*Sandbox, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	db, err := openStore(cfg.Path)
+	db, err := openStore(cfg.Path, cfg.Dialect.listLimit())
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: open database: %w", err)
 	}

@@ -19,14 +19,28 @@ var schema string
 type store struct {
 	write, read link
 	pools       []*sql.DB
+	cache       *cache // nil for a file
 }
 
 // link runs statements on a database or in a transaction. They never carry the context of a request:
 // each takes well under a millisecond, and one that a leaving client could interrupt would cost an in-memory
 // database its only connection. That is what the nolint marks say.
 type link struct {
-	kept *statements
-	tx   *sql.Tx // nil outside of transactions
+	kept    *statements
+	tx      *sql.Tx  // nil outside of transactions
+	changed *[]int64 // the generations that the transaction changed
+}
+
+// change updates one generation in a transaction, and reports whether there was one to update. No other
+// statement updates one: the cache lives of that.
+func (s link) change(generation int64, query string, args ...any) (bool, error) {
+	*s.changed = append(*s.changed, generation)
+	res, err := s.exec(query, args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
 }
 
 // runner is what a prepared statement, a transaction and a database have in common.
@@ -41,7 +55,7 @@ func (s link) on(query string) runner {
 	stmt := s.kept.find(query, s.tx == nil)
 	switch {
 	case stmt != nil && s.tx != nil:
-		return prepared{s.tx.Stmt(stmt)} //nolint:sqlclosecheck // it ends with the transaction
+		return prepared{s.tx.StmtContext(context.Background(), stmt)} //nolint:sqlclosecheck,contextcheck // see link; it ends with the transaction
 	case stmt != nil:
 		return prepared{stmt}
 	case s.tx != nil:
@@ -135,20 +149,22 @@ func (k *statements) prepare() {
 	}
 }
 
-func openStore(path string) (*store, error) {
+// openStore opens a file, or a database in memory if there is none. listLimit is the longest list of generations.
+func openStore(path string, listLimit int) (*store, error) {
 	st := &store{}
-	if err := st.open(path); err != nil {
+	if err := st.open(path, listLimit); err != nil {
 		return nil, errors.Join(err, st.close())
 	}
 	return st, nil
 }
 
-func (st *store) open(path string) (err error) {
+func (st *store) open(path string, listLimit int) (err error) {
 	if path == "" {
 		if st.write, err = st.connect(":memory:", "immediate", 1, "foreign_keys(1)"); err != nil {
 			return err
 		}
 		st.read = st.write
+		st.cache = newCache(listLimit)
 		_, err = st.write.exec(schema)
 		return err
 	}
@@ -178,25 +194,68 @@ func (st *store) connect(file, begin string, connections int, pragmas ...string)
 	return link{kept: &statements{db: db, byText: map[string]*sql.Stmt{}}}, nil
 }
 
-// tx runs do in one writing transaction. An error rolls it back.
+// tx runs do in one writing transaction. An error rolls it back. The cache learns of the commit before
+// anybody else gets the connection.
+//
+//nolint:contextcheck // see link
 func (st *store) tx(do func(link) error) error {
-	return st.write.begin(do)
+	st.write.kept.prepare()
+	conn, err := st.write.kept.db.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // gives it back to the pool
+	var fresh []*kept
+	err = st.write.kept.begin(conn, func(tx link) error {
+		if err := do(tx); err != nil || st.cache == nil {
+			return err
+		}
+		fresh, err = reread(tx)
+		return err
+	})
+	if err == nil {
+		st.cache.put(fresh...)
+	}
+	return err
+}
+
+// reread reads what a transaction has changed.
+func reread(tx link) (fresh []*kept, err error) {
+	for _, id := range *tx.changed {
+		g, err := scanGeneration(tx.queryRow(selectGeneration+`WHERE id = ?`, id))
+		if err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, &kept{generation: g})
+	}
+	return fresh, nil
 }
 
 // snapshot runs do in one reading transaction: it sees a single moment.
 func (st *store) snapshot(do func(link) error) error {
-	return st.read.begin(do)
+	st.read.kept.prepare()
+	return st.read.kept.begin(st.read.kept.db, do)
+}
+
+// fill runs a read that fills the cache, which nobody may write to meanwhile.
+func (st *store) fill(do func(link) error) error {
+	if st.cache == nil {
+		return do(st.read)
+	}
+	return st.snapshot(do)
 }
 
 //nolint:contextcheck // see link
-func (s link) begin(do func(link) error) error {
-	s.kept.prepare()
-	tx, err := s.kept.db.BeginTx(context.Background(), nil)
+func (k *statements) begin(on interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}, do func(link) error,
+) error {
+	tx, err := on.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after Commit it does nothing; after a panic it frees the connection
-	if err := do(link{s.kept, tx}); err != nil {
+	if err := do(link{k, tx, new([]int64)}); err != nil {
 		return err
 	}
 	return tx.Commit()
