@@ -28,6 +28,7 @@ type entry struct {
 	created  time.Time           // when this process placed the order
 	began    time.Time           // when this process first heard of it
 	ended    time.Time           // when it was first seen terminal here
+	observed bool                // it ended while this process looked
 
 	due      time.Time     // next poll
 	gap      time.Duration // from the last poll to the next, before the jitter
@@ -100,7 +101,7 @@ func (e *entry) follows(next catalog.State) bool {
 func (e *entry) advance(g catalog.Generation) (changed, regressed bool) {
 	if e.state.State == catalog.StateDeleted && !e.deleted {
 		// The 404 was wrong or too early: what was concluded from it does not hold.
-		e.state, e.rank, e.ended, e.fresh = catalog.Generation{}, 0, time.Time{}, false
+		e.state, e.rank, e.ended, e.observed, e.fresh = catalog.Generation{}, 0, time.Time{}, false, false
 	}
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // an answer that was overtaken by a newer one
@@ -129,6 +130,7 @@ func (e *entry) complete(g catalog.Generation) catalog.Generation {
 	if g.State.Terminal() {
 		if e.ended.IsZero() {
 			e.ended = g.ObserveTime
+			e.observed = e.state.State != 0
 		}
 		if g.TerminalTime.IsZero() {
 			g.TerminalTime = e.ended
@@ -157,12 +159,17 @@ func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bo
 }
 
 // settles gives the time from which no money can move any more; it is only
-// meaningful for a terminal state.
+// meaningful for a terminal state. The catalog's clock need not be ours, so what it says
+// counts only for an end that this process did not see, and never for one to come.
 func (e *entry) settles(refundWindow time.Duration) time.Time {
-	if e.state.State == catalog.StateFailed {
-		return e.state.TerminalTime.Add(refundWindow)
+	if e.state.State != catalog.StateFailed {
+		return time.Time{}
 	}
-	return time.Time{}
+	end := e.state.TerminalTime
+	if e.observed || end.After(e.ended) {
+		end = e.ended
+	}
+	return end.Add(refundWindow)
 }
 
 // wanted reports whether a poll of the entry would serve anybody.

@@ -59,7 +59,7 @@ func TestAKnownEtagSavesTheRepeat(t *testing.T) {
 	})
 }
 
-func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) {
+func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) { // L4
 	polls := func(watchers int) (n int) {
 		inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 			var all []*seen
@@ -113,7 +113,7 @@ func TestSilenceIsFilledWithHeartbeats(t *testing.T) {
 	})
 }
 
-func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) {
+func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // U1 U4
 	for _, trouble := range []struct {
 		kind catalog.Kind
 		want watch.Condition
@@ -292,7 +292,7 @@ func TestADeleteOfOursIsToldAtOnce(t *testing.T) {
 	})
 }
 
-func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) {
+func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // L7
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		other := catalog.Forwarded(catalog.NewSecret("key-two"))
 		b.watch("a")

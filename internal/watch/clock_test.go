@@ -1,0 +1,109 @@
+package watch_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// skewed is a catalog whose clock is another than ours: so it looks when either of the two
+// jumps. Its records say when they began and ended by that clock.
+type skewed struct {
+	*upstream
+	by    time.Duration
+	began time.Time
+}
+
+func (u *skewed) date(g catalog.Generation) catalog.Generation {
+	g.CreateTime = u.began.Add(u.by)
+	if g.State.Terminal() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		g.TerminalTime = u.changes[g.ID].Add(u.by)
+	}
+	return g
+}
+
+func (u *skewed) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error) {
+	g, err := u.upstream.Generation(ctx, cred, id)
+	return u.date(g), err
+}
+
+func (u *skewed) Generations(ctx context.Context, cred catalog.Credential) ([]catalog.Generation, error) {
+	list, err := u.upstream.Generations(ctx, cred)
+	for i := range list {
+		list[i] = u.date(list[i])
+	}
+	return list, err
+}
+
+// polled runs one render that fails after a minute and is refunded nine minutes later, and
+// gives the states that a watch is told and how many polls that took.
+func polled(t *testing.T, by time.Duration) (states []string, polls int) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}
+		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hub.Close()
+		b := &bench{t, up.upstream, hub, t.Context()}
+		s := b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		pass(time.Minute)
+		up.set("a", failed)
+		pass(9 * time.Minute)
+		if ended, err := s.done(); ended {
+			t.Errorf("%v off: the watch ended with %v before the refund", by, err)
+		}
+		up.set("a", refunded)
+		pass(time.Minute)
+		b.wantEnd(s, nil)
+		states, polls = s.states(), up.calls()
+	})
+	return states, polls
+}
+
+func TestAClockThatIsADayOffEndsNothingEarlyAndStormsNothing(t *testing.T) { // C1
+	want, usual := polled(t, 0)
+	if !slices.Equal(want, []string{"queued", "failed", "refunded"}) || usual < 10 {
+		t.Fatalf("told %v after %d polls", want, usual)
+	}
+	for _, by := range []time.Duration{-24 * time.Hour, 24 * time.Hour, -time.Hour, time.Hour} {
+		if states, polls := polled(t, by); !slices.Equal(states, want) || polls > usual || polls < usual/2 {
+			t.Errorf("%v off: told %v after %d polls, want %v after about %d", by, states, polls, want, usual)
+		}
+	}
+}
+
+func TestAnEndThatNobodySawIsDatedByTheCatalogUnlessItIsYetToCome(t *testing.T) { // C1
+	for by, want := range map[time.Duration]time.Duration{
+		-24 * time.Hour:   0,
+		-5 * time.Minute:  5 * time.Minute,
+		0:                 10 * time.Minute,
+		24 * time.Hour:    10 * time.Minute,
+		-24 * time.Minute: 0,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now().Add(-time.Hour)}
+			up.set("a", failed)
+			hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hub.Close()
+			b := &bench{t, up.upstream, hub, t.Context()}
+			s := b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+			pass(max(0, want-time.Second))
+			if ended, _ := s.done(); ended != (want == 0) {
+				t.Errorf("%v off: ended %v within %v", by, ended, want)
+			}
+			pass(2 * time.Second)
+			b.wantEnd(s, nil)
+		})
+	}
+}
