@@ -17,7 +17,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) {
+func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 	key := write(t, "key\n")
 	upstream := "https://catalog.example/api/v1/api/catalog"
 	for _, test := range []struct {

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 )
 
-func TestOtherBytesAreNoticed(t *testing.T) {
+func TestOtherBytesAreNoticed(t *testing.T) { // U16
 	for name, c := range map[string]struct {
 		first, then host
 		want        Kind

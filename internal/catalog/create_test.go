@@ -153,7 +153,7 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 	}
 }
 
-func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) {
+func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // U2
 	s := openShop(t, 1000)
 	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -219,7 +219,7 @@ func TestOneKeySentByManyAtOnceIsOneSubmission(t *testing.T) { // K8
 	s.wantCharges("k", 1)
 }
 
-func TestAKeyThatStandsForAnotherOrderIsRefused(t *testing.T) {
+func TestAKeyThatStandsForAnotherOrderIsRefused(t *testing.T) { // K8
 	s := openShop(t, 1000)
 	s.mustCreate(s.order("k"))
 	other := s.order("k")

@@ -277,7 +277,7 @@ func TestRetryAfterIsHandedOn(t *testing.T) {
 	}
 }
 
-func FuzzReadError(f *testing.F) {
+func FuzzReadError(f *testing.F) { // U11 U22
 	f.Add("application/json", `{"error":{"code":"X","message":"m","details":{"fields":{"a":["b"]}}}}`)
 	f.Add("application/json", `{"detail":[{"loc":["body","inputs",0],"msg":"x"}]}`)
 	f.Add("text/plain", `API_KEY_DAILY_CAP: no`)

@@ -18,7 +18,7 @@ func BenchmarkReadAListOf100(b *testing.B) {
 	}
 }
 
-func FuzzReadGeneration(f *testing.F) {
+func FuzzReadGeneration(f *testing.F) { // U11
 	f.Add(`{"id":"g1","status":"succeeded","inputs":{"a":[1,{"b":null}]},"costCents":1,"createdAt":"2023-11-14T22:13:20Z","error":{"message":"x"}}`)
 	f.Add(`{"data":{"generation":[{"id":1}]}}`)
 	f.Add(`[[[[{}]]]]`)

@@ -60,7 +60,7 @@ func TestWhatIsNoGenerationIsMalformed(t *testing.T) {
 	}
 }
 
-func TestAStatusIsTrimmedLoweredAndLookedUp(t *testing.T) {
+func TestAStatusIsTrimmedLoweredAndLookedUp(t *testing.T) { // U11
 	for status, want := range map[string]State{
 		`"queued"`: StateQueued, `" Queued "`: StateQueued, `"PENDING"`: StateQueued, `"waiting"`: StateQueued, `"created"`: StateQueued,
 		`"running"`: StateRunning, `"processing"`: StateRunning, `"in_progress"`: StateRunning, `"In-Progress"`: StateRunning,
@@ -291,7 +291,7 @@ func TestTheEtagDependsOnTheRecordAlone(t *testing.T) {
 	}
 }
 
-func TestTheKeyAndTheContentURLAreNeverKept(t *testing.T) {
+func TestTheKeyAndTheContentURLAreNeverKept(t *testing.T) { // U22
 	a := answerOf(opGeneration, `{"id":"g1","status":"succeeded","contentUrl":"https://cdn/x","content_URL":"https://cdn/x",
 		"downloadUrl":"https://cdn/x","apiKey":"abc","KEY":"abc","auth_token":"ok","Authorization":"Bearer abc","secret":"s","token":"t",
 		"echo":"you sent `+testKey+`","deep":{"list":[{"contentUrl":"https://cdn/x","kept":1,"note":"`+strings.ToUpper(testKey)+`"}]},
@@ -313,7 +313,7 @@ func TestTheKeyAndTheContentURLAreNeverKept(t *testing.T) {
 	}
 }
 
-func TestInputsComeBackAsTheyWereButForTheKey(t *testing.T) {
+func TestInputsComeBackAsTheyWereButForTheKey(t *testing.T) { // U22
 	g, err := readGeneration(answerOf(opGeneration, `{"status":"queued","inputs":{"prompt":"my_live_show","token":"x",
 		"leak":["`+testKey+`"],"n":1e400}}`), "g1")
 	want := map[string]any{"prompt": "my_live_show", "token": "x", "leak": []any{redacted}, "n": json.Number("1e400")}

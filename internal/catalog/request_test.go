@@ -124,7 +124,7 @@ func TestARequestCarriesWhatItShould(t *testing.T) {
 	}
 }
 
-func TestInputsAreSentDigitForDigit(t *testing.T) {
+func TestInputsAreSentDigitForDigit(t *testing.T) { // I2
 	inputs := "{ \"seed\": 9007199254740993, \"x\":1.10,\"x\":1e2,\n\"prompt\":\"<ü\\u00fc>\" }"
 	var body []byte
 	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -142,7 +142,7 @@ func TestInputsAreSentDigitForDigit(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoOrderIsNotSent(t *testing.T) {
+func TestWhatIsNoOrderIsNotSent(t *testing.T) { // I4
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }))
 	for _, inputs := range []string{``, `null`, `[]`, `7`, `{`, `{},"modelId":"x"`, `{}{}`, "{\"a\":\"\xff\"}", "\uFEFF{}"} {
 		_, err := c.post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(inputs), IdempotencyKey: "k"})
@@ -150,7 +150,7 @@ func TestWhatIsNoOrderIsNotSent(t *testing.T) {
 			t.Errorf("%q: got %v", inputs, err)
 		}
 	}
-	for _, key := range []string{"", "a b", "a\nb", "a\x00", "ü", strings.Repeat("k", 257)} { // I4
+	for _, key := range []string{"", "a b", "a\nb", "a\x00", "ü", strings.Repeat("k", 257)} {
 		_, err := c.post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: key})
 		if e := asError(t, err); e.Kind != KindInvalidInput || e.Violations[0].Field != "idempotency_key" {
 			t.Errorf("%q: got %v", key, err)
@@ -205,7 +205,7 @@ func TestNoRedirectIsFollowed(t *testing.T) { // U17
 	}
 }
 
-func TestTheContentURLIsNeverDialled(t *testing.T) {
+func TestTheContentURLIsNeverDialled(t *testing.T) { // U17
 	var paths []string
 	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 		paths = append(paths, r.URL.String())
@@ -222,7 +222,7 @@ func TestTheContentURLIsNeverDialled(t *testing.T) {
 	}
 }
 
-func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) {
+func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // U14
 	var posts atomic.Int64
 	w := &wire{reused: true, answer: func(_ int, r *http.Request, conn net.Conn) {
 		if r.Method == http.MethodPost {
@@ -286,7 +286,7 @@ func TestABodyIsReadUpToALimitOnly(t *testing.T) { // U18
 	}
 }
 
-func TestABodyThatSaysItIsTooLargeIsNotRead(t *testing.T) {
+func TestABodyThatSaysItIsTooLargeIsNotRead(t *testing.T) { // U18
 	body := &endless{text: " "}
 	_, err := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 		resp := reply(r, 200, nil, "")
@@ -298,7 +298,7 @@ func TestABodyThatSaysItIsTooLargeIsNotRead(t *testing.T) {
 	}
 }
 
-func TestAGigabyteOfJSONCostsLittleMemory(t *testing.T) {
+func TestAGigabyteOfJSONCostsLittleMemory(t *testing.T) { // U18
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -361,7 +361,7 @@ func TestCompressionIsNotAskedForNorUndone(t *testing.T) { // U18
 	})
 }
 
-func TestABodyCutShortIsNoAnswer(t *testing.T) {
+func TestABodyCutShortIsNoAnswer(t *testing.T) { // U16
 	synctest.Test(t, func(t *testing.T) {
 		for _, raw := range []string{
 			"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{\"id\":\"g\",\"status\":\"queued\"}",

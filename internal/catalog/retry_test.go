@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestRetryAfterIsSecondsOrADate(t *testing.T) {
+func TestRetryAfterIsSecondsOrADate(t *testing.T) { // U6
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"1": time.Second, " 30 ": 30 * time.Second, "120": 2 * time.Minute, "+5": 5 * time.Second,
@@ -32,7 +32,7 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 	}
 }
 
-func FuzzParseRetryAfter(f *testing.F) {
+func FuzzParseRetryAfter(f *testing.F) { // U6
 	f.Add("7")
 	f.Add("-")
 	f.Add("Tue, 01 Jan 2030 12:00:09 GMT")
@@ -130,7 +130,7 @@ func TestARetryWaitsAsLongAsItWasAsked(t *testing.T) {
 	})
 }
 
-func TestARetryThatTheDeadlineDoesNotAllowIsLeftToTheCaller(t *testing.T) {
+func TestARetryThatTheDeadlineDoesNotAllowIsLeftToTheCaller(t *testing.T) { // U2
 	for name, c := range map[string]struct {
 		retryAfter string
 		deadline   time.Duration

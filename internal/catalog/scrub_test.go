@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestTheKeyIsTakenOutOfErrorsInEverySpelling(t *testing.T) {
+func TestTheKeyIsTakenOutOfErrorsInEverySpelling(t *testing.T) { // U22
 	for name, echo := range map[string]string{
 		"as it is":               testKey,
 		"upper case":             strings.ToUpper(testKey),
@@ -53,7 +53,7 @@ func TestTheKeyIsTakenOutOfErrorsInEverySpelling(t *testing.T) {
 	}
 }
 
-func TestTheKeyIsTakenOutOfNetworkErrors(t *testing.T) {
+func TestTheKeyIsTakenOutOfNetworkErrors(t *testing.T) { // U22
 	inner := errors.New(`malformed HTTP response "hello ` + testKey + `"`)
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, inner })).Once()
 	_, err := c.Account(t.Context(), testCredential)
@@ -70,7 +70,7 @@ func TestOrdinaryTextIsLeftAlone(t *testing.T) {
 	}
 }
 
-func FuzzScrub(f *testing.F) {
+func FuzzScrub(f *testing.F) { // U22
 	f.Add("k_live_abc", "K_LIVE_ABC and k_live_abc")
 	f.Add("aaaaaaaa", "aaAAaAAAAaaaaaa")
 	f.Add("[redacted]", "x[redacted]y")
@@ -95,7 +95,7 @@ func TestAWordThatIsTooShortForAKeyIsLeftInTexts(t *testing.T) {
 	}
 }
 
-func TestASecretPrintsAsRedactedEverywhere(t *testing.T) {
+func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // X3
 	secret, cred := NewSecret(testKey), testCredential
 	type holder struct {
 		Key  Secret

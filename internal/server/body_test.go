@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
+func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
 	for _, test := range []struct {
 		name, header string
 		code         int
@@ -51,7 +51,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) {
+func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) { // L9
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, newStudio())
 		conn, err := s.httpPipe.Dial()

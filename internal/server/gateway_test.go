@@ -95,7 +95,7 @@ func TestJSONWritesZeroesAndLeavesOutWhatIsAbsent(t *testing.T) {
 	}
 }
 
-func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) {
+func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // I4
 	studio := newStudio()
 	studio.create = func(_ context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 		return &easelv1.CreateGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetIdempotencyKey()}}, nil
@@ -196,7 +196,7 @@ func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
 	}
 }
 
-func TestAnIDArrivesAsItWasMeant(t *testing.T) {
+func TestAnIDArrivesAsItWasMeant(t *testing.T) { // I3
 	studio := newStudio()
 	studio.model = func(_ context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 		return &easelv1.GetModelResponse{Model: &easelv1.Model{ModelId: req.GetModelId()}}, nil

@@ -167,7 +167,7 @@ func TestARequestThatCannotBeDecodedIsTheCallersMistake(t *testing.T) {
 	}
 }
 
-func TestAMessageOverTheLimitIsRefused(t *testing.T) {
+func TestAMessageOverTheLimitIsRefused(t *testing.T) { // I1
 	s := serve(t, newStudio(), func(c *Config) { c.Limits.MessageBytes = 1 << 10 })
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		_, err := s.generations().CreateGeneration(withKey(t.Context()),

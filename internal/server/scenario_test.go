@@ -110,7 +110,7 @@ func balance(t *testing.T, c caller) int64 {
 	return resp.GetAccount().GetBalanceCents()
 }
 
-func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) {
+func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // U20
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		before := balance(t, c)
 		resp := &easelv1.QuoteGenerationResponse{}
@@ -292,7 +292,7 @@ func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 20 })
 }
 
-func TestListsComeInPagesThatMissNothing(t *testing.T) {
+func TestListsComeInPagesThatMissNothing(t *testing.T) { // I5
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		want := map[string]bool{}
 		for i := range 7 {
@@ -355,7 +355,7 @@ func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
 	})
 }
 
-func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) {
+func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // I2
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, &easelv1.CreateGenerationRequest{
 			ModelId: text, IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","seed":9007199254740993}`,

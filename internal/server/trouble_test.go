@@ -56,7 +56,7 @@ func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
 
-func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) {
+func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // U7
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") })
 	s := newStack(t, func(o *options) { o.service.Held, o.service.AllowAnonymous = &held, true })
 	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {

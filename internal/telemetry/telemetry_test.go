@@ -82,7 +82,7 @@ func TestSpansReachTheCollectorThatTheEnvironmentNames(t *testing.T) {
 	}
 }
 
-func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) {
+func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // N5
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)

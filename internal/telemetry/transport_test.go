@@ -57,7 +57,7 @@ func send(t *testing.T, transport http.RoundTripper, url string) error {
 	return err
 }
 
-func TestARequestIsASpanThatHoldsNoKey(t *testing.T) {
+func TestARequestIsASpanThatHoldsNoKey(t *testing.T) { // X3
 	exporter := record(t)
 	var traceparent string
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fault is a row of the catalogue of faults: what goes wrong, and how it is proven that it
+// does no harm. The tests of a row carry its id, in the comment above them or on their
+// first line.
+type fault struct {
+	id, what, proof string
+	// untested says why a row has no test; no test may name it then.
+	untested string
+}
+
+// faults is the whole catalogue. U is the catalog upstream, K a kill or a call that ends
+// early, N the network, C a clock, L and I clients and their input, X keys and certificates,
+// S the sandbox.
+var faults = []fault{
+	{id: "U1", what: "the catalog refuses connections or has no address", proof: "few retries, watches stay open, requests are counted"},
+	{id: "U2", what: "it accepts and never answers", proof: "a call ends with its deadline"},
+	{id: "U3", what: "it sends a byte a second", proof: "bodies have a limit of idle time, and goroutines end"},
+	{id: "U4", what: "it fails with a page of HTML", proof: "the status decides, and no markup comes through"},
+	{id: "U5", what: "it asks for a pause", proof: "no poll of that key falls into the pause"},
+	{id: "U6", what: "it asks for a pause of no time, of years, or of nonsense", proof: "the reader of the header, fuzzed, and the cap of a pause"},
+	{id: "U7", what: "it rejects the key that the server holds", proof: "callers are told INTERNAL, watches stay, one probe a minute"},
+	{id: "U8", what: "the balance is too low", proof: "one attempt, and a precondition that fails"},
+	{id: "U9", what: "the daily cap of the key is reached", proof: "one attempt; polls and downloads go on"},
+	{id: "U10", what: "a render that lives is not found", proof: "a grace after our own order, then deletion is told once"},
+	{id: "U11", what: "unknown statuses, members, codes and types", proof: "a tolerant reader, fuzzed; only known states end a watch"},
+	{id: "U12", what: "an order is answered without an id", proof: "the same key again; one charge"},
+	{id: "U13", what: "a state goes backwards", proof: "watchers never see it; a refund is told"},
+	{id: "U14", what: "an order is taken and its answer is lost", proof: "the same key again; one charge, the same render"},
+	{id: "U15", what: "an order is still being taken while we ask again", proof: "as a lost answer"},
+	{id: "U16", what: "the bytes of a result are cut, short, or other ones", proof: "resumed or refused; never taken for the whole"},
+	{id: "U17", what: "it redirects, wherever to", proof: "forty targets, and the key arrives at none"},
+	{id: "U18", what: "an answer without end, or one that grows when it is unpacked", proof: "a limit for each kind of answer, and memory is measured"},
+	{id: "U19", what: "an outage of minutes under many watches", proof: "the rate after it is the configured one"},
+	{id: "U20", what: "the price moves between quote and order", proof: "a limit is held against a fresh quote; the charge is told as charged"},
+	{id: "U21", what: "a render stays queued for ever", proof: "nothing ends it; polls become rare, heartbeats go on"},
+	{id: "U22", what: "it repeats the key", proof: "the key is taken out of errors and records"},
+
+	{id: "K1", what: "killed before the order is sent", proof: "the caller sends its key again: one charge, one id"},
+	{id: "K2", what: "killed while the order is written", proof: "as K1"},
+	{id: "K3", what: "killed after the catalog has taken the order", proof: "as K1"},
+	{id: "K4", what: "killed after the answer", proof: "as K1"},
+	{id: "K5", what: "killed before the caller hears", proof: "as K1"},
+	{id: "K6", what: "killed after the caller has heard", proof: "as K1"},
+	{id: "K7", what: "a caller leaves in the middle of its order", proof: "the order is finished; the same key finds it"},
+	{id: "K8", what: "the same key twice at once", proof: "one submission"},
+
+	{id: "N1", what: "packets to the catalog vanish", proof: "as a catalog that never answers; the connection is given up"},
+	{id: "N2", what: "a client vanishes without a word", proof: "its streams are freed within 45 s"},
+	{id: "N3", what: "a proxy cuts what is silent for a minute", proof: "heartbeats keep it open"},
+	{id: "N4", what: "a stop with thousands of watches", proof: "each is told, and the exit comes within 10 s"},
+	{id: "N5", what: "the collector of telemetry is dead or slow", proof: "calls are as fast, memory stays, the exit comes in time"},
+
+	{id: "C1", what: "the wall clock jumps by a day", proof: "no storm, and nothing ends early"},
+	{id: "C2", what: "the process is stopped for minutes and goes on", proof: "no old state is told as new, and no storm"},
+
+	{id: "L1", what: "a client that never reads", proof: "ended after 30 s; little memory; others are as fast"},
+	{id: "L2", what: "a client that reads slowly", proof: "it misses states and never the last"},
+	{id: "L3", what: "watches opened and cancelled without end", proof: "goroutines and memory are as before"},
+	{id: "L4", what: "very many watch one render", proof: "the polls of one"},
+	{id: "L5", what: "more streams than a caller may have", proof: "refused at once, never queued"},
+	{id: "L6", what: "a watch begins as the state turns terminal", proof: "it never hangs"},
+	{id: "L7", what: "a render of another key", proof: "the same answer as for none"},
+	{id: "L8", what: "a client that pings every 10 s", proof: "it stays connected"},
+	{id: "L9", what: "HTTP/2 abused: resets, endless headers, floods, handshakes that stop", proof: "raw frames against a server: memory bounded, others served"},
+
+	{id: "I1", what: "a message over the limit, packed or not", proof: "refused, and memory is measured"},
+	{id: "I2", what: "inputs that readers would not all read alike", proof: "refused; what passes goes on digit for digit, fuzzed"},
+	{id: "I3", what: "ids made to lead elsewhere", proof: "refused or escaped; the path is the intended one, fuzzed"},
+	{id: "I4", what: "idempotency keys that no header can carry", proof: "refused, and the field is named"},
+	{id: "I5", what: "page sizes and page tokens made up", proof: "cut to the limit, or refused, fuzzed"},
+	{id: "I6", what: "an error of the catalog too long for trailers", proof: "cut to 4 KiB in all"},
+
+	{id: "X1", what: "the key file changes under load", proof: "the new key is used, the old one stays while it can't be read"},
+	{id: "X2", what: "the key file is empty, unreadable or ends with a line break", proof: "one line at the start names it; the line break is no part of the key"},
+	{id: "X3", what: "a key in what the process says of itself", proof: "a canary through the whole stack; every log, span, metric, error, dump and answer is searched"},
+	{id: "X4", what: "the certificate changes", proof: "no handshake fails"},
+
+	{id: "S1", what: "the sandbox is killed", proof: "its books are exact, its renders end"},
+	{id: "S2", what: "many writers at once", proof: "none is told that the database is locked"},
+	{id: "S3", what: "two orders and money for one", proof: "one is refused; the balance is never below 0"},
+	{id: "S4", what: "an idempotency key twice at once, or with another body", proof: "one charge; the other body is refused"},
+}
+
+// pending are rows whose tests are still being written.
+var pending = []string{"K1", "K2", "K3", "K4", "K5", "K6", "N1", "C2"}
+
+func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
+	tests := testsByFault(t)
+	for _, f := range faults {
+		switch named := tests[f.id]; {
+		case f.what == "" || f.proof == "":
+			t.Errorf("%s does not say what it is or how it is proven", f.id)
+		case f.untested != "" && len(named) > 0:
+			t.Errorf("%s is said to have no test, and %q names it", f.id, named)
+		case f.untested == "" && len(named) == 0 && !slices.Contains(pending, f.id):
+			t.Errorf("%s (%s) has no test", f.id, f.what)
+		}
+		delete(tests, f.id)
+	}
+	for id, named := range tests {
+		t.Errorf("%q name the fault %s, which is not in the catalogue", named, id)
+	}
+}
+
+var faultID = regexp.MustCompile(`\b[UKNCLIXS][1-9][0-9]?\b`)
+
+// testsByFault finds the tests of the whole project that name a fault.
+func testsByFault(t *testing.T) map[string][]string {
+	t.Helper()
+	tests := map[string][]string{}
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".." {
+			return fs.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for name, comment := range commentedTests(files, file) {
+			for _, id := range faultID.FindAllString(comment, -1) {
+				tests[id] = append(tests[id], name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
+}
+
+// commentedTests are the tests of a file, with the comment above each and the one behind
+// its opening brace.
+func commentedTests(files *token.FileSet, file *ast.File) map[string]string {
+	behind := map[int]string{}
+	for _, group := range file.Comments {
+		behind[files.Position(group.Pos()).Line] = group.Text()
+	}
+	tests := map[string]string{}
+	for _, declaration := range file.Decls {
+		f, ok := declaration.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Fuzz") {
+			continue
+		}
+		tests[f.Name.Name] = f.Doc.Text() + " " + behind[files.Position(f.Body.Lbrace).Line]
+	}
+	return tests
+}
