@@ -13,7 +13,7 @@ HOURS   ?= 10000
 SEED    ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test simulate bench-schedule check generate lint breaking fmt clean
+.PHONY: help build demo run test simulate simulate-bugs bench-schedule check generate lint breaking fmt clean
 
 help: ## Show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, fr
 	@mkdir -p .build
 	$(GO) test -c -o .build/simulation ./internal/simulation
 	.build/simulation -test.run '^TestSimulate$$' -test.timeout 0 -hours $(HOURS) -from $(SEED)
+
+simulate-bugs: ## Put each seeded bug into the source, and see that the simulation catches it
+	$(GO) test ./internal/simulation -count=1 -v -run 'SeededBugs|TheBugs' -bugs -timeout 60m
 
 bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
 	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch

@@ -50,6 +50,7 @@ var promises = []promise{
 	{"nobody watches, nobody polls", nobodyPolls},
 	{"files arrive whole", filesWhole},
 	{"nothing is seen that is somebody else's or secret", nothingLeaks},
+	{"who never reads is sent away", deafAreSentAway},
 	{"everybody is served in the end", everybodyServed},
 	{"the run did what it was to do", runWasReal},
 }
@@ -97,6 +98,14 @@ func nothingLeaks(o *outcome, say func(event, string, ...any)) {
 	for _, r := range o.requests {
 		if r.tenant == "" {
 			say(event{at: r.at, actor: r.process}, "%s without a key that exists", r.op)
+		}
+	}
+}
+
+func deafAreSentAway(o *outcome, say func(event, string, ...any)) {
+	for _, e := range o.events {
+		if e.kind == sawHeld {
+			say(e, "%s", e.text)
 		}
 	}
 }

@@ -102,6 +102,7 @@ func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
 		}
 		one, known := o.truth[e.gen]
 		switch {
+		case e.gen == nobodys && e.state == easelv1.State_STATE_DELETED: // there is not
 		case !known:
 			say(e, "a render that the catalog does not have")
 		case e.state == easelv1.State_STATE_DELETED:
@@ -125,7 +126,7 @@ func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
 func lastStateArrives(o *outcome, say func(event, string, ...any)) {
 	for _, e := range o.events {
 		one := o.truth[e.gen]
-		if e.kind != sawDone || one.deleted || e.state == states[one.state] {
+		if e.kind != sawDone || one.deleted || e.gen == nobodys || e.state == states[one.state] {
 			continue
 		}
 		if one.failed && (e.state == easelv1.State_STATE_FAILED || e.state == easelv1.State_STATE_REFUNDED) {
@@ -224,7 +225,8 @@ func seenInTime(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		from := max(began, one.ended)
-		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.at)/pollRate*2)*time.Second
+		// Calls come before polls, which are sure of a quarter of the rate.
+		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.at)/pollRate*4)*time.Second
 		if late := e.at - from; late > limit && !o.excused(from-5*time.Minute, e.at, "", "",
 			reachCatalog, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected) {
 			say(e, "it ended at %v and was told %v later, more than %v", one.ended, late, limit)
@@ -282,7 +284,7 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 		if strings.HasPrefix(e.text, "Unauthenticated") && !o.plan.Held && o.excused(e.at-time.Minute, e.at, "", "", reachRejected) {
 			continue
 		}
-		if strings.HasPrefix(e.text, "NotFound") && o.truth[e.gen].deleted {
+		if strings.HasPrefix(e.text, "NotFound") && (o.truth[e.gen].deleted || e.gen == nobodys) {
 			continue
 		}
 		say(e, "a watch ended with %s %s", e.kind, e.text)

@@ -30,6 +30,7 @@ const (
 	sawDeleted = "deleted" // the caller deleted the render
 	sawDone    = "done"    // the caller has what it wanted
 	sawFault   = "fault"   // a fault began or ended
+	sawHeld    = "held"    // a stream that nobody read was kept
 	sawLeak    = "leak"    // something was seen that nobody may see
 )
 

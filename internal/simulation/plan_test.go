@@ -160,9 +160,13 @@ var kinds = []kind{
 	},
 }
 
-// planOf makes the plan of a seed. An empty kind lets the seed decide.
+// planOf makes the plan of a seed. An empty kind lets the seed decide; "only-U14" is a short run
+// with that trouble and no other.
 func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
+	if id, ok := strings.CutPrefix(name, "only-"); ok {
+		return only(id).plan(seed, r)
+	}
 	at := r.IntN(100)
 	for _, k := range kinds {
 		if at -= k.weight; name == k.name || name == "" && at < 0 {
@@ -170,6 +174,26 @@ func planOf(seed uint64, name string) plan {
 		}
 	}
 	panic("simulation: there is no kind " + name)
+}
+
+// only is a short run with one sort of trouble.
+func only(id string) kind {
+	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "short" })
+	k := kinds[at]
+	k.name, k.troubles = "only-"+id, []string{id}
+	k.shape = func(r *rand.Rand, p *plan) {
+		kinds[at].shape(r, p)
+		switch id {
+		case "U7":
+			p.Held, p.Tenants = true, 1
+		case "U19":
+			p.Length = 40 * time.Minute
+		}
+		if !p.takes(id) {
+			p.Dialect, p.Held, p.Replicas = "default", false, 1
+		}
+	}
+	return k
 }
 
 func (k kind) plan(seed uint64, r *rand.Rand) plan {
@@ -206,7 +230,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 			ID: id, At: slot*time.Duration(i) + slot/10 + time.Duration(r.Int64N(int64(slot/4))),
 			For: 20*time.Second + time.Duration(r.Int64N(int64(70*time.Second))), Replica: r.IntN(p.Replicas), Variant: r.IntN(6),
 		}
-		if id == "U19" {
+		if t.For = min(t.For, slot*3/5); id == "U19" {
 			t.For = 5 * time.Minute
 		}
 		p.Troubles = append(p.Troubles, t)

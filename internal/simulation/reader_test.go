@@ -222,11 +222,15 @@ func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *strin
 	return err
 }
 
-// lookOnce reads a render once.
-func (c *caller) lookOnce(id string) {
+// lookOnce reads a render once, from the catalog itself where it is to be new.
+func (c *caller) lookOnce(id string, isNew bool) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
-	resp, err := c.door().grpc.GetGeneration(c.door().signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id})
+	req := &easelv1.GetGenerationRequest{GenerationId: id}
+	if isNew {
+		req.MaxStaleness = durationpb.New(0)
+	}
+	resp, err := c.door().grpc.GetGeneration(c.door().signed(ctx), req)
 	c.got(id, resp.GetGeneration(), err)
 }
 
@@ -271,7 +275,7 @@ func (c *caller) deaf(d *door, s *scene) {
 	}
 	switch code := status.Code(err); {
 	case errors.Is(err, io.EOF):
-		c.note(event{kind: sawLeak, text: fmt.Sprintf("a stream that nobody read for 90 s gave %d messages and OK", read)})
+		c.note(event{kind: sawHeld, text: fmt.Sprintf("a stream that nobody read for 90 s gave %d messages and OK", read)})
 	case code == codes.ResourceExhausted:
 		s.count++
 	default:

@@ -195,7 +195,7 @@ var acts = map[string]act{
 		sandbox.Fault{Redirect: "http://elsewhere/"}, sandbox.Fault{Redirect: "http://catalog:81/", Status: 307},
 		sandbox.Fault{Redirect: "https://catalog/", Status: 308}, sandbox.Fault{Status: 304}),
 	"U18": broken(reachCatalog, watchOne, reads, sandbox.Fault{Oversize: 9 << 20, Count: 2}),
-	"U19": {reach: reachOutage, victim: watchOne, begin: uplinks(reachOutage, refused, true).begin},
+	"U19": {reach: reachOutage, victim: askMuch, begin: uplinks(reachOutage, refused, true).begin},
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *scene) (func(), func() int) {
 		return inject(s, sandbox.Fault{
 			Status: []int{500, 403, 400}[s.Variant%3], Key: s.c.tenant.key,

@@ -29,6 +29,25 @@ func watchOne(s *scene) {
 	s.c.sleep(15 * time.Second)
 }
 
+// nobodys is the id of a render that there is not.
+const nobodys = "gen_nobodys"
+
+// askMuch reads and watches what is not there, all through an outage, beside one who orders.
+func askMuch(s *scene) {
+	s.beside("hopes", func(h *caller) {
+		h.at = s.Replica
+		h.follow(viewing{id: nobodys})
+	})
+	watchOne(s)
+	s.beside("asks", func(h *caller) {
+		h.at = s.Replica
+		for range 60 {
+			h.lookOnce(nobodys, true)
+			h.pause(2 * time.Second)
+		}
+	})
+}
+
 // buyOne places an order.
 func buyOne(s *scene) {
 	s.beside(fmt.Sprint("buy", s.c.seq), func(h *caller) {
@@ -92,7 +111,7 @@ func seeEndGoBack(s *scene) {
 	s.beside(fmt.Sprint("all", s.c.seq), func(h *caller) { h.everything(40 * time.Second) })
 	s.beside(fmt.Sprint("get", s.c.seq), func(h *caller) {
 		for range 10 {
-			h.lookOnce(id)
+			h.lookOnce(id, true)
 			h.pause(2 * time.Second)
 		}
 	})

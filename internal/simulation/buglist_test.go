@@ -1,0 +1,222 @@
+package simulation
+
+const (
+	createGo  = "internal/catalog/create.go"
+	clientGo  = "internal/catalog/client.go"
+	requestGo = "internal/catalog/request.go"
+	retryGo   = "internal/catalog/retry.go"
+)
+
+// bugs are what the simulation must catch. Each has been a real bug of some program of this
+// kind, or is what a hasty change would make.
+var bugs = []bug{
+	{
+		name:   "an order ends with its first caller",
+		edits:  []edit{{createGo, "c.submit(context.WithoutCancel(ctx), cred, order, sub, run)", "c.submit(ctx, cred, order, sub, run)"}},
+		jobs:   seeds("only-K7", 1, 2, 3),
+		breaks: []string{"an order that may have left is finished"},
+	},
+	{
+		name: "each attempt has a key of its own",
+		edits: []edit{{
+			clientGo, "body: body, idempotencyKey: order.IdempotencyKey}",
+			`body: body, idempotencyKey: fmt.Sprint(order.IdempotencyKey, ".", time.Now().UnixNano())}`,
+		}},
+		jobs:   seeds("only-U14", 1, 2, 3),
+		breaks: []string{"one key is one charge"},
+	},
+	{
+		name:   "a refusal is believed while an earlier attempt is still on its way",
+		edits:  []edit{{createGo, "func certain(err error, unknown bool) error {\n", "func certain(err error, unknown bool) error {\n\tunknown = false\n"}},
+		jobs:   seeds("only-U15", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"who was refused is not charged"},
+	},
+	{
+		name:   "two calls with one key submit twice",
+		edits:  []edit{{createGo, "if sub.run == nil {", "if sub.run == nil || true {"}},
+		jobs:   seeds("only-K8", 1, 2, 3),
+		breaks: []string{"one key has one submission at a time, and none after it succeeded"},
+	},
+	{
+		name:   "a key that succeeded is posted again",
+		edits:  []edit{{createGo, "if sub.receipt != nil {", "if sub.receipt != nil && false {"}},
+		jobs:   seeds("only-K7", 1, 2, 3),
+		breaks: []string{"one key has one submission at a time, and none after it succeeded"},
+	},
+	{
+		name:   "calls retry without a budget",
+		edits:  []edit{{retryGo, "if !again || !allowed || n >= c.attempts {", "_ = allowed\n\t\tif !again || n >= c.attempts {"}},
+		jobs:   seeds("only-U19", 1, 2, 3),
+		breaks: []string{"calls retry little in an outage"},
+	},
+	{
+		name:   "Retry-After is read as nothing",
+		edits:  []edit{{retryGo, "return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second", "return 0"}},
+		jobs:   seeds("only-U5", 1, 2, 3),
+		breaks: []string{"no poll while the catalog asks to wait"},
+	},
+	{
+		name:   "a body that was cut is a whole file",
+		edits:  []edit{{"internal/catalog/content.go", "complete := b.size >= 0 && b.at == b.size && s.at == b.at", "complete := true"}},
+		jobs:   seeds("only-U16", 1, 2, 3, 4),
+		breaks: []string{"files arrive whole"},
+	},
+	{
+		name: "the transport may repeat an order by itself",
+		edits: []edit{{
+			requestGo, "		req.ContentLength = int64(len(r.body))\n",
+			"		req.ContentLength = int64(len(r.body))\n		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }\n",
+		}},
+		jobs:   seeds("only-U14", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"every order that arrives is an attempt of ours"},
+	},
+	{
+		name:   "all keys are one tenant",
+		edits:  []edit{{"internal/catalog/credential.go", "mac.Sum(nil)[:16]", "mac.Sum(nil)[:0]"}},
+		jobs:   seeds("only-L7", 1, 2, 3),
+		breaks: []string{"nothing is seen that is somebody else's or secret"},
+	},
+	{
+		name: "the first caller's key serves everybody",
+		edits: []edit{
+			{"internal/service/caller.go", "		return with(ctx, catalog.Forwarded(catalog.NewSecret(token)), \"\"), nil", "		if firstKey == \"\" {\n\t\t\tfirstKey = token\n\t\t}\n		return with(ctx, catalog.Forwarded(catalog.NewSecret(firstKey)), \"\"), nil"},
+			{"internal/service/caller.go", "type callKey struct{}", "type callKey struct{}\n\nvar firstKey string"},
+		},
+		jobs:   seeds("only-L7", 1, 2, 3),
+		breaks: []string{"nothing is seen that is somebody else's or secret"},
+	},
+	{
+		name:   "what a caller has already is ignored",
+		edits:  []edit{{"internal/service/watch.go", "KnownEtag:  req.GetKnownEtag(),", "KnownEtag:  \"\","}},
+		jobs:   seeds("only-N3", 1, 2, 3, 4),
+		breaks: []string{"no state is told twice in a row"},
+	},
+	{
+		name:   "the end of a replica is not announced",
+		edits:  []edit{{"internal/server/drain.go", "	s.config.Service.Drain()\n", ""}},
+		jobs:   seeds("only-N4", 1, 2, 3),
+		breaks: []string{"a drain is announced"},
+	},
+	{
+		name: "a stream that is sent away ends with OK",
+		edits: []edit{{
+			"internal/service/watch.go", "WatchGenerationResponse_Closing{Closing: closing}})\n\t\treturn err",
+			"WatchGenerationResponse_Closing{Closing: closing}})\n\t\treturn nil",
+		}},
+		jobs:   seeds("only-N4", 1, 2, 3),
+		breaks: []string{"OK means that the goal is reached"},
+	},
+	{
+		name:   "nobody is too slow",
+		edits:  []edit{{"internal/service/send.go", "time.NewTimer(p.patience)", "time.NewTimer(100 * p.patience)"}},
+		jobs:   seeds("only-L1", 1, 2, 3),
+		breaks: []string{"who never reads is sent away"},
+	},
+	{
+		name:   "events have no id",
+		edits:  []edit{{"internal/server/eventwriter.go", "		fmt.Fprintf(&event, \"id: %s\\n\", etag)\n", "		_ = etag\n"}},
+		jobs:   seeds("only-N4", 1, 2, 3),
+		breaks: []string{"no state is told twice in a row"},
+	},
+	{
+		name:   "events stay in the buffer",
+		edits:  []edit{{"internal/server/eventwriter.go", "	return e.flush()\n}\n\n// eventName", "	return nil\n}\n\n// eventName"}},
+		jobs:   seeds("short", 1, 2, 3),
+		breaks: []string{"silence is never longer than the heartbeat", "a change is told at once"},
+	},
+	{
+		name: "a read does not ask what the watchers know",
+		edits: []edit{{
+			"internal/service/generations.go", "	return s.cfg.Hub.Observe(credential(ctx), g), nil\n", "	return watch.Update{Generation: g, Etag: g.Etag()}, nil\n",
+		}},
+		jobs:   seeds("only-U13", 1, 2, 3, 4),
+		breaks: []string{"states go forwards"},
+	},
+	{
+		name: "a render that this process ordered may be missing at once",
+		edits: []edit{{
+			"internal/service/generations.go", "s.cfg.Hub.Created(credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)",
+			"s.cfg.Hub.Observe(credential(ctx), receipt.Generation)",
+		}},
+		jobs:   seeds("only-U10", 1, 2, 3),
+		breaks: []string{"trouble of the catalog ends no watch", "no state is told that the catalog never had"},
+	},
+	{
+		name:   "a key in an error is passed on",
+		edits:  []edit{{"internal/catalog/scrub.go", "func (s scrubber) clean(text string) string {\n", "func (s scrubber) clean(text string) string {\n\tif text != \"\" {\n\t\treturn text\n\t}\n"}},
+		jobs:   seeds("only-U22", 1, 2, 3),
+		breaks: []string{"nothing is seen that is somebody else's or secret"},
+	},
+
+	// The hub.
+	{
+		name:   "who joins after the end hears nothing",
+		edits:  []edit{{"internal/watch/join.go", "	if e.fresh {\n\t\ts.mark(at)", "	if e.fresh && !e.state.State.Terminal() {\n\t\ts.mark(at)"}},
+		jobs:   seeds("only-L6", 1, 2),
+		breaks: []string{"everybody is served in the end"},
+	},
+	{
+		name:   "a change wakes nobody",
+		edits:  []edit{{"internal/watch/subscription.go", "		s.dirty = append(s.dirty, at)\n\t}\n\ts.wake()\n", "		s.dirty = append(s.dirty, at)\n\t}\n"}},
+		jobs:   seeds("short", 1, 2),
+		breaks: []string{"a change is told at once"},
+	},
+	{
+		name:   "a state that goes backwards is let through",
+		edits:  []edit{{"internal/watch/entry.go", "	if !e.follows(g.State) {", "	if !e.follows(g.State) && false {"}},
+		jobs:   seeds("only-U13", 1, 2, 3, 4),
+		breaks: []string{"states go forwards"},
+	},
+	{
+		name: "polls run on the first caller's context",
+		edits: []edit{
+			{"internal/watch/hub.go", "		sub := h.subscribe(req)\n", "		if h.first == nil {\n\t\t\th.first = ctx\n\t\t}\n		sub := h.subscribe(req)\n"},
+			{"internal/watch/hub.go", "	closed  bool\n", "	closed  bool\n	first   context.Context\n"},
+			{"internal/watch/poller.go", "context.WithTimeout(p.hub.ctx, pollTimeout)", "context.WithTimeout(p.hub.first, pollTimeout)"},
+		},
+		jobs:   seeds("short", 1, 2),
+		breaks: []string{"everybody is served in the end", "the end of a render is seen in time"},
+	},
+	{
+		name:   "polls have no budget",
+		edits:  []edit{{"internal/watch/poller.go", "		ok, at := p.budget.take(now)\n", "		ok, at := true, now\n"}},
+		jobs:   seeds("busy", 5, 9),
+		breaks: []string{"polls keep to the budget"},
+	},
+	{
+		name:   "a pause that the catalog asked for is forgotten",
+		edits:  []edit{{"internal/watch/budget.go", "	b.paused = latest(b.paused, until)\n", ""}},
+		jobs:   seeds("only-U5", 1, 2, 3),
+		breaks: []string{"no poll while the catalog asks to wait"},
+	},
+	{
+		name:   "an outage is polled as always",
+		edits:  []edit{{"internal/watch/answer.go", "	if p.failures < outage || now.Before(p.budget.paused) {", "	if p.failures < outage*1000 || now.Before(p.budget.paused) {"}},
+		jobs:   seeds("outage", 8, 10),
+		breaks: []string{"an outage is only probed"},
+	},
+	{
+		name:   "a refund is a step backwards",
+		edits:  []edit{{"internal/watch/entry.go", "e.state.State == catalog.StateFailed && next == catalog.StateRefunded", "false"}},
+		jobs:   seeds("only-S3", 1, 2, 3, 4),
+		breaks: []string{"OK means that the goal is reached"},
+	},
+	{
+		name:   "who leaves is still polled for",
+		edits:  []edit{{"internal/watch/hub.go", "		defer sub.close()\n", ""}},
+		jobs:   seeds("short", 1, 2, 3, 4),
+		breaks: []string{"nobody watches, nobody polls"},
+	},
+	{
+		name:   "a held key that is rejected ends watches",
+		edits:  []edit{{"internal/watch/answer.go", "		if p.cred.Held {", "		if p.cred.Held && false {"}},
+		jobs:   seeds("only-U7", 1, 2, 3),
+		breaks: []string{"trouble of the catalog ends no watch"},
+	},
+	{
+		name:   "the first heartbeat is late",
+		edits:  []edit{{"internal/watch/subscription.go", "	quiet := time.Now().Add(s.req.Heartbeat)", "	quiet := time.Now().Add(2 * s.req.Heartbeat)"}},
+		jobs:   seeds("only-U19", 1, 2, 3),
+		breaks: []string{"silence is never longer than the heartbeat"},
+	},
+}
