@@ -18,15 +18,21 @@ type Entry struct {
 	Time         time.Time `json:"time"`
 }
 
-// AuditedGeneration is a generation as the ledger's counterpart; deleted ones are included.
+// AuditedGeneration is a generation as the ledger's counterpart; deleted ones are included. It is queued from
+// CreatedAt to FinishedAt, then succeeded or failed, and refunded at RefundedAt: that is its whole true history,
+// whatever the dialect shows. Times are those of [Config].Now in UTC; what did not happen has the zero time.
 type AuditedGeneration struct {
-	ID             string `json:"id"`
-	IdempotencyKey string `json:"idempotencyKey,omitempty"`
-	Status         string `json:"status"`
-	CostCents      int64  `json:"costCents"`
-	Charges        int    `json:"charges"` // number of charge entries
-	Refunds        int    `json:"refunds"` // number of refund entries
-	Deleted        bool   `json:"deleted,omitempty"`
+	ID             string    `json:"id"`
+	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
+	Model          string    `json:"model"`
+	Status         string    `json:"status"`
+	CreatedAt      time.Time `json:"createdAt,omitzero"`
+	FinishedAt     time.Time `json:"finishedAt,omitzero"`
+	RefundedAt     time.Time `json:"refundedAt,omitzero"`
+	CostCents      int64     `json:"costCents"`
+	Charges        int       `json:"charges"` // number of charge entries
+	Refunds        int       `json:"refunds"` // number of refund entries
+	Deleted        bool      `json:"deleted,omitempty"`
 }
 
 // Audit is everything that moved the money of one key.
@@ -62,7 +68,7 @@ func (a *Audit) readEntries(from link, account int64) error {
 		var e Entry
 		var at int64
 		err := rows.Scan(&e.Kind, &e.Cents, &e.BalanceCents, &e.GenerationID, &e.Note, &at)
-		e.Time = time.Unix(0, at).UTC()
+		e.Time = moment(at)
 		a.add(e)
 		return err
 	}, `SELECT kind, cents, balance, COALESCE(public_id, ''), note, at FROM ledger
@@ -84,16 +90,28 @@ func (a *Audit) add(e Entry) {
 func (a *Audit) readGenerations(from link, account int64) error {
 	return from.each(func(rows *sql.Rows) error {
 		var g AuditedGeneration
-		err := rows.Scan(&g.ID, &g.IdempotencyKey, &g.Status, &g.CostCents, &g.Deleted, &g.Charges, &g.Refunds)
+		var created, finished, refunded int64
+		err := rows.Scan(&g.ID, &g.IdempotencyKey, &g.Model, &g.Status, &created, &finished, &refunded,
+			&g.CostCents, &g.Deleted, &g.Charges, &g.Refunds)
+		g.CreatedAt, g.FinishedAt, g.RefundedAt = moment(created), moment(finished), moment(refunded)
 		a.Generations = append(a.Generations, g)
 		if g.IdempotencyKey != "" {
 			a.ChargesByIdempotencyKey[g.IdempotencyKey] += g.Charges
 		}
 		return err
-	}, `SELECT public_id, COALESCE(idempotency_key, ''), state, cost, deleted_at IS NOT NULL,
+	}, `SELECT public_id, COALESCE(idempotency_key, ''), model, state, created_at, COALESCE(finished_at, 0),
+		COALESCE((SELECT MIN(at) FROM ledger WHERE generation = g.id AND kind = 'refund'), 0), cost, deleted_at IS NOT NULL,
 		(SELECT COUNT(*) FROM ledger WHERE generation = g.id AND kind = 'charge'),
 		(SELECT COUNT(*) FROM ledger WHERE generation = g.id AND kind = 'refund')
 		FROM generations g WHERE account = ? ORDER BY id`, account)
+}
+
+// moment is a time in Unix nanoseconds, of which 0 is the zero time.
+func moment(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos).UTC()
 }
 
 // Check returns every broken promise of the books, or nil: balance = top-ups − charges + refunds, never

@@ -151,6 +151,30 @@ func TestAFailedRenderIsRefundedExactlyOnceInEachWay(t *testing.T) {
 	}
 }
 
+func TestAnAuditTellsTheTrueTimesOfARender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBubble(t, sandbox.Config{RefundDelay: time.Hour})
+		b.create(doomed, "Idempotency-Key", "k")
+		time.Sleep(time.Second)
+		good, ordered := b.create(small), time.Now().UTC()
+		time.Sleep(30 * time.Minute)
+		bad := b.books().Generations[0]
+		if bad.Status != "failed" || bad.RefundedAt != (time.Time{}) || bad.IdempotencyKey != "k" || bad.Model != "studio/haiku" {
+			t.Errorf("the failed one: %+v", bad)
+		}
+		time.Sleep(time.Hour)
+		bad = b.books().Generations[0]
+		if bad.Status != "refunded" || bad.RefundedAt.Sub(bad.FinishedAt) != time.Hour {
+			t.Errorf("the refunded one: %+v", bad)
+		}
+		done := b.books().Generations[1]
+		shown := b.send("GET", "/generations/"+good, "").record(t)
+		if !done.CreatedAt.Equal(ordered) || shown["finishedAt"] != done.FinishedAt.Format(time.RFC3339Nano) || !done.RefundedAt.IsZero() {
+			t.Errorf("the good one: %+v, shown as %v", done, shown)
+		}
+	})
+}
+
 func TestAShareOfRendersFailsByChance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{FailureRate: 0.25})
