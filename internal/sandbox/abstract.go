@@ -88,10 +88,14 @@ func (f current) heading(x, y float32) (dx, dy float32) {
 }
 
 // paintFlow lays brush strokes along the current, wide ones first. A stroke ends where it would touch one
-// of its own layer, which keeps the ground breathing.
+// of its own layer, which keeps the ground breathing. Layers too fine to be seen are left out; they cost the
+// most.
 func paintFlow(c *canvas, rnd *rand.Rand, inks []rgb, density float32) {
 	field := newCurrent(rnd, c.aspect)
 	for _, width := range []float32{0.017, 0.0085, 0.0042, 0.002} {
+		if width*float32(c.h) < 0.35 {
+			break
+		}
 		taken := newGrid(c.aspect, width*1.15)
 		tries := int(density * c.aspect * (0.30 / (width * width)) * 0.06)
 		for range tries {

@@ -20,7 +20,7 @@ func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (s
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err
 	}
-	w := &partWriter{s: s, generation: generation, part: make([]byte, 0, partSize), sum: sha256.New()}
+	w := &partWriter{s: s, generation: generation, sum: sha256.New()}
 	if err := write(w); err != nil {
 		return 0, "", err
 	}

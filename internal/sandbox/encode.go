@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -226,7 +225,18 @@ func (d Dialect) wrapList(name string, items [][]byte) []byte {
 	case ShapePage:
 		begin, end = `{"items":[`, `],"total":`+strconv.Itoa(len(items))+`}`
 	}
-	return slices.Concat([]byte(begin), bytes.Join(items, []byte(",")), []byte(end))
+	size := len(begin) + len(items) + len(end)
+	for _, item := range items {
+		size += len(item)
+	}
+	out := append(make([]byte, 0, size), begin...)
+	for i, item := range items {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, item...)
+	}
+	return append(out, end...)
 }
 
 // spell turns the members of a record to snake case where the dialect says so. The inputs inside keep

@@ -165,18 +165,25 @@ func (st *store) open(path string, listLimit int) (err error) {
 		}
 		st.read = st.write
 		st.cache = newCache(listLimit)
-		_, err = st.write.exec(schema)
-		return err
+		return st.create()
 	}
 	file := (&url.URL{Path: path}).EscapedPath()
 	const waits, links = "busy_timeout(10000)", "foreign_keys(1)"
 	if st.write, err = st.connect(file, "immediate", 1, waits, "journal_mode(WAL)", "synchronous(NORMAL)", links); err != nil {
 		return err
 	}
-	if _, err = st.write.exec(schema); err != nil {
+	if err = st.create(); err != nil {
 		return err
 	}
 	st.read, err = st.connect(file, "deferred", 4, waits, "query_only(1)")
+	return err
+}
+
+// create makes the tables that are not there yet.
+//
+//nolint:contextcheck // see link
+func (st *store) create() error {
+	_, err := st.write.kept.db.ExecContext(context.Background(), schema)
 	return err
 }
 
