@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -99,6 +100,33 @@ func TestTheREADMENamesEverySettingThatServeHas(t *testing.T) {
 			t.Errorf("the README does not name %s", name)
 		}
 	}
+}
+
+func TestTheLimitsOfTheREADMEThatAreSettingsAreTheirDefaults(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Limits\n")
+	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(table, -1)
+	if len(rows) < 6 {
+		t.Fatalf("found only %q", rows)
+	}
+	for _, row := range rows {
+		tag := regexp.MustCompile("env:\"" + row[1] + "\" default:\"([^\"]+)\"").FindStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()))
+		if said := strings.NewReplacer(",", "", " ", "").Replace(row[2]); tag == nil || tag[1] != said {
+			t.Errorf("the README says %s for %s, whose default is %q", said, row[1], tag)
+		}
+	}
+}
+
+// tagsOf are the tags of a command's settings, one a line.
+func tagsOf(command reflect.Type) string {
+	var tags strings.Builder
+	for _, field := range reflect.VisibleFields(command) {
+		tags.WriteString(string(field.Tag) + "\n")
+	}
+	return tags.String()
 }
 
 func TestTheUnitFileNamesOnlySettingsThatExist(t *testing.T) {

@@ -34,6 +34,8 @@ type caller interface {
 	call(ctx context.Context, method string, req, resp proto.Message) error
 	// watch hands on each message of a watch until it ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
+	// watchMany opens a watch of many and leaves at its first message.
+	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest) error
 	// download gives the bytes that arrived.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
 }
@@ -70,6 +72,16 @@ func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 		}
 	}
 	return unlessEOF(err)
+}
+
+func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), req)
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	return err
 }
 
 func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
@@ -172,6 +184,20 @@ func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	return lines.Err()
 }
 
+func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest) error {
+	answer, err := c.http.Do(c.request(ctx, "GenerationService/WatchGenerations", req))
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(answer.Body)
+		return restError(answer, body)
+	}
+	_, err = bufio.NewReader(answer.Body).ReadString('\n')
+	return err
+}
+
 func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
 	plain := proto.CloneOf(req)
 	plain.ReadOffset, plain.ReadLimit, plain.Etag = 0, 0, ""
@@ -224,7 +250,13 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 		body = bytes.NewReader(text)
 	} else {
 		for name, value := range fields {
-			query.Set(name, fmt.Sprint(value))
+			values, many := value.([]any)
+			if !many {
+				values = []any{value}
+			}
+			for _, one := range values {
+				query.Add(name, fmt.Sprint(one))
+			}
 		}
 	}
 	r, err := http.NewRequestWithContext(ctx, verb, c.restURL+path, body)

@@ -28,7 +28,7 @@ const (
 	slowAnswer   = 100 * time.Millisecond
 	slowCapacity = slowConns * int(time.Second/slowAnswer) // requests a second
 	slowTurns    = slowConns * 15 / 16                     // of the facade, as it has by itself
-	loadLasts    = 2 * time.Second
+	loadLasts    = 3 * time.Second
 	callerWaits  = time.Second // the deadline of every call
 	noTurns      = 1_000_000
 )
@@ -175,11 +175,9 @@ func underLoad(t *testing.T, calls, rate int) (g *goodput, silence time.Duration
 
 func TestUnderThreeTimesItsCapacityItServesAsMuchAsAtItsPeakAndOrdersFirst(t *testing.T) {
 	peak := 0 // of both, with and without turns
-	for _, rate := range []int{slowCapacity * 3 / 4, slowCapacity} {
-		for _, turns := range []int{slowTurns, noTurns} {
-			g, _ := underLoad(t, turns, rate)
-			peak = max(peak, g.total())
-		}
+	for _, turns := range []int{slowTurns, noTurns} {
+		g, _ := underLoad(t, turns, slowCapacity)
+		peak = max(peak, g.total())
 	}
 	over, silence := underLoad(t, slowTurns, 3*slowCapacity)
 	if ratio := float64(over.total()) / float64(peak); ratio < 0.9 {

@@ -36,6 +36,10 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	if strings.HasSuffix(r.URL.Path, "/content") {
+		_, _ = w.Write(make([]byte, 1<<20))
+		return
+	}
 	looks, status := c.looks.Add(1), "queued"
 	if c.done.Load() {
 		status = "succeeded"
@@ -104,6 +108,27 @@ func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T)
 		if late > 0 || told < 25 {
 			t.Errorf("meanwhile another reader was told %d changes, the latest %v late", told, late)
 		}
+	})
+}
+
+func TestADownloadThatIsStuckIsFreedAfterTwoMinutes(t *testing.T) { // L1
+	synctest.Test(t, func(t *testing.T) {
+		s := newStack(t, busy(&busyCatalog{}, func(o *options) { o.dialOptions = windows }))
+		stream, err := easelv1.NewGenerationServiceClient(s.grpc).DownloadGeneration(grpcCaller{s, s.key}.keyed(t.Context()),
+			&easelv1.DownloadGenerationRequest{GenerationId: "gen_1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*time.Minute - time.Second)
+		synctest.Wait()
+		if n := goroutines("(*generations).DownloadGeneration("); n != 1 {
+			t.Errorf("before two minutes %d downloads are under way", n)
+		}
+		time.Sleep(2 * time.Second)
+		for err == nil {
+			err = stream.RecvMsg(&easelv1.DownloadGenerationResponse{})
+		}
+		wantStatus(t, err, codes.ResourceExhausted, "READER_TOO_SLOW", 0)
 	})
 }
 
@@ -259,8 +284,8 @@ func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T)
 	overBothInMemory(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		heard, longest, beats := time.Now(), time.Duration(0), 0
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Minute)
-		defer cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Minute, cancel)
 		err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
 			// Messages count, not bytes: a proxy of requests does not see the pings of a connection.
 			longest, heard = max(longest, time.Since(heard)), time.Now()
@@ -290,7 +315,7 @@ func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T)
 	})
 }
 
-func TestAWatchThatIsOpenedAndCancelledLeavesNothing(t *testing.T) { // L3
+func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { // L3
 	times := soak(100_000, 1_000_000)
 	if raceDetector {
 		times = 5_000

@@ -1,0 +1,211 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// Limits that lie below any call: each at the limit, and past it.
+
+func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
+	s := serve(t, newStudio())
+	call := func(n int) error {
+		ctx := metadata.AppendToOutgoingContext(withKey(t.Context()), "x-large", strings.Repeat("x", n))
+		_, err := s.generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
+		return err
+	}
+	limit := Limits{}.headerBytes()
+	if err := call(limit - 1000); err != nil { // the other headers take some
+		t.Errorf("headers of almost %d bytes are answered with %v", limit, err)
+	}
+	if err := call(limit); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "header list size") {
+		t.Errorf("headers of more are answered with %v", err) // by the client's own library, which knows the limit
+	}
+	for n, want := range map[int]int{limit - 1000: http.StatusOK, limit + 5000: http.StatusRequestHeaderFieldsTooLarge} {
+		answer, _ := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "", "X-Large: "+strings.Repeat("x", n)))
+		if answer.StatusCode != want {
+			t.Errorf("over REST %d bytes are answered %s", n, answer.Status)
+		}
+	}
+}
+
+func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
+	studio := newStudio()
+	s := serve(t, studio)
+	limit := Limits{}.messageBytes()
+	send := func(n int) error {
+		_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)})
+		return err
+	}
+	const around = 5 // the tag of a field and its length
+	wantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
+	if err := send(limit - around + 1); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one byte more is answered with %v", err)
+	}
+	for n, want := range map[int]string{limit: "INVALID_REQUEST", limit + 1: "REQUEST_TOO_LARGE"} {
+		_, body := do(t, s.http, request(t, http.MethodPost, "/v1/generations", strings.Repeat(" ", n-1)+"1"))
+		if got := reasonOf(restStatus(t, body)); got != want {
+			t.Errorf("a body of %d bytes is refused as %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // L9
+	files := newTLSFiles(t, "server")
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+		for name, pipe := range map[string]*bufconn.Listener{"gRPC": s.grpcPipe, "HTTP": s.httpPipe} {
+			began, conn := time.Now(), dialPipe(t, pipe)
+			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the beginning of a hello
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, conn)
+			if took := time.Since(began); took != handshakeTimeout {
+				t.Errorf("%s: a handshake is waited for %v", name, took)
+			}
+			conn.Close()
+		}
+	})
+}
+
+func dialPipe(t *testing.T, pipe *bufconn.Listener) net.Conn {
+	t.Helper()
+	conn, err := pipe.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+			return &easelv1.CreateGenerationResponse{}, nil
+		}
+		s := serve(t, studio)
+		conn := dialPipe(t, s.httpPipe)
+		defer conn.Close()
+		body := `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`
+		fmt.Fprintf(conn, "POST /v1/generations HTTP/1.1\r\nHost: easel.test\r\nAuthorization: Bearer key\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:9])
+		time.Sleep(bodyTimeout - time.Second)
+		_, _ = io.WriteString(conn, body[9:])
+		answers := bufio.NewReader(conn)
+		answer, err := http.ReadResponse(answers, nil)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("a slow body is answered %v, %v", answer, err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		time.Sleep(idleTimeout - time.Second)
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: easel.test\r\n\r\n")
+		if answer, err = http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("after a rest it is answered %v, %v", answer, err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		began := time.Now()
+		if _, err := answers.ReadByte(); err == nil || time.Since(began) != idleTimeout {
+			t.Errorf("an idle connection ended after %v with %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) {
+	// A client of the library does not ping faster than every 10 s: this one is our own.
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, newStudio())
+		for interval, allowed := range map[time.Duration]bool{keepaliveMinimum: true, keepaliveMinimum - time.Second: false} {
+			conn := dialPipe(t, s.grpcPipe)
+			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and empty SETTINGS
+			said := make(chan string, 1)
+			go func() {
+				all, _ := io.ReadAll(conn)
+				said <- string(all)
+			}()
+			for range 10 {
+				time.Sleep(interval)
+				_, _ = io.WriteString(conn, "\x00\x00\x08\x06\x00\x00\x00\x00\x00pingping")
+			}
+			conn.Close()
+			if cut := strings.Contains(<-said, "too_many_pings"); cut == allowed {
+				t.Errorf("pings every %v: the connection was cut: %v", interval, cut)
+			}
+		}
+	})
+}
+
+func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.watch = watchUntilLeft
+		s := serve(t, studio)
+		accepted := 0
+		conn := dial(t, s.grpcPipe, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			accepted++
+			return s.grpcPipe.DialContext(ctx)
+		}))
+		defer conn.Close()
+		client := easelv1.NewGenerationServiceClient(conn)
+		stream, err := client.WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := func() {
+			t.Helper()
+			if _, err := client.GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		age := Limits{}.connAge()
+		time.Sleep(age * 85 / 100) // the library spreads it by a tenth
+		call()
+		if accepted != 1 {
+			t.Errorf("a young connection was replaced: %d", accepted)
+		}
+		time.Sleep(age * 30 / 100)
+		call()
+		if accepted != 2 || stream.Context().Err() != nil {
+			t.Errorf("after its age there were %d connections, and the stream: %v", accepted, stream.Context().Err())
+		}
+	})
+}
+
+func TestACallTooManyOnAConnectionIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := newStudio()
+		studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+			time.Sleep(time.Second)
+			return &easelv1.GetGenerationResponse{}, nil
+		}
+		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams, c.Limits.StreamsPerConn = 1, 2 })
+		began := time.Now()
+		took := make(chan time.Duration, 3)
+		for range 3 {
+			go func() {
+				if _, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+					t.Error(err)
+				}
+				took <- time.Since(began)
+			}()
+			synctest.Wait()
+		}
+		if first, second, third := <-took, <-took, <-took; first != time.Second || second != time.Second || third != 2*time.Second {
+			t.Errorf("three calls took %v, %v and %v", first, second, third)
+		}
+	})
+}

@@ -1,0 +1,13 @@
+package server
+
+// What the table of limits in the README must say, for the test that reads it.
+var (
+	MessageBytes, HeaderBytes               = Limits{}.messageBytes(), Limits{}.headerBytes()
+	CallerStreams, AllStreams               = Limits{}.callerStreams(), Limits{}.streams()
+	ConnsEach, StreamsPerConn, HTTPStreams  = Limits{}.conns(), Limits{}.streamsPerConn(), Limits{}.httpStreamsPerConn()
+	CallTurns                               = newTurns(Limits{}.calls()).limit
+	ConnAge, DrainTimeout                   = Limits{}.connAge(), Config{}.drainTimeout()
+	HandshakeTimeout, HeaderTimeout         = handshakeTimeout, headerTimeout
+	BodyTimeout, IdleTimeout, WriteTimeout  = bodyTimeout, idleTimeout, writeTimeout
+	TurnPatience, VanishedTimeout, PingsMin = turnPatience, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
+)

@@ -1,0 +1,348 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server"
+)
+
+// The limits of requests, and the values that the table and the probes share.
+const (
+	inputsLimit  = 1 << 20
+	depthLimit   = 64
+	idLimit      = 256
+	keyLimit     = 255
+	tokenLimit   = 1024
+	pageLimit    = 1000
+	idsLimit     = 1000
+	waitLimit    = 10 * time.Minute
+	slowestPulse = time.Minute
+	fastestPulse = time.Second
+)
+
+// limit is a row of the README's table, and what proves it: tests by name, which look at
+// the limit and past it, or a probe here, which does.
+type limit struct {
+	name, value, past string
+	tests             []string
+	probe             func(t *testing.T, s *stack, c caller)
+}
+
+const invalid = "`INVALID_ARGUMENT` `INVALID_REQUEST`"
+
+// limits is the table, in the README's order.
+func limits() []limit {
+	return []limit{
+		{
+			"a request: a gRPC message, the body of a REST request", inBytes(server.MessageBytes),
+			"`RESOURCE_EXHAUSTED`; the gRPC library says so itself and gives no reason; REST 413 `REQUEST_TOO_LARGE`",
+			[]string{"TestAMessageOfExactlyTheLimitIsTaken", "TestAMessageOverTheLimitIsRefused"},
+			nil,
+		},
+		{"`inputs`", inBytes(inputsLimit), invalid, nil, probeInputs},
+		{"nesting of `inputs`", fmt.Sprintf("%d levels", depthLimit), invalid, nil, probeDepth},
+		{
+			"the headers of a request", inBytes(server.HeaderBytes), "the client's gRPC library refuses to send them; REST 431",
+			[]string{"TestHeadersUpToTheLimitAreTakenAndNoMore"},
+			nil,
+		},
+		{"`model_id`, `generation_id`", fmt.Sprintf("%d bytes", idLimit), invalid, nil, probeIDs},
+		{"`idempotency_key`", fmt.Sprintf("%d characters", keyLimit), invalid, nil, probeKey},
+		{"`page_token`", number(tokenLimit) + " bytes", invalid, nil, probeToken},
+		{"`page_size`", number(pageLimit), "a page of " + number(pageLimit), []string{"TestAPageHasAtMostAThousandRenders"}, nil},
+		{"`generation_ids` of a watch; over REST also what the headers may take", number(idsLimit), invalid, nil, probeManyIDs},
+		{"`timeout` of a wait, `wait_timeout` of a download", long(waitLimit), invalid, nil, probeWait},
+		{"`heartbeat_interval`", long(fastestPulse) + " to " + long(slowestPulse), invalid, nil, probePulse},
+		{
+			"streams of one caller: watches, waits, downloads (`EASEL_CALLER_STREAMS`)", number(server.CallerStreams),
+			"`RESOURCE_EXHAUSTED` `STREAM_QUOTA_EXCEEDED` at once, REST 429",
+			[]string{"TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport"},
+			nil,
+		},
+		{
+			"streams of all callers (`EASEL_MAX_STREAMS`)", number(server.AllStreams), "`RESOURCE_EXHAUSTED` `OVERLOADED` at once, REST 429",
+			[]string{"TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded"},
+			nil,
+		},
+		{
+			"other calls under way (`EASEL_MAX_CALLS`)",
+			fmt.Sprintf("%d; %d without orders; %d lists", server.CallTurns[0], server.CallTurns[1], server.CallTurns[2]),
+			fmt.Sprintf("waits %s, orders first, lists last; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.TurnPatience)),
+			[]string{"TestTheLastTurnsAreKeptForWhatMattersMost", "TestARefusalForLoadSaysWhenToComeBack"},
+			nil,
+		},
+		{
+			"connections to the gRPC and to the HTTP address, each (`EASEL_MAX_CONNS`)", number(server.ConnsEach), "closed at once",
+			[]string{"TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn", "TestTheHTTPListenerHasTheSameRoom"},
+			nil,
+		},
+		{
+			"calls on one connection", fmt.Sprintf("gRPC %s, HTTP/2 %s", number(int(server.StreamsPerConn)), number(server.HTTPStreams)),
+			"the client's library holds the next one back",
+			[]string{"TestACallTooManyOnAConnectionIsHeldBack"},
+			nil,
+		},
+		{"connections to the catalog", "256 for calls, 256 for downloads", "a request waits for one", []string{
+			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting",
+		}, nil},
+		{
+			"a reader that takes nothing", "30 s, a download 2 min; REST " + long(server.WriteTimeout),
+			"`RESOURCE_EXHAUSTED` `READER_TOO_SLOW`; REST breaks the connection",
+			[]string{"TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp", "TestADownloadThatIsStuckIsFreedAfterTwoMinutes", "TestAClientThatDoesNotReadLosesItsStream"},
+			nil,
+		},
+		{
+			"memory for such a reader", "256 KiB", "what is newer replaces what is older",
+			[]string{"TestAReaderStuckInLargeMessagesHoldsAtMost256KiB"},
+			nil,
+		},
+		{
+			"a TLS handshake; the headers of a REST request", long(server.HandshakeTimeout) + "; " + long(server.HeaderTimeout), "the connection is closed",
+			[]string{"TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp", "TestHeadersThatDoNotComeAreGivenUp"},
+			nil,
+		},
+		{
+			"the body of a REST request", long(server.BodyTimeout), "408 `REQUEST_BODY_TIMEOUT`",
+			[]string{"TestABodyMayTakeItsTimeAndAConnectionMayRest", "TestABodyThatDoesNotComeIsGivenUp"},
+			nil,
+		},
+		{"an idle HTTP connection", long(server.IdleTimeout), "closed", []string{"TestABodyMayTakeItsTimeAndAConnectionMayRest"}, nil},
+		{"a client that vanished without a word", long(server.VanishedTimeout), "freed", []string{
+			"TestADeadClientIsFreedWithin45Seconds", "TestAnAcceptedConnectionLimitsWhatNobodyAcknowledges",
+		}, nil},
+		{"pings of a gRPC client", "every " + long(server.PingsMin), "the connection is closed: `too_many_pings`", []string{
+			"TestPingsEveryTenSecondsAreWelcome", "TestPingsFasterThanAllowedEndTheConnection",
+		}, nil},
+		{"the age of a watch (`EASEL_MAX_STREAM_AGE`)", "1 h, less up to a tenth", "`closing`, then `UNAVAILABLE` `STREAM_MAX_AGE`", []string{
+			"TestStreamsEndAtDifferentTimesThatASeedRepeats", "TestAStreamAtItsMaximumAgeSaysSo",
+		}, nil},
+		{"the age of a gRPC connection", long(server.ConnAge) + ", give or take a tenth", "the client is asked for a new one; open calls go on", []string{
+			"TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn",
+		}, nil},
+		{"a stop (`EASEL_DRAIN_TIMEOUT`)", long(server.DrainTimeout), "what has not ended is cut off", []string{
+			"TestACallInProgressMayEnd", "TestAStopCutsOffWhatDoesNotEnd", "TestTheStepsOfAStopShareOneDeadline",
+		}, nil},
+		{"the details of an error", "4 KiB", "shortened", []string{"TestAStatusFitsIntoTrailers"}, nil},
+	}
+}
+
+func inBytes(n int) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+func number(n int) string {
+	text := fmt.Sprint(n)
+	if n >= 1000 {
+		text = text[:len(text)-3] + "," + text[len(text)-3:]
+	}
+	return text
+}
+
+func long(d time.Duration) string {
+	switch {
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d%time.Second == 0:
+		return fmt.Sprintf("%d s", d/time.Second)
+	}
+	return fmt.Sprintf("%d ms", d/time.Millisecond)
+}
+
+func TestTheTableOfLimitsInTheREADMEIsThatOfTheCode(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Limits\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var want, got []string
+	for _, l := range limits() {
+		want = append(want, fmt.Sprintf("| %s | %s | %s |", l.name, l.value, l.past))
+	}
+	for line := range strings.Lines(section) {
+		if strings.HasPrefix(line, "|") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	if table := strings.Join(want, "\n"); len(got) < 3 || strings.Join(got[2:], "\n") != table {
+		t.Errorf("the table must be\n%s", table)
+	}
+}
+
+func TestEveryLimitHasATestAtItAndPastIt(t *testing.T) {
+	known := map[string]bool{}
+	for _, dir := range []string{".", "../service", "../catalog", "../../cmd/easel"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(source, -1) {
+				known[string(match[1])] = true
+			}
+		}
+	}
+	for _, l := range limits() {
+		if l.probe == nil && len(l.tests) == 0 {
+			t.Errorf("nothing proves the limit of %s", l.name)
+		}
+		for _, name := range l.tests {
+			if !known[name] {
+				t.Errorf("%s: there is no %s", l.name, name)
+			}
+		}
+	}
+}
+
+func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // I2 I4 I5
+	for _, l := range limits() {
+		if l.probe != nil {
+			t.Run(l.name, func(t *testing.T) { overBoth(t, l.probe) })
+		}
+	}
+}
+
+// edge makes two calls, of which the first must get through to the catalog and the second
+// must be refused before.
+func edge(t *testing.T, c caller, method string, at, past proto.Message) {
+	t.Helper()
+	call := func(req proto.Message) error { return c.call(t.Context(), method, req, &easelv1.GetAccountResponse{}) }
+	switch err := call(at); {
+	case err == nil, strings.Contains(err.Error(), "unknown field"): // of an answer that is not looked at
+	default:
+		if st := statusOf(t, err); strings.Contains(fmt.Sprint(st.Details()), "INVALID_REQUEST") {
+			t.Errorf("%s at the limit: %v", method, err)
+		}
+	}
+	wantStatus(t, call(past), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+}
+
+func probeInputs(t *testing.T, s *stack, c caller) {
+	const around = len(`{"prompt":""}`)
+	quote := func(n int) *easelv1.QuoteGenerationRequest {
+		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: `{"prompt":"` + strings.Repeat("x", n-around) + `"}`}
+	}
+	edge(t, c, "GenerationService/QuoteGeneration", quote(inputsLimit), quote(inputsLimit+1))
+	if n := s.sandbox.Requests()["POST /quote"]; n != 1 {
+		t.Errorf("%d quotes reached the catalog", n)
+	}
+}
+
+func probeDepth(t *testing.T, s *stack, c caller) {
+	quote := func(n int) *easelv1.QuoteGenerationRequest {
+		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)}
+	}
+	edge(t, c, "GenerationService/QuoteGeneration", quote(depthLimit), quote(depthLimit+1))
+	if n := s.sandbox.Requests()["POST /quote"]; n != 1 {
+		t.Errorf("%d quotes reached the catalog", n)
+	}
+}
+
+func probeIDs(t *testing.T, _ *stack, c caller) {
+	at := strings.Repeat("a", idLimit)
+	edge(t, c, "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: at}, &easelv1.GetModelRequest{ModelId: at + "a"})
+	edge(t, c, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: at}, &easelv1.GetGenerationRequest{GenerationId: at + "a"})
+}
+
+func probeKey(t *testing.T, s *stack, c caller) {
+	order := func(n int) *easelv1.CreateGenerationRequest {
+		return &easelv1.CreateGenerationRequest{ModelId: text, InputsJson: `{"prompt":"x"}`, IdempotencyKey: strings.Repeat("k", n)}
+	}
+	edge(t, c, "GenerationService/CreateGeneration", order(keyLimit), order(keyLimit+1))
+	if n := s.sandbox.Requests()["POST /generations"]; n != 1 {
+		t.Errorf("%d orders reached the catalog", n)
+	}
+}
+
+func probeToken(t *testing.T, _ *stack, c caller) {
+	// A token that was not given out is refused anyway, but by other words.
+	refusal := func(n int) string {
+		err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
+		return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()
+	}
+	if at, past := refusal(tokenLimit), refusal(tokenLimit+1); at == past || !strings.Contains(past, fmt.Sprint(tokenLimit)) {
+		t.Errorf("at the limit %q, past it %q", at, past)
+	}
+}
+
+func TestAPageHasAtMostAThousandRenders(t *testing.T) { // I5
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		for _, size := range []int32{pageLimit, pageLimit + 1} {
+			resp := &easelv1.ListGenerationsResponse{}
+			err := c.call(t.Context(), "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageSize: size}, resp)
+			if err != nil || len(resp.GetGenerations()) != pageLimit || resp.GetNextPageToken() == "" {
+				t.Errorf("a page of %d has %d renders, and %v", size, len(resp.GetGenerations()), err)
+			}
+		}
+	}, func(o *options) {
+		o.wrap = func(http.RoundTripper) http.RoundTripper { return handled{http.HandlerFunc(listLong)} }
+	})
+}
+
+// listLong lists more renders than fit on a page.
+func listLong(w http.ResponseWriter, _ *http.Request) {
+	records := make([]string, pageLimit+1)
+	for n := range records {
+		records[n] = fmt.Sprintf(`{"id":"gen_%d","modelId":"m","status":"queued"}`, n)
+	}
+	_, _ = io.WriteString(w, "["+strings.Join(records, ",")+"]")
+}
+
+func probeManyIDs(t *testing.T, _ *stack, c caller) {
+	watch := func(n int) *easelv1.WatchGenerationsRequest {
+		req := &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Minute)}
+		for i := range n {
+			req.GenerationIds = append(req.GenerationIds, fmt.Sprintf("g%d", i))
+		}
+		return req
+	}
+	if err := c.watchMany(t.Context(), watch(idsLimit)); err != nil {
+		t.Errorf("%d ids: %v", idsLimit, err)
+	}
+	wantStatus(t, c.watchMany(t.Context(), watch(idsLimit+1)), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+}
+
+func probeWait(t *testing.T, _ *stack, c caller) {
+	wait := func(d time.Duration) *easelv1.WaitGenerationRequest {
+		return &easelv1.WaitGenerationRequest{GenerationId: "unknown", Timeout: durationpb.New(d)}
+	}
+	edge(t, c, "GenerationService/WaitGeneration", wait(waitLimit), wait(waitLimit+1))
+	download := func(d time.Duration) error {
+		return second(c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "unknown", WaitTimeout: durationpb.New(d)}))
+	}
+	wantStatus(t, download(waitLimit), codes.NotFound, "GENERATION_NOT_FOUND", http.StatusNotFound)
+	wantStatus(t, download(waitLimit+1), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+}
+
+func probePulse(t *testing.T, _ *stack, c caller) {
+	watch := func(d time.Duration) error {
+		return c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "unknown", HeartbeatInterval: durationpb.New(d)},
+			func(*easelv1.WatchGenerationResponse) {})
+	}
+	for _, at := range []time.Duration{fastestPulse, slowestPulse} {
+		wantStatus(t, watch(at), codes.NotFound, "GENERATION_NOT_FOUND", http.StatusNotFound)
+	}
+	for _, past := range []time.Duration{fastestPulse - 1, slowestPulse + 1} {
+		wantStatus(t, watch(past), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+	}
+}
