@@ -115,14 +115,14 @@ type site struct {
 	logs  *lockedBuffer
 	gates *gates
 
-	grpcPipe, httpPipe *bufconn.Listener
-	stop               func() error // stops the server, and waits until it has
+	grpcPipe, httpPipe, adminPipe *bufconn.Listener
+	stop                          func() error // stops the server, and waits until it has
 }
 
 func serve(t *testing.T, studio *studio, change ...func(*Config)) *site {
 	t.Helper()
 	grpcPipe, httpPipe, adminPipe := bufconn.Listen(1<<16), bufconn.Listen(1<<16), bufconn.Listen(1<<16)
-	s := &site{studio: studio, logs: &lockedBuffer{}, grpcPipe: grpcPipe, httpPipe: httpPipe}
+	s := &site{studio: studio, logs: &lockedBuffer{}, grpcPipe: grpcPipe, httpPipe: httpPipe, adminPipe: adminPipe}
 	config := Config{
 		Listeners: Listeners{GRPC: grpcPipe, HTTP: httpPipe, Admin: adminPipe},
 		Service:   studio,

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	channelz "google.golang.org/grpc/channelz/service"
+	"google.golang.org/grpc/reflection"
 )
 
 // landingPage is for people who open the address in a browser. It loads nothing.
@@ -67,9 +70,18 @@ func content(body []byte, mediaType string) runtime.HandlerFunc {
 	}
 }
 
-// adminHandler serves operators: probes, metrics, profiles. Nothing of it is for
-// callers, and none of it needs a credential.
-func (s *Server) adminHandler() http.Handler {
+// newInspection is the gRPC server for operators. channelz tells of every connection and
+// every call that is open, of all callers.
+func newInspection() *grpc.Server {
+	server := grpc.NewServer()
+	channelz.RegisterChannelzServiceToServer(server)
+	reflection.Register(server)
+	return server
+}
+
+// adminHandler serves operators: probes, metrics, profiles, and over gRPC channelz.
+// Nothing of it is for callers, and none of it needs a credential.
+func (s *Server) adminHandler(inspect *grpc.Server) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", s.health.ready)
@@ -82,5 +94,11 @@ func (s *Server) adminHandler() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			inspect.ServeHTTP(w, r) // slower than a listener of its own, which nobody minds here
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }

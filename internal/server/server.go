@@ -115,14 +115,19 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 		_ = conn.Close() // it was never used
 		return nil, fmt.Errorf("route the gateway: %w", err)
 	}
+	inspect := newInspection()
 	run := &servers{
 		public:        s.newPublicGRPC(),
 		rest:          s.newRESTGRPC(),
 		http:          s.newHTTPServer(s.publicHandler(gateway)),
-		admin:         s.newHTTPServer(s.adminHandler()),
+		admin:         s.newHTTPServer(s.adminHandler(inspect)),
 		pipe:          pipe,
 		gatewayClient: conn,
 	}
+	run.admin.RegisterOnShutdown(inspect.Stop)
+	run.admin.Protocols = new(http.Protocols)
+	run.admin.Protocols.SetHTTP1(true)
+	run.admin.Protocols.SetUnencryptedHTTP2(true) // for gRPC, see adminHandler
 	if s.certificates != nil {
 		run.http.TLSConfig = s.certificates.config()
 	}

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,12 +258,46 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) { // X4
 
 func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
 	files := newTLSFiles(t, "0")
-	s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
-	for _, name := range []string{"1", "2", "3"} {
-		files.rename(t, name)
-		if _, err := s.getOverTLS(t, files.clientConfig(t, nil)); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("a call is answered with %v", err)
+	var handshakes int
+	seen := map[string]int{}
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+		client := files.clientConfig(t, nil)
+		done := make(chan struct{})
+		var mu sync.Mutex
+		var load sync.WaitGroup
+		for n := range 8 {
+			load.Go(func() {
+				for time.Sleep(time.Duration(n) * 13 * time.Millisecond); ; time.Sleep(100 * time.Millisecond) {
+					name, err := s.getOverTLS(t, client)
+					if status.Code(err) != codes.Unauthenticated { // whoever gets that far was served
+						t.Errorf("a call is answered with %v", err)
+					}
+					mu.Lock()
+					seen[name]++
+					handshakes++
+					mu.Unlock()
+					select {
+					case <-done:
+						return
+					default:
+					}
+				}
+			})
 		}
+		for _, name := range []string{"1", "2", "3"} {
+			// The certificate is there for a while before the key that belongs to it.
+			certificate, key := files.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
+			writeFile(t, files.CertFile, certificate)
+			time.Sleep(3 * certificateCheck / 2)
+			writeFile(t, files.KeyFile, key)
+			time.Sleep(3 * certificateCheck / 2)
+		}
+		close(done)
+		load.Wait()
+	})
+	if handshakes < 300 || len(seen) != 4 {
+		t.Errorf("%d handshakes showed %v", handshakes, seen)
 	}
 }
 
