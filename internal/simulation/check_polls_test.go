@@ -63,7 +63,7 @@ func pollsWait(o *outcome, say func(event, string, ...any)) {
 // seldom, at least 27 s apart in the end, whatever there is to look at.
 func outageIsProbed(o *outcome, say func(event, string, ...any)) {
 	for _, f := range o.faults {
-		if f.reach != reachOutage || f.to-f.from < 3*time.Minute {
+		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {
 			continue
 		}
 		for who, list := range o.polls() {
@@ -87,7 +87,7 @@ func outageIsProbed(o *outcome, say func(event, string, ...any)) {
 // call is repeated at most while the bucket of retries lasts.
 func callsRetryLittle(o *outcome, say func(event, string, ...any)) {
 	for _, f := range o.faults {
-		if f.reach != reachOutage {
+		if f.reach != reachOutage || o.mixed(f) {
 			continue
 		}
 		repeats := map[string]int{}
@@ -117,4 +117,11 @@ func nobodyPolls(o *outcome, say func(event, string, ...any)) {
 			return
 		}
 	}
+}
+
+// mixed reports whether another fault overlaps, so that the one can't be judged by itself.
+func (o *outcome) mixed(f span) bool {
+	return slices.ContainsFunc(o.faults, func(other span) bool {
+		return other != f && other.from <= f.to && f.from <= other.to && other.reach != reachNobody
+	})
 }

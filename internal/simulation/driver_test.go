@@ -37,16 +37,21 @@ type job struct {
 
 func (j job) plan() plan { return planOf(j.Seed, j.Kind).without(j.Without) }
 
-// command runs the job again by hand.
-func (j job) command() string {
-	text := fmt.Sprintf("go test ./internal/simulation -v -run '^TestOneSeed$' -seed %d", j.Seed)
+// flags let a test binary run the job and tell its story.
+func (j job) flags() []string {
+	list := []string{"-test.v", "-test.run", "^TestOneSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(j.Seed)}
 	if j.Kind != "" {
-		text += " -kind " + j.Kind
+		list = append(list, "-kind", j.Kind)
 	}
 	if len(j.Without) > 0 {
-		text += " -without " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(j.Without)), ","), "[]")
+		list = append(list, "-without", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(j.Without)), ","), "[]"))
 	}
-	return text
+	return list
+}
+
+// command runs the job again by hand.
+func (j job) command() string {
+	return "go test ./internal/simulation -v -run '^TestOneSeed$' " + strings.Join(j.flags()[5:], " ")
 }
 
 // report is what a child tells of a run.

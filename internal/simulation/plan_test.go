@@ -96,7 +96,16 @@ var kinds = []kind{
 		},
 	},
 	{
-		name: "busy", weight: 20, count: either(4, 8),
+		name: "chaos", weight: 10, count: either(12, 20), // one trouble upon the other
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 10, 20)
+			p.Workers, p.Pause = 3+r.IntN(4), 12*time.Second
+			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
+		},
+	},
+	{
+		name: "busy", weight: 10, count: either(4, 8),
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = minutes(r, 10, 20)
@@ -230,7 +239,12 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 			ID: id, At: slot*time.Duration(i) + slot/10 + time.Duration(r.Int64N(int64(slot/4))),
 			For: 20*time.Second + time.Duration(r.Int64N(int64(70*time.Second))), Replica: r.IntN(p.Replicas), Variant: r.IntN(6),
 		}
-		if t.For = min(t.For, slot*3/5); id == "U19" {
+		if k.name == "chaos" {
+			t.At = time.Duration(r.Int64N(int64(p.Length * 4 / 5)))
+		} else {
+			t.For = min(t.For, slot*3/5)
+		}
+		if id == "U19" {
 			t.For = 5 * time.Minute
 		}
 		p.Troubles = append(p.Troubles, t)

@@ -277,7 +277,7 @@ func (c *caller) deaf(d *door, s *scene) {
 	case errors.Is(err, io.EOF):
 		c.note(event{kind: sawHeld, text: fmt.Sprintf("a stream that nobody read for 90 s gave %d messages and OK", read)})
 	case code == codes.ResourceExhausted:
-		s.count++
+		s.count.Add(1)
 	default:
 		c.failed(event{text: "deaf"}, err)
 	}

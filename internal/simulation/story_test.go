@@ -2,7 +2,10 @@ package simulation
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
+	"time"
 )
 
 // shrink leaves out one trouble after the other, as long as the run still breaks, and tells the
@@ -34,7 +37,23 @@ func shrink(r report) string {
 	fmt.Fprintf(&b, "seed %d broke %d promises; the first:\n  %s\n", r.Job.Seed, len(r.Broken), r.Broken[0])
 	fmt.Fprintf(&b, "the shortest plan that breaks one:\n  %s\n  %s\n", j.plan(), broken[0])
 	fmt.Fprintf(&b, "run it again:\n  %s\n", j.command())
+	b.WriteString(tell(j))
 	return b.String()
+}
+
+// tell runs a job alone, and gives what it says.
+func tell(j job) string {
+	run := exec.Command(os.Args[0], j.flags()...)
+	run.Env = append(os.Environ(), "GOMAXPROCS=1")
+	said := &tail{}
+	run.Stdout, run.Stderr = said, said
+	if err := run.Start(); err != nil {
+		return err.Error()
+	}
+	late := time.AfterFunc(patience, func() { _ = run.Process.Kill() })
+	defer late.Stop()
+	_ = run.Wait() // it is to fail; what it says counts
+	return said.String()
 }
 
 func contains(list []int, n int) bool {

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -23,8 +24,15 @@ const page = "<html><body><h1>Bad Gateway</h1></body></html>"
 type scene struct {
 	world *world
 	trouble
-	c     *caller // who runs into it
-	count int     // what fired, where no injected fault or link counts it
+	c     *caller      // who runs into it
+	count atomic.Int64 // what fired, where no injected fault or link counts it
+	names int
+}
+
+// next makes a name for a helper.
+func (s *scene) next(name string) string {
+	s.names++
+	return fmt.Sprint(name, s.names)
 }
 
 // act says what a trouble does: begin makes it, and gives how to end it and how often it
@@ -39,7 +47,7 @@ type act struct {
 func (w *world) start() {
 	for _, t := range w.plan.Troubles {
 		owner := w.tenants[int(w.seed(t.String())>>10)%w.plan.Tenants]
-		s := &scene{world: w, trouble: t, c: w.caller(owner, fmt.Sprintf("%s.%d", t.ID, t.At/time.Second))}
+		s := &scene{world: w, trouble: t, c: w.caller(owner, fmt.Sprintf("%s.%d", t.ID, t.At/time.Millisecond))}
 		s.c.at = t.Replica
 		w.mark(s.c.name, 1)
 		w.trouble.Go(func() {
@@ -61,24 +69,40 @@ func (s *scene) play(a act) {
 		note.replica, note.tenant = w.replicas[s.Replica].name, s.c.tenant.name
 	}
 	s.c.note(event{kind: sawFault, text: s.String() + " begins"})
-	end, fired := func() {}, func() int { return s.count }
+	end, fired := func() {}, func() int { return int(s.count.Load()) }
 	if a.begin != nil {
 		end, fired = a.begin(s)
 	}
 	until := time.Now().Add(s.For)
-	if a.victim != nil {
-		for try := 0; try < 6 && (try == 0 || fired() == 0); try++ {
-			s.c.pause(500 * time.Millisecond)
-			a.victim(s)
+	met := make(chan struct{})
+	w.trouble.Go(func() {
+		defer close(met)
+		s.meet(a, fired)
+	})
+	s.c.sleep(time.Until(until))
+	for waiting := true; waiting && fired() == 0; {
+		select {
+		case <-met:
+			waiting = false
+		case <-time.After(time.Second):
 		}
 	}
-	s.c.sleep(time.Until(until))
 	end()
-	note.to, note.fired = w.history.since(), fired()
+	note.to = w.history.since()
 	s.c.note(event{kind: sawFault, text: s.String() + " is over"})
+	<-met
+	note.fired = fired()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults = append(w.faults, note)
+}
+
+// meet makes the load of a trouble until it has fired.
+func (s *scene) meet(a act, fired func() int) {
+	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
+		s.c.pause(500 * time.Millisecond)
+		a.victim(s)
+	}
 }
 
 // inject puts faults into the sandbox, for one route each.
@@ -231,7 +255,7 @@ var acts = map[string]act{
 		if _, ok := s.c.buy(o, 30*time.Second); ok {
 			s.c.note(event{kind: sawLeak, text: "an order above its limit was placed"})
 		}
-		s.count++
+		s.count.Add(1)
 	}},
 	"K7": {reach: reachNobody, victim: leaveAnOrder},
 	"K8": {reach: reachNobody, victim: orderTwice},
@@ -269,7 +293,7 @@ var acts = map[string]act{
 	"L1": {reach: reachNobody, victim: neverRead},
 	"L2": {reach: reachNobody, victim: func(s *scene) {
 		s.c.orderAndFollow(s.c.essay(false), viewing{slow: 10 * time.Second})
-		s.count++
+		s.count.Add(1)
 	}},
 	"L3": {reach: reachNobody, victim: openAndCancel},
 	"L4": {reach: reachNobody, victim: herd},
@@ -277,7 +301,7 @@ var acts = map[string]act{
 	"L7": {reach: reachNobody, victim: spy},
 	"S3": {reach: reachNobody, victim: func(s *scene) {
 		s.c.orderAndFollow(s.c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED})
-		s.count++
+		s.count.Add(1)
 	}},
 }
 

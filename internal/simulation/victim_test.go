@@ -22,7 +22,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 
 // watchOne orders a render and watches it to its end, in the time of the trouble and beyond.
 func watchOne(s *scene) {
-	s.beside(fmt.Sprint("one", s.c.seq), func(h *caller) {
+	s.beside(s.next("one"), func(h *caller) {
 		h.at = s.Replica
 		h.orderAndFollow(h.essay(false), viewing{})
 	})
@@ -34,12 +34,12 @@ const nobodys = "gen_nobodys"
 
 // askMuch reads and watches what is not there, all through an outage, beside one who orders.
 func askMuch(s *scene) {
-	s.beside("hopes", func(h *caller) {
+	s.beside(s.next("hopes"), func(h *caller) {
 		h.at = s.Replica
 		h.follow(viewing{id: nobodys})
 	})
 	watchOne(s)
-	s.beside("asks", func(h *caller) {
+	s.beside(s.next("asks"), func(h *caller) {
 		h.at = s.Replica
 		for range 60 {
 			h.lookOnce(nobodys, true)
@@ -50,7 +50,7 @@ func askMuch(s *scene) {
 
 // buyOne places an order.
 func buyOne(s *scene) {
-	s.beside(fmt.Sprint("buy", s.c.seq), func(h *caller) {
+	s.beside(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
 		h.orderAndFollow(h.haiku(false), viewing{})
 	})
@@ -59,7 +59,7 @@ func buyOne(s *scene) {
 
 // fetchOne orders a picture and downloads it.
 func fetchOne(s *scene) {
-	h := s.c.helper(fmt.Sprint("file", s.c.seq))
+	h := s.c.helper(s.next("file"))
 	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.follow(viewing{id: id}) {
 		h.download(id)
 	}
@@ -84,14 +84,14 @@ func leaveAnOrder(s *scene) {
 	if id, ok := s.c.buy(o, 100*time.Millisecond+time.Duration(s.c.random.Int64N(3e8))); ok {
 		s.c.follow(viewing{id: id})
 	}
-	s.count += h.Fired()
+	s.count.Add(int64(h.Fired()))
 }
 
 // orderTwice sends one key twice at once.
 func orderTwice(s *scene) {
 	o := s.c.haiku(false)
 	done := make(chan struct{})
-	twin := s.c.helper("twin")
+	twin := s.c.helper(s.next("twin"))
 	go func() {
 		defer close(done)
 		twin.pause(time.Millisecond)
@@ -99,7 +99,7 @@ func orderTwice(s *scene) {
 	}()
 	s.c.buy(o, 30*time.Second)
 	<-done
-	s.count++
+	s.count.Add(1)
 }
 
 // seeEndGoBack watches on after the end, while the catalog takes it back now and then.
@@ -108,8 +108,8 @@ func seeEndGoBack(s *scene) {
 	if !ok {
 		return
 	}
-	s.beside(fmt.Sprint("all", s.c.seq), func(h *caller) { h.everything(40 * time.Second) })
-	s.beside(fmt.Sprint("get", s.c.seq), func(h *caller) {
+	s.beside(s.next("all"), func(h *caller) { h.everything(40 * time.Second) })
+	s.beside(s.next("get"), func(h *caller) {
 		for range 10 {
 			h.lookOnce(id, true)
 			h.pause(2 * time.Second)
@@ -140,7 +140,7 @@ func openAndCancel(s *scene) {
 		s.c.glance(id)
 	}
 	s.c.follow(viewing{id: id})
-	s.count++
+	s.count.Add(1)
 }
 
 // herd makes many watch one render.
@@ -150,23 +150,23 @@ func herd(s *scene) {
 		return
 	}
 	for i := range 150 + 50*s.Variant {
-		s.beside(fmt.Sprint("h", i), func(h *caller) {
+		s.beside(s.next("h"), func(h *caller) {
 			h.at = s.Replica
 			h.follow(viewing{id: id, rest: i%10 == 0})
 		})
 	}
-	s.count++
+	s.count.Add(1)
 }
 
 // joinAtTheEnd makes watchers join around the moment at which a render ends.
 func joinAtTheEnd(s *scene) {
-	for n := range 5 {
+	for range 5 {
 		id, ok := s.c.buy(s.c.haiku(false), 30*time.Second)
 		if !ok {
 			return
 		}
 		for i := range 25 {
-			s.beside(fmt.Sprintf("j%d-%d", n, i), func(h *caller) {
+			s.beside(s.next("j"), func(h *caller) {
 				h.at = s.Replica
 				h.sleep(time.Duration(i) * 120 * time.Millisecond * time.Duration(1/s.world.plan.Speed))
 				h.follow(viewing{id: id})
@@ -174,7 +174,7 @@ func joinAtTheEnd(s *scene) {
 		}
 		s.c.pause(5 * time.Second)
 	}
-	s.count++
+	s.count.Add(1)
 }
 
 // spy tries the renders of another tenant.
@@ -183,20 +183,22 @@ func spy(s *scene) {
 	if !ok {
 		return
 	}
-	s.beside("owner", func(h *caller) { h.at = s.Replica; h.follow(viewing{id: id}) })
+	s.beside(s.next("owner"), func(h *caller) { h.at = s.Replica; h.follow(viewing{id: id}) })
 	s.c.pause(time.Second)
-	thief := s.world.caller(s.world.tenants[len(s.world.tenants)-1], fmt.Sprint("spy", s.At))
+	thief := s.world.caller(s.world.tenants[len(s.world.tenants)-1], s.next("spy")+s.c.name)
 	thief.at = s.Replica
 	for range 4 {
 		for what, err := range thief.pry(id) {
-			if status.Code(err) != codes.NotFound && status.Code(err) != codes.Unavailable {
+			switch status.Code(err) {
+			case codes.NotFound, codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
+			default: // it tells the render from one that there is not
 				thief.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("%s of another tenant's render: %v", what, err)})
 			}
 			thief.searchError(err)
 		}
 		thief.pause(time.Second)
 	}
-	s.count++
+	s.count.Add(1)
 }
 
 func (c *caller) searchError(err error) { c.world.searchKeys(c, fmt.Sprint(err)) }
