@@ -33,9 +33,11 @@ type generation struct {
 	deleted                  bool
 }
 
-const selectGeneration = `SELECT id, account, public_id, request_hash, model, inputs, cost, state, doom, created_at,
+const generationColumns = `id, account, public_id, request_hash, model, inputs, cost, state, doom, created_at,
 	starts_at, COALESCE(due_at, 0), COALESCE(finished_at, 0), failure, content_type, content_etag, content_size,
-	text_output, deleted_at IS NOT NULL FROM generations `
+	text_output, deleted_at IS NOT NULL`
+
+const selectGeneration = `SELECT ` + generationColumns + ` FROM generations `
 
 func scanGeneration(row interface{ Scan(...any) error }) (g generation, err error) {
 	err = row.Scan(&g.id, &g.account, &g.publicID, &g.hash, &g.model, &g.inputs, &g.cost, &g.state, &g.doom, &g.created,
@@ -87,8 +89,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		g = s.draw(who, o)
-		if err := insertGeneration(tx, &g, idempotencyKey); err != nil {
+		if g, err = insertGeneration(tx, s.draw(who, o), idempotencyKey); err != nil {
 			return err
 		}
 		return s.charge(tx, who, g)
@@ -136,17 +137,11 @@ func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
 
-func insertGeneration(tx link, g *generation, idempotencyKey string) error {
-	res, err := tx.exec(`INSERT INTO generations (account, public_id, idempotency_key, request_hash, model, inputs, cost,
+func insertGeneration(tx link, g generation, idempotencyKey string) (generation, error) {
+	return tx.put(`INSERT INTO generations (account, public_id, idempotency_key, request_hash, model, inputs, cost,
 		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		g.account, g.publicID, sql.NullString{String: idempotencyKey, Valid: idempotencyKey != ""}, g.hash, g.model, g.inputs,
 		g.cost, g.state, g.doom, g.created, g.starts, g.due)
-	if err != nil {
-		return err
-	}
-	g.id, err = res.LastInsertId()
-	*tx.changed = append(*tx.changed, g.id)
-	return err
 }
 
 // recent lists the newest generations of an account first.
@@ -186,7 +181,7 @@ func (s *Sandbox) delete(account int64, publicID string) error {
 				return err
 			}
 		}
-		if _, err := tx.change(g.id, `UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
+		if _, err := tx.put(`UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
 			s.cfg.Now().UnixNano(), state, g.id); err != nil {
 			return err
 		}

@@ -26,21 +26,28 @@ type store struct {
 // each takes well under a millisecond, and one that a leaving client could interrupt would cost an in-memory
 // database its only connection. That is what the nolint marks say.
 type link struct {
-	kept    *statements
-	tx      *sql.Tx  // nil outside of transactions
-	changed *[]int64 // the generations that the transaction changed
+	kept  *statements
+	tx    *sql.Tx  // nil outside of transactions
+	fresh *[]*kept // the generations that the transaction wrote, as they are now
 }
 
-// change updates one generation in a transaction, and reports whether there was one to update. No other
-// statement updates one: the cache lives of that.
-func (s link) change(generation int64, query string, args ...any) (bool, error) {
-	*s.changed = append(*s.changed, generation)
-	res, err := s.exec(query, args...)
-	if err != nil {
-		return false, err
+// put inserts or updates one generation in a transaction, and returns the row; [sql.ErrNoRows] says that
+// there was none to update. No other statement writes one: the cache lives of that.
+func (s link) put(query string, args ...any) (generation, error) {
+	g, err := scanGeneration(s.queryRow(query+` RETURNING `+generationColumns, args...))
+	if err == nil {
+		*s.fresh = append(*s.fresh, &kept{generation: g})
 	}
-	n, err := res.RowsAffected()
-	return n > 0, err
+	return g, err
+}
+
+// change is put for an update that may find nothing to do.
+func (s link) change(query string, args ...any) (bool, error) {
+	_, err := s.put(query, args...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // runner is what a prepared statement, a transaction and a database have in common.
@@ -214,28 +221,13 @@ func (st *store) tx(do func(link) error) error {
 	defer func() { _ = conn.Close() }() // gives it back to the pool
 	var fresh []*kept
 	err = st.write.kept.begin(conn, func(tx link) error {
-		if err := do(tx); err != nil || st.cache == nil {
-			return err
-		}
-		fresh, err = reread(tx)
-		return err
+		tx.fresh = &fresh
+		return do(tx)
 	})
 	if err == nil {
 		st.cache.put(fresh...)
 	}
 	return err
-}
-
-// reread reads what a transaction has changed.
-func reread(tx link) (fresh []*kept, err error) {
-	for _, id := range *tx.changed {
-		g, err := scanGeneration(tx.queryRow(selectGeneration+`WHERE id = ?`, id))
-		if err != nil {
-			return nil, err
-		}
-		fresh = append(fresh, &kept{generation: g})
-	}
-	return fresh, nil
 }
 
 // snapshot runs do in one reading transaction: it sees a single moment.
@@ -262,7 +254,7 @@ func (k *statements) begin(on interface {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after Commit it does nothing; after a panic it frees the connection
-	if err := do(link{k, tx, new([]int64)}); err != nil {
+	if err := do(link{kept: k, tx: tx}); err != nil {
 		return err
 	}
 	return tx.Commit()
