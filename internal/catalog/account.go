@@ -33,12 +33,14 @@ func (a answer) record(wrappers []string, weights []weight) (record, error) {
 	return r, nil
 }
 
+// decode reads the body. Wherever the key of the call stands in it, it is taken out: a held
+// key is nothing for those who call under it.
 func (a answer) decode() (any, error) {
 	value, err := decode(a.body)
 	if err != nil {
 		return nil, a.malformed(err.Error())
 	}
-	return value, nil
+	return a.hide.redact(value), nil
 }
 
 func readAccount(a answer) (Account, error) {
@@ -48,13 +50,13 @@ func readAccount(a answer) (Account, error) {
 	}
 	account := Account{ObserveTime: a.time}
 	if foreign(r) {
-		account.Extra = r.rest(a.hide)
+		account.Extra = r.rest()
 		return account, nil
 	}
 	if balance, ok := take(r, balanceNames, whole); ok {
 		account.BalanceCents = &balance
 	}
-	account.Extra = r.rest(a.hide)
+	account.Extra = r.rest()
 	return account, nil
 }
 

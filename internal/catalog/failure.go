@@ -130,7 +130,7 @@ func (c *complaint) read(contentType string, body []byte) {
 	if media, _, _ := mime.ParseMediaType(contentType); media == "text/plain" {
 		line := string(body)
 		if code := codeLine.FindStringSubmatch(line); code != nil {
-			c.code, line = code[1], line[len(code[0]):]
+			c.code, line = c.hide.clean(code[1]), line[len(code[0]):]
 		}
 		c.message = c.hide.clean(strings.TrimSpace(line))
 	}

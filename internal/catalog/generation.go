@@ -233,7 +233,7 @@ func (a answer) generation(r record, asked string) (Generation, bool) {
 	case StateFailed, StateRefunded:
 		g.FailureMessage = a.hide.clean(takeFailure(r))
 	}
-	g.Extra = r.rest(a.hide)
+	g.Extra = r.rest()
 	return g, true
 }
 
@@ -270,8 +270,7 @@ func stateOf(status string) State {
 	return StateUnrecognized
 }
 
-// takeInputs takes the inputs as they were ordered. Only what holds the key of the
-// call itself is left out of them: they are the caller's own.
+// takeInputs takes the inputs as they were ordered: they are the caller's own.
 func (a answer) takeInputs(r record) map[string]any {
 	inputs, ok := take(r, inputsNames, func(v any) (map[string]any, bool) {
 		m, ok := v.(map[string]any)
@@ -280,7 +279,6 @@ func (a answer) takeInputs(r record) map[string]any {
 	if !ok {
 		return nil
 	}
-	a.hide.redact(inputs)
 	return inputs
 }
 
@@ -303,29 +301,6 @@ func shallow(value any, depth int) bool {
 		}
 	}
 	return true
-}
-
-// redact replaces every text that holds the key of the call, and gives the value back.
-func (s scrubber) redact(value any) any {
-	switch v := value.(type) {
-	case string:
-		if s.holdsKey(v) {
-			return redacted
-		}
-	case []any:
-		for i, item := range v {
-			v[i] = s.redact(item)
-		}
-	case map[string]any:
-		for name, member := range v {
-			if s.holdsKey(name) {
-				delete(v, name)
-				continue
-			}
-			v[name] = s.redact(member)
-		}
-	}
-	return value
 }
 
 // takeResult reads the result of a succeeded render. A whole record without a text

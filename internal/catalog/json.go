@@ -318,8 +318,8 @@ func unixTime(digits string) (time.Time, bool) {
 
 // rest is what is left of a record: members without a field of their own, without
 // secrets, and not nested without end.
-func (r record) rest(hide scrubber) map[string]any {
-	hide.strip(r.members)
+func (r record) rest() map[string]any {
+	strip(r.members)
 	if len(r.members) == 0 {
 		return nil
 	}
@@ -327,30 +327,30 @@ func (r record) rest(hide scrubber) map[string]any {
 }
 
 // strip takes out of an object what must not be passed on.
-func (s scrubber) strip(members map[string]any) {
+func strip(members map[string]any) {
 	for name, member := range members {
-		if secretNames[fold(name)] || s.suspicious(name) || !s.keep(member, 1) {
+		if secretNames[fold(name)] || suspicious(name) || !keep(member, 1) {
 			delete(members, name)
 		}
 	}
 }
 
-func (s scrubber) keep(value any, depth int) bool {
+func keep(value any, depth int) bool {
 	if depth > maxDepth {
 		return false
 	}
 	switch v := value.(type) {
 	case string:
-		return !s.suspicious(v)
+		return !suspicious(v)
 	case []any:
 		for _, item := range v {
-			if !s.keep(item, depth+1) {
+			if !keep(item, depth+1) {
 				return false
 			}
 		}
 	case map[string]any:
 		for name, member := range v {
-			if secretNames[fold(name)] || s.suspicious(name) || !s.keep(member, depth+1) {
+			if secretNames[fold(name)] || suspicious(name) || !keep(member, depth+1) {
 				delete(v, name)
 			}
 		}

@@ -67,7 +67,7 @@ func (a answer) model(r record, asked string) (Model, bool) {
 	m.Description, _ = take(r, descriptionNames, word)
 	m.Output, _, _ = find(r, outputNames, outputKind) // stays in Extra: "video" says more than "file"
 	m.Fields, _ = take(r, fieldListNames, a.fields)
-	m.Extra = r.rest(a.hide)
+	m.Extra = r.rest()
 	return m, true
 }
 
@@ -187,7 +187,7 @@ func (a answer) field(r record, name string) InputField {
 		f.Minimum = takeBound(r, minimumNames)
 		f.Maximum = takeBound(r, maximumNames)
 	}
-	f.Extra = r.rest(a.hide)
+	f.Extra = r.rest()
 	return f
 }
 

@@ -134,6 +134,8 @@ func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*
 		resp.Body.Close()
 		refusal.Held = cred.Held
 		resp, err = nil, refusal
+	default:
+		hide.dropFrom(resp.Header)
 	}
 	c.called(cred, err)
 	return resp, hide, err

@@ -3,7 +3,11 @@ package catalog
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,6 +22,7 @@ var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbear
 // scrubber keeps the key of a call out of everything that comes back from it.
 type scrubber struct {
 	forms []string // spellings of the key, in lower case
+	least int      // bytes of the shortest
 }
 
 // shortestKey is the length from which a key is taken out of texts. What is shorter is no
@@ -29,6 +34,11 @@ func newScrubber(key string) scrubber {
 		return scrubber{}
 	}
 	forms := []string{asciiLower(key), percentEncoded(key)}
+	for _, form := range []string{url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)} {
+		if form = asciiLower(form); !slices.Contains(forms, form) {
+			forms = append(forms, form)
+		}
+	}
 	// In base64 a text looks in one of three ways, by its position in what was encoded.
 	for _, before := range []string{"", "?", "??"} {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -37,7 +47,15 @@ func newScrubber(key string) scrubber {
 			}
 		}
 	}
-	return scrubber{forms: forms}
+	return scrubber{forms: forms, least: least(forms)}
+}
+
+func least(forms []string) int {
+	shortest := len(forms[0])
+	for _, form := range forms {
+		shortest = min(shortest, len(form))
+	}
+	return shortest
 }
 
 // base64Core is the part of an encoding that depends on the key alone.
@@ -72,6 +90,9 @@ func asciiLower(text string) string {
 
 // holdsKey reports whether text holds the key of the call.
 func (s scrubber) holdsKey(text string) bool {
+	if len(text) < s.least {
+		return false
+	}
 	text = asciiLower(text)
 	for _, form := range s.forms {
 		if strings.Contains(text, form) {
@@ -81,11 +102,12 @@ func (s scrubber) holdsKey(text string) bool {
 	return false
 }
 
-// suspicious reports whether text holds the key of the call or what looks like a key.
-func (s scrubber) suspicious(text string) bool {
+// suspicious reports whether text, from which the key of the call has been taken, held it, or
+// holds what looks like another one.
+func suspicious(text string) bool {
 	lower := asciiLower(text)
 	likely := strings.Contains(lower, "_live_") || strings.Contains(lower, "bearer")
-	return s.holdsKey(lower) || likely && keyLike.MatchString(text)
+	return strings.Contains(text, redacted) || likely && keyLike.MatchString(text)
 }
 
 // clean is text fit for an error: no keys, no HTML, no control characters, at most
@@ -95,10 +117,7 @@ func (s scrubber) clean(text string) string {
 	if looksLikeHTML(text) {
 		return ""
 	}
-	for _, form := range s.forms {
-		text = replaceFold(text, form)
-	}
-	text = keyLike.ReplaceAllString(text, redacted)
+	text = keyLike.ReplaceAllString(s.without(text), redacted)
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
@@ -108,20 +127,57 @@ func (s scrubber) clean(text string) string {
 	return clamp(text, maxText)
 }
 
-// replaceFold redacts every occurrence of form, which is in lower case, in any case.
+// redact takes the key out of every text and name in a value, and gives the value back.
+// What is left is the caller's, and may be long: a text that was paid for.
+func (s scrubber) redact(value any) any {
+	switch v := value.(type) {
+	case string:
+		if s.holdsKey(v) {
+			return s.without(v)
+		}
+	case []any:
+		for i, item := range v {
+			v[i] = s.redact(item)
+		}
+	case map[string]any:
+		for name, member := range v {
+			if s.holdsKey(name) {
+				delete(v, name)
+				continue
+			}
+			v[name] = s.redact(member)
+		}
+	}
+	return value
+}
+
+// dropFrom drops each header that holds the key: a type or an ETag of a result would be
+// handed on.
+func (s scrubber) dropFrom(header http.Header) {
+	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, s.holdsKey) })
+}
+
+// without is text with a mark in place of each spelling of the key.
+func (s scrubber) without(text string) string {
+	for _, form := range s.forms {
+		text = replaceFold(text, form)
+	}
+	return text
+}
+
+// replaceFold redacts every occurrence of form, which is in lower case, in any case. text
+// is valid UTF-8.
 func replaceFold(text, form string) string {
-	if form == "" {
+	lower := asciiLower(text)
+	if form == "" || !strings.Contains(lower, form) {
 		return text
 	}
-	for from := 0; ; {
-		at := strings.Index(asciiLower(text[from:]), form)
-		if at < 0 {
-			return text
-		}
-		at += from
-		text = text[:at] + redacted + text[at+len(form):]
-		from = at + len(redacted)
+	var rest strings.Builder
+	for at := strings.Index(lower, form); at >= 0; at = strings.Index(lower, form) {
+		rest.WriteString(text[:at] + redacted)
+		text, lower = text[at+len(form):], lower[at+len(form):]
 	}
+	return rest.String() + text
 }
 
 func looksLikeHTML(text string) bool {

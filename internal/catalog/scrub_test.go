@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -143,5 +144,42 @@ func TestTwoKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
 	}
 	if (Credential{}).Key().Reveal() != "" {
 		t.Error("no credential has a key")
+	}
+}
+
+func TestTheKeyIsTakenOutOfWhateverAnAnswerHas(t *testing.T) { // U22
+	const key = "ABCDEF_GHIJKL_0123" // as codes are written
+	cred := Held(func() Secret { return NewSecret(key) })
+	header := http.Header{
+		"Content-Type": {"image/" + key}, "Etag": {`"` + key + `"`}, "X-Other": {"kept"},
+		"X-Encoded": {base64.StdEncoding.EncodeToString([]byte("Bearer " + key))},
+	}
+	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Pattern == opQuote {
+			return reply(r, 400, http.Header{"Content-Type": {"text/plain"}}, key+": refused"), nil
+		}
+		return reply(r, 200, header, `{"id":"g1","modelId":"`+key+`","status":"succeeded","textOutput":"a `+key+`, b `+strings.ToLower(key)+`","deep":["`+key+`"]}`), nil
+	}))
+	g, err := c.Generation(t.Context(), cred, "g1")
+	if err != nil || g.ModelID != redacted || *g.Text != "a [redacted], b [redacted]" || g.Extra != nil {
+		t.Errorf("got %+v, %v", g, err)
+	}
+	content, err := c.Content(t.Context(), cred, "g1", 0, "")
+	if err != nil || content.ContentType != "" || content.Etag != "" {
+		t.Errorf("got %+v, %v", content, err)
+	}
+	content.Body.Close()
+	_, err = c.Quote(t.Context(), cred, "m", []byte(`{}`))
+	if e := asError(t, err); strings.Contains(e.Code+e.Error(), key) {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestManyKeysInALongTextAreTakenOutInOnePass(t *testing.T) { // U18 U22
+	text := strings.Repeat("Key-of-8 ", 200_000)
+	began := time.Now()
+	got := newScrubber("key-of-8").redact(text)
+	if want := strings.Repeat(redacted+" ", 200_000); got != want || time.Since(began) > 5*time.Second {
+		t.Errorf("got %.40q after %v", got, time.Since(began))
 	}
 }

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// rpc is a call of the contract, as its descriptor says. A method that is added is among
+// them by itself.
+type rpc struct {
+	name   string // "/easel.v1.GenerationService/GetGeneration"
+	input  protoreflect.MessageType
+	output protoreflect.MessageType
+	// verb, path and body are its REST form.
+	verb, path string
+	body       bool
+}
+
+// everyRPC gives the calls of the contract.
+func everyRPC(t *testing.T) (all []rpc) {
+	t.Helper()
+	for _, file := range []protoreflect.FileDescriptor{
+		easelv1.File_easel_v1_account_service_proto, easelv1.File_easel_v1_model_service_proto, easelv1.File_easel_v1_generation_service_proto,
+	} {
+		for s := range file.Services().Len() {
+			methods := file.Services().Get(s).Methods()
+			for m := range methods.Len() {
+				all = append(all, rpcOf(t, methods.Get(m)))
+			}
+		}
+	}
+	return all
+}
+
+func rpcOf(t *testing.T, method protoreflect.MethodDescriptor) rpc {
+	t.Helper()
+	one := rpc{name: fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())}
+	var err, err2 error
+	one.input, err = protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
+	one.output, err2 = protoregistry.GlobalTypes.FindMessageByName(method.Output().FullName())
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+	one.body = rule.GetBody() != ""
+	switch pattern := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		one.verb, one.path = http.MethodGet, pattern.Get
+	case *annotations.HttpRule_Post:
+		one.verb, one.path = http.MethodPost, pattern.Post
+	case *annotations.HttpRule_Delete:
+		one.verb, one.path = http.MethodDelete, pattern.Delete
+	default:
+		t.Fatalf("%s has no REST form that this test knows", one.name)
+	}
+	return one
+}
+
+// request is a message that passes the rules of the contract, about one render.
+func (r rpc) request(id, key string) proto.Message {
+	m := r.input.New()
+	fields := m.Descriptor().Fields()
+	for n := range fields.Len() {
+		switch f := fields.Get(n); f.Name() {
+		case "model_id":
+			m.Set(f, protoreflect.ValueOfString("studio/haiku"))
+		case "generation_id":
+			m.Set(f, protoreflect.ValueOfString(id))
+		case "generation_ids":
+			m.Mutable(f).List().Append(protoreflect.ValueOfString(id))
+		case "inputs_json":
+			m.Set(f, protoreflect.ValueOfString(`{"prompt":"rain"}`))
+		case "idempotency_key":
+			m.Set(f, protoreflect.ValueOfString(key))
+		case "include_content", "force":
+			m.Set(f, protoreflect.ValueOfBool(true))
+		case "timeout":
+			m.Set(f, protoreflect.ValueOfMessage(durationpb.New(5*time.Second).ProtoReflect()))
+		}
+	}
+	return m.Interface()
+}
+
+// overGRPC makes the call and gives all that the caller can see: messages, headers,
+// trailers and the status with its details.
+func (r rpc) overGRPC(ctx context.Context, conn *grpc.ClientConn, request proto.Message) (seen string, messages int, err error) {
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, r.name)
+	if err != nil {
+		return err.Error(), 0, err
+	}
+	_ = stream.SendMsg(request) // its failure is told by the answer
+	_ = stream.CloseSend()
+	var text strings.Builder
+	for {
+		m := r.output.New().Interface()
+		if err = stream.RecvMsg(m); err != nil {
+			break
+		}
+		messages++
+		wire, _ := proto.Marshal(m)
+		fmt.Fprintf(&text, "%s\n%s\n", prototext.Format(m), wire)
+	}
+	header, _ := stream.Header()
+	fmt.Fprintf(&text, "%v\n%v\n", header, stream.Trailer())
+	if errors.Is(err, io.EOF) {
+		return text.String(), messages, nil
+	}
+	fmt.Fprintf(&text, "%v\n%s\n", err, prototext.Format(status.Convert(err).Proto()))
+	return text.String(), messages, err
+}
+
+var pathField = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
+
+// overREST makes the REST form of the call, and gives all that the caller can see.
+func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, token string) (seen string, code int, err error) {
+	path := pathField.ReplaceAllStringFunc(r.path, func(field string) string {
+		return map[bool]string{true: "studio/haiku", false: id}[strings.HasPrefix(field, "{model_id")]
+	})
+	var body io.Reader
+	if r.body {
+		body = strings.NewReader(`{"modelId":"studio/haiku","inputsJson":"{\"prompt\":\"rain\"}"` +
+			map[bool]string{true: `,"idempotencyKey":"` + key + `"`}[strings.HasSuffix(r.name, "/CreateGeneration")] + `}`)
+	}
+	request, err := http.NewRequestWithContext(ctx, r.verb, base+path, body)
+	if err != nil {
+		return "", 0, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := client.Do(request)
+	if err != nil {
+		return err.Error(), 0, err
+	}
+	defer answer.Body.Close()
+	all, _ := io.ReadAll(answer.Body) // what came before a cut is looked at
+	return fmt.Sprintf("%s\n%v\n%s\n%v", answer.Status, answer.Header, all, answer.Trailer), answer.StatusCode, nil
+}
+
+// bearing is a context whose calls carry a token, and end in time.
+func bearing(t *testing.T, token string, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	if token == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// canary is a key that looks like nothing in particular, so that only knowing it finds it.
+const canary = "Qx7-canary/Zt9+w=.4mNb"
+
+// spellings are the ways in which a key can stand in a text.
+func spellings(key string) map[string]string {
+	forms := map[string]string{
+		"as it is": key, "in a query": url.QueryEscape(key), "in a path": url.PathEscape(key), "quoted": strings.Trim(strconv.Quote(key), `"`),
+		"by its middle": key[3:18],
+	}
+	for shift := range 3 {
+		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64 of URLs": base64.RawURLEncoding} {
+			text := encoding.EncodeToString([]byte(strings.Repeat("?", shift) + key))
+			forms[fmt.Sprint(name, " at ", shift)] = text[2*shift : len(text)-2]
+		}
+	}
+	return forms
+}
+
+// leaks lists the spellings of a key in a text, each with what stands around it.
+func leaks(key, text string) (found []string) {
+	lower := strings.ToLower(text)
+	for name, form := range spellings(key) {
+		if at := strings.Index(lower, strings.ToLower(form)); at >= 0 {
+			found = append(found, fmt.Sprintf("%s: …%q…", name, text[max(0, at-60):min(len(text), at+len(form)+20)]))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// parrot is a catalog that repeats the key of each request wherever an answer has room.
+type parrot struct {
+	mu    sync.Mutex
+	mode  string // "records", or the status and media type of a refusal
+	heard map[string]int
+}
+
+func (p *parrot) become(mode string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mode = mode
+}
+
+func (p *parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	p.mu.Lock()
+	mode := p.mode
+	p.heard[mode]++
+	p.mu.Unlock()
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("X-Request-Key", key)
+	w.Header().Set("Etag", strconv.Quote(key))
+	w.Header().Set("Retry-After", key)
+	if code, media, refused := strings.Cut(mode, " "); refused {
+		status, _ := strconv.Atoi(code)
+		w.Header().Set("Content-Type", media)
+		w.Header().Set("Location", "https://elsewhere.invalid/?key="+url.QueryEscape(key))
+		w.WriteHeader(status)
+		fmt.Fprint(w, repeated(media, key))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	p.answer(w, r, mode, key)
+}
+
+// repeated is a refusal that repeats the key.
+func repeated(media, key string) string {
+	encoded := base64.StdEncoding.EncodeToString([]byte("Bearer " + key))
+	switch media {
+	case "application/json":
+		return fmt.Sprintf(`{"error":{"code":%[1]q,"message":"the key %[1]s was %[2]s","details":{"fields":{%[1]q:["no %[1]s"],"prompt":["key=%[3]s"]}}}}`, key, encoded, url.QueryEscape(key))
+	case "text/html":
+		return "<html><body>" + key + "</body></html>"
+	}
+	return key + ": the request of " + key + " with " + encoded + " was refused"
+}
+
+func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key string) {
+	extra := fmt.Sprintf(`"note":%[1]q,"apiKey":%[1]q,%[1]q:1,"deep":[{"a":["use %[1]s"]},{%[1]q:"x"}],"encoded":%[2]q`, key, base64.StdEncoding.EncodeToString([]byte(key)))
+	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	record := fmt.Sprintf(`{"id":%[4]q,"modelId":%[1]q,"status":%[2]q,"costCents":1,"inputs":{"prompt":%[1]q},"textOutput":%[1]q,"failureMessage":"for %[1]s","contentType":%[1]q,"contentUrl":"https://x.invalid/%[1]s",%[3]s}`,
+		key, map[bool]string{true: key, false: state}[state == "key"], extra, id)
+	switch path := strings.TrimPrefix(r.URL.Path, "/catalog"); {
+	case path == "/me":
+		fmt.Fprintf(w, `{"balanceCents":5,"currency":"EUR","name":%q,%s}`, key, extra)
+	case path == "/models":
+		fmt.Fprintf(w, `[{"id":"studio/haiku","name":%[1]q,"description":%[1]q,%[2]s},{"id":%[1]q}]`, key, extra)
+	case path == "/models/detail":
+		fmt.Fprintf(w, `{"id":"studio/haiku","name":%[1]q,"description":%[1]q,"fields":[{"name":"prompt","label":%[1]q,"default":%[1]q,"enum":[%[1]q],%[2]s},{"name":%[1]q}],%[2]s}`, key, extra)
+	case path == "/quote":
+		fmt.Fprintf(w, `{"priceCents":1,"currency":"EUR",%s}`, extra)
+	case path == "/generations" && r.Method == http.MethodGet:
+		fmt.Fprint(w, "["+record+`,{"id":`+strconv.Quote(key)+`,"status":"succeeded"}]`)
+	case strings.HasSuffix(path, "/content"):
+		w.Header().Set("Content-Type", "text/plain; name="+strconv.Quote(key))
+		w.Header().Set("Content-Disposition", "attachment; filename="+strconv.Quote(key))
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader("bytes of a result"))
+	default:
+		fmt.Fprint(w, record)
+	}
+}
+
+// sink collects what a collector of telemetry is sent.
+type sink struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
+}
+
+// search fails the test where the canary is.
+func search(t *testing.T, where, text string) {
+	t.Helper()
+	for _, leak := range leaks(canary, text) {
+		t.Errorf("%s: the key, %s", where, leak)
+	}
+}
+
+func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
+	bin := filepath.Join(t.TempDir(), "easel")
+	compile(t, bin, "easel", "build", "-o", bin, ".")
+	keyFile := write(t, canary+"\n")
+	for mode, env := range map[string][]string{
+		"forwarded": nil,
+		"held":      {"EASEL_UPSTREAM_KEY_FILE=" + keyFile},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			bird, collector := &parrot{heard: map[string]int{}}, &sink{}
+			catalog, telemetry := httptest.NewServer(bird), httptest.NewServer(collector)
+			defer catalog.Close()
+			defer telemetry.Close()
+			served, logs := process(t, append([]string{
+				"EASEL_UPSTREAM_URL=" + catalog.URL + "/catalog", "EASEL_LOG_LEVEL=debug", "EASEL_POLL_RATE=1000",
+				"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
+				"OTEL_EXPORTER_OTLP_ENDPOINT=" + telemetry.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_EXPORTER_OTLP_COMPRESSION=none",
+				"OTEL_METRIC_EXPORT_INTERVAL=200",
+			}, env...), bin, "serve")
+			token := map[bool]string{true: canary}[mode == "forwarded"]
+			callEverything(t, bird, logs, token)
+			searchProcess(t, served, find(t, `"server":"admin","addr":"([^"]+)"`, logs))
+			if err := served.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := served.Wait(); err != nil {
+				t.Error(err)
+			}
+			text := served.Stderr.(*buffer).String()
+			if !strings.Contains(text, `"msg":"call"`) || collector.text.Len() < 10_000 {
+				t.Errorf("%d bytes of logs and %d of telemetry prove nothing", len(text), collector.text.Len())
+			}
+			search(t, "the logs", text)
+			search(t, "spans and metrics", collector.text.String())
+		})
+	}
+}
+
+// callEverything makes every call in both forms while the catalog repeats the key in every
+// way, and searches the answers.
+func callEverything(t *testing.T, bird *parrot, logs, token string) {
+	t.Helper()
+	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, logs), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	base := "http://" + find(t, `"server":"http","addr":"([^"]+)"`, logs)
+	modes := []string{"queued", "succeeded", "failed", "key"}
+	for _, code := range []int{301, 400, 401, 402, 403, 404, 409, 413, 416, 418, 422, 429, 500, 503} {
+		modes = append(modes, fmt.Sprint(code, " application/json"))
+	}
+	for _, code := range []int{400, 404, 429, 503} {
+		modes = append(modes, fmt.Sprint(code, " text/plain"), fmt.Sprint(code, " text/html"))
+	}
+	for n, mode := range modes {
+		bird.become(mode)
+		limit := time.Second / 4
+		if mode == "succeeded" {
+			limit = 10 * time.Second
+		}
+		var calls sync.WaitGroup
+		for m, one := range everyRPC(t) {
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // a render that nothing is known of
+			calls.Go(func() {
+				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
+				if mode == "succeeded" && (messages == 0 || err != nil) {
+					t.Errorf("%s, %s: no answer to search: %v", mode, one.name, err)
+				}
+				search(t, "gRPC, "+mode+", "+one.name, seen)
+			})
+			calls.Go(func() {
+				seen, _, _ := one.overREST(bearing(t, "", min(limit, time.Second)), client, base, id, key+"r", token)
+				search(t, "REST, "+mode+", "+one.name, seen)
+			})
+		}
+		calls.Wait()
+	}
+	bird.mu.Lock()
+	defer bird.mu.Unlock()
+	requests := 0
+	for _, mode := range modes {
+		if requests += bird.heard[mode]; bird.heard[mode] == 0 {
+			t.Errorf("nothing went upstream while the catalog was %s", mode)
+		}
+	}
+	t.Logf("%d requests went upstream in %d ways of repeating the key", requests, len(bird.heard))
+}
+
+// searchProcess looks at what a process shows of itself.
+func searchProcess(t *testing.T, served *exec.Cmd, admin string) {
+	t.Helper()
+	for _, file := range []string{"environ", "cmdline", "status"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", served.Process.Pid, file))
+		if err != nil || len(text) == 0 {
+			t.Skipf("this system does not show /proc: %v", err)
+		}
+		search(t, "/proc/…/"+file, string(text))
+	}
+	for _, page := range []string{
+		"/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
+		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/heap", "/debug/pprof/trace?seconds=0.1",
+	} {
+		answer, err := http.Get("http://" + admin + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK || len(body) == 0 {
+			t.Errorf("%s: %s, %v", page, answer.Status, err)
+		}
+		search(t, page, string(body))
+	}
+}
