@@ -113,8 +113,8 @@ type client struct {
 	sent     int
 }
 
-// surviveKill starts a catalog, orders from it, and kills it at a moment left to chance.
-func (c *client) surviveKill(t *testing.T, path string) {
+// startChild starts a catalog in a process of its own, and gives its address.
+func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
@@ -129,12 +129,20 @@ func (c *client) surviveKill(t *testing.T, path string) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer child.Wait()
 	url, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.HasPrefix(url, "http") {
 		child.Process.Kill()
+		child.Wait()
 		t.Fatalf("the catalog did not start: %q, %v", url, err)
 	}
+	return child, strings.TrimSpace(url)
+}
+
+// surviveKill starts a catalog, orders from it, and kills it at a moment left to chance.
+func (c *client) surviveKill(t *testing.T, path string) {
+	t.Helper()
+	child, url := startChild(t, path)
+	defer child.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond+time.Duration(rand.IntN(250))*time.Millisecond)
 	defer cancel()
 	type promise struct{ idempotency, id string }
@@ -146,7 +154,7 @@ func (c *client) surviveKill(t *testing.T, path string) {
 		group.Go(func() error {
 			for i := first; ctx.Err() == nil; i++ {
 				idempotency := fmt.Sprintf("k%d", i)
-				if id := c.order(ctx, strings.TrimSpace(url), idempotency, i); id != "" {
+				if id := c.order(ctx, url, idempotency, i); id != "" {
 					promises <- promise{idempotency, id}
 				}
 			}

@@ -58,16 +58,18 @@ func TestAQuoteMovesNoMoney(t *testing.T) {
 }
 
 // S3
-func TestTwoCreatesWithABalanceForOne(t *testing.T) {
-	for range 10 {
-		sh := open(t, sandbox.Config{Speed: 0.001})
-		sh.key = sh.newKey(1)
-		statuses := together(t, 2, func(int) reply { return sh.do("POST", "/generations", haiku) })
-		if statuses[201] != 1 || statuses[402] != 1 {
-			t.Errorf("statuses are %v", statuses)
-		}
-		if a := sh.books(); a.BalanceCents != 0 || a.ChargeCents != 1 {
-			t.Errorf("balance %d after charges of %d", a.BalanceCents, a.ChargeCents)
+func TestCreatesAtOnceSpendWhatThereIsAndNoMore(t *testing.T) {
+	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
+		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
+		for _, c := range []struct{ creates, balance int }{{2, 1}, {2, 1}, {2, 1}, {2, 1}, {32, 5}, {8, 0}} {
+			sh.key = sh.newKey(int64(c.balance))
+			statuses := together(t, c.creates, func(int) reply { return sh.do("POST", "/generations", haiku) })
+			if statuses[201] != c.balance || statuses[402] != c.creates-c.balance {
+				t.Errorf("%d creates with money for %d: statuses are %v", c.creates, c.balance, statuses)
+			}
+			if a := sh.books(); a.BalanceCents != 0 || a.ChargeCents != int64(c.balance) {
+				t.Errorf("balance %d after charges of %d", a.BalanceCents, a.ChargeCents)
+			}
 		}
 	}
 }
@@ -91,6 +93,25 @@ func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) {
 	}
 	if a := sh.books(); a.ChargesByIdempotencyKey["k"] != 1 || a.ChargeCents != 1 {
 		t.Errorf("the books: %+v", a)
+	}
+}
+
+// S4
+func TestOneIdempotencyKeyAtOnceWithTwoBodiesIsOneChargeForOneOfThem(t *testing.T) {
+	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
+		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
+		for round := range 10 {
+			key := fmt.Sprint("k", round)
+			statuses := together(t, 16, func(i int) reply {
+				return sh.do("POST", "/generations", []string{haiku, small}[i%2], "Idempotency-Key", key)
+			})
+			if statuses[201] != 1 || statuses[200] != 7 || statuses[422] != 8 {
+				t.Errorf("statuses are %v", statuses)
+			}
+			if a := sh.books(); a.ChargesByIdempotencyKey[key] != 1 || len(a.Generations) != round+1 {
+				t.Errorf("%d charges for the key, %d generations", a.ChargesByIdempotencyKey[key], len(a.Generations))
+			}
+		}
 	}
 }
 

@@ -17,7 +17,8 @@ const BasePath = "/api/v1/api/catalog"
 // Config says how a sandbox behaves. The zero value is a fast, private, random, friendly catalog.
 type Config struct {
 	// Path is the SQLite file. Empty means a private database in memory that ends with the sandbox.
-	// One process at a time may use a file.
+	// One sandbox at a time may have a file open: [Open] refuses a second one, in whatever process. A file
+	// named like it with "-lock" at the end stands beside it for that.
 	Path string
 	// Seed feeds the generator of ids, keys, render times and chance failures. 0 means a random seed.
 	Seed uint64

@@ -5,10 +5,11 @@ import (
 	"database/sql"
 	_ "embed"
 	"errors"
+	"fmt"
 	"net/url"
 	"sync"
 
-	_ "modernc.org/sqlite" // registers the driver "sqlite"
+	"modernc.org/sqlite"
 )
 
 //go:embed schema.sql
@@ -19,7 +20,8 @@ var schema string
 type store struct {
 	write, read link
 	pools       []*sql.DB
-	cache       *cache // nil for a file
+	cache       *cache  // nil for a file
+	mine        *sql.Tx // keeps other processes out of the file
 }
 
 // link runs statements on a database or in a transaction. They never carry the context of a request:
@@ -175,6 +177,9 @@ func (st *store) open(path string, listLimit int) (err error) {
 		return st.create()
 	}
 	file := (&url.URL{Path: path}).EscapedPath()
+	if err = st.lock(path, file); err != nil {
+		return err
+	}
 	const waits, links = "busy_timeout(10000)", "foreign_keys(1)"
 	if st.write, err = st.connect(file, "immediate", 1, waits, "journal_mode(WAL)", "synchronous(NORMAL)", links); err != nil {
 		return err
@@ -186,11 +191,42 @@ func (st *store) open(path string, listLimit int) (err error) {
 	return err
 }
 
-// create makes the tables that are not there yet.
+// busy is SQLite's code for what somebody else has locked.
+const busy = 5
+
+// lock keeps every other process, and every other sandbox of this one, out of a file. Two would each run
+// its renders and draw the same ids. The lock is on a file beside it, because each connection of a pool
+// must reach the file itself; the system frees it however the process ends.
+//
+//nolint:contextcheck // see link
+func (st *store) lock(path, file string) error {
+	beside, err := st.connect(file+"-lock", "exclusive", 1)
+	if err != nil {
+		return err
+	}
+	st.mine, err = beside.kept.db.BeginTx(context.Background(), nil)
+	var refused *sqlite.Error
+	if errors.As(err, &refused) && refused.Code() == busy {
+		return fmt.Errorf("another sandbox has %s open", path)
+	}
+	return err
+}
+
+// schemaVersion is that of schema.sql. A change of it that an older file does not fit needs the next number.
+const schemaVersion = 1
+
+// create makes the tables that are not there yet. A file of another schema is left as it is.
 //
 //nolint:contextcheck // see link
 func (st *store) create() error {
-	_, err := st.write.kept.db.ExecContext(context.Background(), schema)
+	db, version := st.write.kept.db, 0
+	if err := db.QueryRowContext(context.Background(), `PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	if version != 0 && version != schemaVersion { // 0 is a new file
+		return fmt.Errorf("it has version %d of the tables, this build reads version %d: begin a new file", version, schemaVersion)
+	}
+	_, err := db.ExecContext(context.Background(), schema+fmt.Sprintf(`;PRAGMA user_version = %d`, schemaVersion))
 	return err
 }
 
@@ -262,6 +298,9 @@ func (k *statements) begin(on interface {
 
 func (st *store) close() error {
 	var faults []error
+	if st.mine != nil {
+		faults = append(faults, st.mine.Rollback())
+	}
 	for _, db := range st.pools {
 		faults = append(faults, db.Close())
 	}
