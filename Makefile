@@ -13,7 +13,7 @@ HOURS   ?= 10000
 SEED    ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test simulate simulate-bugs bench-schedule check generate lint breaking fmt clean
+.PHONY: help build demo run test simulate simulate-bugs torture bench-schedule check generate lint breaking fmt clean
 
 help: ## Show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, fr
 
 simulate-bugs: ## Put each seeded bug into the source, and see that the simulation catches it
 	$(GO) test ./internal/simulation -count=1 -v -run 'SeededBugs|TheBugs' -bugs -timeout 60m
+
+torture: ## Kill the real program 1,200 times over 10,000 orders, and look at the books (10 minutes)
+	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
+	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
 
 bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
 	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch

@@ -1,0 +1,195 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// audit reads the books of the catalog, over its administration.
+func audit(ctx context.Context, addr string) (a sandbox.Audit, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+sandbox.AdminPath+"audit?key="+key, nil)
+	if err != nil {
+		return a, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return a, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return a, errors.New("the audit is answered " + answer.Status)
+	}
+	return a, json.NewDecoder(answer.Body).Decode(&a)
+}
+
+// settledAudit waits until every render has ended and what is to be refunded was.
+func settledAudit(ctx context.Context, addr string) (sandbox.Audit, error) {
+	for {
+		a, err := audit(ctx, addr)
+		if err != nil {
+			return a, err
+		}
+		if err := a.Check(); err != nil {
+			return a, err
+		}
+		open := 0
+		for _, g := range a.Generations {
+			if g.Status != "succeeded" && g.Status != "refunded" {
+				open++
+			}
+		}
+		if open == 0 {
+			return a, nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return a, fmt.Errorf("%d renders never ended", open)
+		}
+	}
+}
+
+// compare holds what callers were told against the books.
+func compare(told map[string]string, a sandbox.Audit) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	renders := map[string]string{}
+	for _, g := range a.Generations {
+		if other, twice := renders[g.IdempotencyKey]; twice {
+			fault("%s was ordered twice: %s and %s", g.IdempotencyKey, other, g.ID)
+		}
+		renders[g.IdempotencyKey] = g.ID
+		if told[g.IdempotencyKey] != g.ID {
+			fault("%s is the render %s, and its caller was told %q", g.IdempotencyKey, g.ID, told[g.IdempotencyKey])
+		}
+	}
+	for order, id := range told {
+		if renders[order] == "" {
+			fault("%s was told to be %s, and the books don't have it", order, id)
+		}
+		if n := a.ChargesByIdempotencyKey[order]; n != 1 {
+			fault("%s was charged %d times", order, n)
+		}
+	}
+	if len(faults) > 20 {
+		faults = append(faults[:20], fmt.Errorf("and %d more", len(faults)-20))
+	}
+	return errors.Join(faults...)
+}
+
+// tally counts what happened.
+type tally struct {
+	mu        sync.Mutex
+	calls     int
+	kills     [points]int
+	cuts      [cuts]int
+	amid      int // kills of a facade that was seen to be writing
+	retired   int // connections that a facade gave up because they had gone silent
+	cutUnsaid int // connections to callers, cut as they were about to hear
+}
+
+func (t *tally) add(n *int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*n++
+}
+
+func (t *tally) kill(at point) { t.add(&t.kills[at]) }
+func (t *tally) cut(kind cut)  { t.add(&t.cuts[kind]) }
+func (t *tally) call()         { t.add(&t.calls) }
+func (t *tally) retire()       { t.add(&t.retired) }
+func (t *tally) unheard()      { t.add(&t.cutUnsaid) }
+
+func (t *tally) writing(seen bool) {
+	if seen {
+		t.add(&t.amid)
+	}
+}
+
+// totals are the kills of facades and of the catalog, and the cuts between them.
+func (t *tally) totals() (facades, catalogs, severed int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at, n := range t.kills {
+		if point(at) < catalogBefore {
+			facades += n
+		} else {
+			catalogs += n
+		}
+	}
+	for _, n := range t.cuts {
+		severed += n
+	}
+	return facades, catalogs, severed
+}
+
+// missing are the points and cuts that never happened.
+func (t *tally) missing() (names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at, n := range t.kills {
+		if n == 0 {
+			names = append(names, point(at).String())
+		}
+	}
+	for kind, n := range t.cuts {
+		if n == 0 {
+			names = append(names, cut(kind).String())
+		}
+	}
+	if t.amid == 0 {
+		names = append(names, "a facade that was seen to be writing")
+	}
+	return names
+}
+
+// table is all figures of a run.
+func (t *tally) table(a sandbox.Audit, took time.Duration) string {
+	facades, catalogs, severed := t.totals()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var text strings.Builder
+	row := func(name string, n int, more ...any) {
+		fmt.Fprintf(&text, "  %-42s %8d  %s\n", name, n, fmt.Sprint(more...))
+	}
+	charges, refunded := 0, 0
+	for _, g := range a.Generations {
+		charges += g.Charges
+		refunded += g.Refunds
+	}
+	fmt.Fprintf(&text, "\n  %-42s %8s\n", "", "in "+took.Round(time.Second).String())
+	row("orders that callers know of", len(a.Generations))
+	row("charges in the books", charges)
+	row("refunds, one for each failed render", refunded)
+	row("calls that it took", t.calls)
+	row("facades killed", facades)
+	for at := beforeOrder; at < catalogBefore; at++ {
+		note := ""
+		if at == amidOrder {
+			note = fmt.Sprintf("%d of them seen to be writing", t.amid)
+		}
+		row("  "+at.String(), t.kills[at], note)
+	}
+	row("sandboxes killed", catalogs)
+	for at := catalogBefore; at < points; at++ {
+		row("  "+at.String(), t.kills[at])
+	}
+	row("cuts between facade and sandbox", severed)
+	for kind, n := range t.cuts {
+		note := ""
+		if cut(kind) == hole {
+			note = fmt.Sprintf("%d given up by the facade, the others killed with it", t.retired)
+		}
+		row("  "+cut(kind).String(), n, note)
+	}
+	row("cuts before callers had heard", t.cutUnsaid)
+	return text.String()
+}

@@ -1,0 +1,150 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// caller orders one thing after the other, each until it hears of it.
+type caller struct {
+	world  *world
+	line   *line
+	client easelv1.GenerationServiceClient
+}
+
+// connect makes a caller of a line. It connects again at once, as its patience is not what is
+// tested.
+func connect(w *world, l *line) (*caller, *grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(l.listener.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 50 * time.Millisecond},
+			MinConnectTimeout: time.Second,
+		}))
+	if err != nil {
+		return nil, nil, err
+	}
+	return &caller{world: w, line: l, client: easelv1.NewGenerationServiceClient(conn)}, conn, nil
+}
+
+// largeEvery is how many orders it takes until one is large.
+const largeEvery = 8
+
+// orderOf is the n-th order. Some are large, some have a limit of the cost.
+func orderOf(n int) *easelv1.CreateGenerationRequest {
+	r := &easelv1.CreateGenerationRequest{
+		ModelId: "studio/haiku", IdempotencyKey: fmt.Sprintf("order-%d", n), InputsJson: fmt.Sprintf(`{"prompt":"order %d"}`, n),
+	}
+	if n%largeEvery == 0 {
+		r.InputsJson = "{" + strings.Repeat(" ", largeBody) + r.GetInputsJson()[1:]
+	}
+	if n%9 == 0 {
+		r.MaxCostCents = new(int64(100))
+	}
+	return r
+}
+
+// work places orders while there are more to place.
+func (c *caller) work(ctx context.Context, neighbour *caller) error {
+	for n, more := c.world.next(); more; n, more = c.world.next() {
+		request := orderOf(n)
+		if n%20 == 7 { // the same key from two callers at once, often at two facades
+			var twin sync.WaitGroup
+			var err error
+			twin.Go(func() { err = neighbour.place(ctx, request) })
+			mine := c.place(ctx, request)
+			if twin.Wait(); err != nil {
+				return err
+			}
+			if mine != nil {
+				return mine
+			}
+			continue
+		}
+		if err := c.place(ctx, request); err != nil {
+			return err
+		}
+		if c.line.heard() || rand.IntN(8) == 0 {
+			if err := c.place(ctx, request); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// place sends an order until its render is known.
+func (c *caller) place(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
+	for {
+		c.world.tally.call()
+		id, err := c.send(ctx, request)
+		switch {
+		case err == nil:
+			return c.world.promises.keep(request.GetIdempotencyKey(), id)
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s was never heard of: %w", request.GetIdempotencyKey(), err)
+		case !passing(err):
+			return fmt.Errorf("%s was answered with %w", request.GetIdempotencyKey(), err)
+		}
+		if rand.IntN(2) == 0 { // while this facade may still be at it
+			c.line.hangUp()
+		}
+		select { // a caller waits a little, and not for ever
+		case <-time.After(rand.N(20 * time.Millisecond)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *caller) send(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error) {
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key), 2*time.Second)
+	defer cancel()
+	answer, err := c.client.CreateGeneration(ctx, request, grpc.WaitForReady(true))
+	return answer.GetGeneration().GetGenerationId(), err
+}
+
+// passing reports whether an error asks for the same key again. Any other would be a lie: all
+// orders are sound, and there is money for all.
+func passing(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return true
+	}
+	return false
+}
+
+// promises are what callers were told.
+type promises struct {
+	mu  sync.Mutex
+	ids map[string]string // render by idempotency key
+}
+
+// keep notes what a caller was told, and finds out whether another was told otherwise.
+func (p *promises) keep(key, id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if before, known := p.ids[key]; known && before != id || id == "" {
+		return fmt.Errorf("%s is the render %q, and it was told to be %q", key, before, id)
+	}
+	p.ids[key] = id
+	return nil
+}
+
+func (p *promises) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ids)
+}

@@ -1,0 +1,21 @@
+// Package torture kills the real program while it spends money.
+//
+// Callers order through two real facades in front of one real sandbox with its books in a
+// file, each a process of its own. Between them stand connections that see every byte. They
+// cut, reset or swallow what passes, and they kill a process at an exact point of an order:
+// before it is sent, in the middle of its bytes, once the catalog has taken it, in the
+// middle of the answer, before the caller hears, after. A process that was killed is started
+// again, callers send their idempotency keys again, to whichever facade is there.
+//
+// In the end the books must hold exactly one charge for each order, every caller must know
+// the render of its order, and the same key must still lead to it.
+//
+//	process   a program that runs, and is killed
+//	keeper    starts it again and decides where it dies next
+//	wire      the connection from a facade to the catalog
+//	line      the connection from a caller to a facade
+//	caller    orders, and orders again
+//	books     what must be true in the end, and the table of figures
+//
+// All of it is test code, so that no way to crash is in the program.
+package torture

@@ -1,0 +1,136 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"sync/atomic"
+	"time"
+)
+
+// point is where a process can be killed.
+type point int
+
+const (
+	beforeOrder   point = iota // K1: the facade has an order to send, and not a byte of it went out
+	amidOrder                  // K2: it is writing the order, and has not finished
+	afterCommit                // K3: the catalog has answered, and not a byte of it came in
+	amidAnswer                 // K4: a part of the answer came in
+	afterAnswer                // K4: all of the answer came in
+	beforeHearing              // K5: the facade has answered, and the caller heard nothing of it
+	afterHearing               // K6: the caller has heard
+
+	catalogBefore // S1: an order is on its way to the catalog
+	catalogAmid   // S1: a part of it has arrived
+	catalogTaking // S1: all of it has arrived; the rest is chance
+	catalogAfter  // S1: it has answered, and the facade hears nothing of it
+	points
+)
+
+func (p point) String() string {
+	return [points]string{
+		"K1 before the order is sent", "K2 while the order is written", "K3 after the catalog has taken it",
+		"K4 in the middle of the answer", "K4 after the answer", "K5 before the caller hears", "K6 after the caller has heard",
+		"S1 before it has the order", "S1 with a part of the order", "S1 while it takes the order", "S1 after its answer",
+	}[p]
+}
+
+// every is how many orders it takes until one passes the point.
+func (p point) every() int {
+	if p == amidOrder {
+		return largeEvery
+	}
+	return 1
+}
+
+// keeper starts a program, lets it be killed, and starts it again.
+type keeper struct {
+	world   *world
+	name    string
+	start   func(ctx context.Context) (*process, error)
+	points  []point // where it dies, in turn
+	skip    int     // how many orders pass before, at most
+	current atomic.Pointer[process]
+}
+
+// now is the process that runs, or nil between two.
+func (k *keeper) now() *process { return k.current.Load() }
+
+// keep goes on until ctx ends, and returns only then or because of what must not happen.
+func (k *keeper) keep(ctx context.Context) error {
+	defer k.current.Store(nil)
+	for n := 0; ctx.Err() == nil; n++ {
+		p, err := k.start(ctx)
+		if err != nil {
+			return orNothing(ctx, err)
+		}
+		at := k.points[n%len(k.points)]
+		if !k.world.isCalm() {
+			p.condemn(at, rand.IntN(k.skip/at.every()+1))
+		}
+		k.current.Store(p)
+		if err := k.outlive(ctx, p, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outlive waits for the end of a process.
+func (k *keeper) outlive(ctx context.Context, p *process, at point) error {
+	limit, calm := time.After(time.Minute), k.world.storm.Done()
+	for {
+		select {
+		case <-p.gone:
+			k.current.Store(nil)
+			if !p.wasKilled() {
+				return orNothing(ctx, fmt.Errorf("%s ended by itself\n%s", k.name, p.output.tail()))
+			}
+			k.world.tally.kill(at)
+			return nil
+		case <-calm:
+			p.pardon()
+			limit, calm = nil, nil
+		case <-limit:
+			return fmt.Errorf("%s was never killed at %q\n%s", k.name, at, p.output.tail())
+		case <-ctx.Done():
+			p.kill()
+			return nil
+		}
+	}
+}
+
+// orNothing drops an error that comes from the end of the test.
+func orNothing(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+var (
+	catalogReady = []*regexp.Regexp{regexp.MustCompile(`http://([\d.:]+)/api/`), regexp.MustCompile(`(Ctrl-C)`)}
+	facadeReady  = []*regexp.Regexp{
+		regexp.MustCompile(`"server":"grpc","addr":"([^"]+)"`), regexp.MustCompile(`"server":"http","addr":"([^"]+)"`),
+		regexp.MustCompile(`"server":"admin","addr":"([^"]+)"`),
+	}
+)
+
+// key is the key of all orders. It opens nothing but a sandbox that ends with the test.
+const key = "sandbox_live_torture"
+
+// startCatalog starts a sandbox on a file.
+func startCatalog(ctx context.Context, file string, args ...string) (*process, error) {
+	return run(ctx, catalogReady, nil, append([]string{
+		"sandbox", "--addr", "127.0.0.1:0", "--db", file, "--key", key, "--balance", "1000000.00", "--admin",
+	}, args...)...)
+}
+
+// startFacade starts a facade before a catalog at an address.
+func startFacade(ctx context.Context, upstream string, env ...string) (*process, error) {
+	return run(ctx, facadeReady, append([]string{
+		"EASEL_UPSTREAM_URL=http://" + upstream + "/api/v1/api/catalog",
+		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
+	}, env...), "serve")
+}

@@ -1,0 +1,212 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// goal is how much a run is to do.
+type goal struct {
+	orders, kills, catalogKills, cuts int
+	cutShare                          float64 // of all exchanges with the catalog
+}
+
+var (
+	orders       = flag.Int("orders", 200, "orders to place, at least")
+	kills        = flag.Int("kills", 28, "facades to kill, at least")
+	catalogKills = flag.Int("catalog-kills", 8, "sandboxes to kill, at least")
+	cutsWanted   = flag.Int("cuts", 100, "connections between facade and sandbox to cut, at least")
+	limit        = flag.Duration("limit", 90*time.Second, "how long it may take")
+)
+
+const (
+	callers = 32
+	facades = 2
+)
+
+// world is all that runs.
+type world struct {
+	ctx      context.Context //nolint:containedctx // it ends every connection
+	storm    context.Context //nolint:containedctx // it ends when nothing more is to go wrong
+	calm     func()
+	goal     goal
+	catalog  *keeper
+	facades  []*keeper
+	tally    tally
+	promises promises
+	work     sync.WaitGroup
+
+	mu   sync.Mutex
+	last int // order
+}
+
+func (w *world) isCalm() bool { return w.storm.Err() != nil }
+
+// next gives the number of an order to place. There are more until everything has happened
+// often enough; then nothing goes wrong any more.
+func (w *world) next() (int, bool) {
+	kills, catalogKills, severed := w.tally.totals()
+	if w.promises.count() >= w.goal.orders && kills >= w.goal.kills && catalogKills >= w.goal.catalogKills && severed >= w.goal.cuts {
+		w.calm()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.isCalm() || w.ctx.Err() != nil {
+		return 0, false
+	}
+	w.last++
+	return w.last, true
+}
+
+// anyFacade is one that runs, or nil.
+func (w *world) anyFacade() *process {
+	for _, i := range rand.Perm(len(w.facades)) {
+		if p := w.facades[i].now(); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// listen opens a port of a wire or line.
+func (w *world) listen(t *testing.T, config net.ListenConfig) net.Listener {
+	t.Helper()
+	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	context.AfterFunc(w.ctx, func() { listener.Close() })
+	return listener
+}
+
+// narrow makes the kernel take little at once from whoever sends, so that a large order takes
+// a while to write: short segments, and a small buffer.
+func narrow(_, _ string, raw syscall.RawConn) (err error) {
+	failed := raw.Control(func(fd uintptr) {
+		if err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536); err == nil {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// build puts the world together; nothing runs yet.
+func build(ctx context.Context, t *testing.T, g goal) *world {
+	t.Helper()
+	w := &world{ctx: ctx, goal: g, promises: promises{ids: map[string]string{}}}
+	w.storm, w.calm = context.WithCancel(ctx)
+	file := filepath.Join(t.TempDir(), "catalog.db")
+	w.catalog = &keeper{
+		world: w, name: "the catalog", points: []point{catalogBefore, catalogAmid, catalogTaking, catalogAfter}, skip: 4 * g.orders / g.catalogKills,
+		start: func(ctx context.Context) (*process, error) {
+			return startCatalog(ctx, file, "--speed", "50", "--failure-rate", "0.2")
+		},
+	}
+	for range facades {
+		link := &wire{world: w, listener: w.listen(t, net.ListenConfig{Control: narrow})}
+		link.owner = &keeper{
+			world: w, name: "a facade", skip: 2 * g.orders / g.kills,
+			points: []point{beforeOrder, amidOrder, afterCommit, amidAnswer, afterAnswer, beforeHearing, afterHearing},
+			start: func(ctx context.Context) (*process, error) {
+				return startFacade(ctx, link.listener.Addr().String())
+			},
+		}
+		w.facades = append(w.facades, link.owner)
+		w.work.Go(link.serve)
+	}
+	return w
+}
+
+// call lets callers order until all has happened, and then asks for every order once more: the
+// facades that answer have long forgotten it.
+func (w *world) call(t *testing.T) error {
+	t.Helper()
+	var all []*caller
+	for range callers {
+		l := &line{world: w, listener: w.listen(t, net.ListenConfig{})}
+		w.work.Go(l.serve)
+		c, conn, err := connect(w, l)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		all = append(all, c)
+	}
+	var ordering, asking errgroup.Group
+	for i, c := range all {
+		ordering.Go(func() error { return c.work(w.ctx, all[(i+1)%callers]) })
+	}
+	if err := ordering.Wait(); err != nil {
+		return err
+	}
+	for i, c := range all {
+		asking.Go(func() error {
+			for n := 1 + i; n <= w.last; n += callers {
+				if err := c.place(w.ctx, orderOf(n)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return asking.Wait()
+}
+
+// report tells now and then how far it is.
+func (w *world) report(t *testing.T, began time.Time) {
+	t.Helper()
+	for {
+		select {
+		case <-time.After(5 * time.Second):
+			kills, catalogKills, severed := w.tally.totals()
+			t.Logf("%5.0f s: %d orders, %d facades killed, %d sandboxes killed, %d cuts",
+				time.Since(began).Seconds(), w.promises.count(), kills, catalogKills, severed)
+		case <-w.storm.Done():
+			return
+		}
+	}
+}
+
+// K1, K2, K3, K4, K5, K6, S1: every crash point of an order, with the network cut all the
+// while, and a key at two facades at once now and then (K8, S4).
+func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), *limit)
+	defer cancel()
+	running, ctx := errgroup.WithContext(ctx) // a process that ends by itself ends the run
+	w := build(ctx, t, goal{orders: *orders, kills: *kills, catalogKills: *catalogKills, cuts: *cutsWanted, cutShare: 0.2})
+	for _, k := range append(w.facades, w.catalog) {
+		running.Go(func() error { return k.keep(ctx) })
+	}
+	w.work.Go(func() { w.report(t, began) })
+	if err := w.call(t); err != nil {
+		t.Error(err)
+	} else {
+		a, err := settledAudit(ctx, w.catalog.now().found[0])
+		t.Log(w.tally.table(a, time.Since(began)))
+		if err := errors.Join(err, compare(w.promises.ids, a)); err != nil {
+			t.Error(err)
+		}
+		if missing := w.tally.missing(); len(missing) > 0 {
+			t.Errorf("never happened: %q", missing)
+		}
+	}
+	cancel()
+	if err := running.Wait(); err != nil {
+		t.Error(err)
+	}
+	w.work.Wait()
+}
