@@ -183,6 +183,7 @@ func (w *world) report(t *testing.T, began time.Time) {
 // K1, K2, K3, K4, K5, K6, S1: every crash point of an order, with the network cut all the
 // while, and a key at two facades at once now and then (K8, S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
+	t.Parallel() // with tests that mostly wait
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()

@@ -1,0 +1,256 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// stack is one facade before one sandbox, both processes of their own, and a caller.
+type stack struct {
+	ctx      context.Context //nolint:containedctx // of calls: it carries the key
+	catalog  *process
+	facade   *process
+	renders  easelv1.GenerationServiceClient
+	accounts easelv1.AccountServiceClient
+}
+
+// startStack starts it. Between the two lies what between makes of the address of the catalog.
+func startStack(t *testing.T, between func(catalog string) string, speed string) *stack {
+	t.Helper()
+	catalog, err := startCatalog(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), "--speed", speed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(catalog.kill)
+	facade, err := startFacade(t.Context(), between(catalog.found[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(facade.kill)
+	conn, err := grpc.NewClient(facade.found[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &stack{
+		ctx:     metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key),
+		catalog: catalog, facade: facade,
+		renders: easelv1.NewGenerationServiceClient(conn), accounts: easelv1.NewAccountServiceClient(conn),
+	}
+}
+
+// order places the n-th order.
+func (s *stack) order(t *testing.T, n int) *easelv1.Generation {
+	t.Helper()
+	answer, err := s.renders.CreateGeneration(s.ctx, orderOf(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.GetGeneration()
+}
+
+// sight is one message of a watch.
+type sight struct {
+	*easelv1.WatchGenerationResponse
+	at time.Time
+}
+
+// vigil is a watch and all that it has shown.
+type vigil struct {
+	mu     sync.Mutex
+	sights []sight
+	err    error // io.EOF once the goal was reached
+	ended  bool
+}
+
+// watch watches a render until it is over, with a heartbeat each second.
+func (s *stack) watch(t *testing.T, id string) *vigil {
+	t.Helper()
+	stream, err := s.renders.WatchGeneration(s.ctx, &easelv1.WatchGenerationRequest{
+		GenerationId: id, HeartbeatInterval: heartbeat,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &vigil{}
+	go func() {
+		for {
+			m, err := stream.Recv()
+			v.mu.Lock()
+			if err != nil {
+				v.err, v.ended = err, true
+				v.mu.Unlock()
+				return
+			}
+			v.sights = append(v.sights, sight{m, time.Now()})
+			v.mu.Unlock()
+		}
+	}()
+	return v
+}
+
+// seen reports whether the watch has shown something.
+func (v *vigil) seen(is func(sight) bool) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.sights {
+		if is(s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *vigil) isOver() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.ended
+}
+
+// goal reports why the watch did not end with the last state of its render; nil says that it
+// did.
+func (v *vigil) goal() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !errors.Is(v.err, io.EOF) {
+		return v.err
+	}
+	last := v.sights[len(v.sights)-1].GetUpdate().GetGeneration()
+	if !last.GetTerminal() {
+		return fmt.Errorf("it ended with %v", last.GetState())
+	}
+	return nil
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	limit := time.After(40 * time.Second)
+	for !is() {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-limit:
+			t.Fatalf("it never came: %s", what)
+		}
+	}
+}
+
+// tunnel passes bytes on until it goes dark: then they vanish, on the connections that are
+// there and on those that come while it is dark.
+type tunnel struct {
+	listener net.Listener
+
+	mu    sync.Mutex
+	dark  bool
+	pipes map[*pipe]bool // those that the near side has not closed
+}
+
+// pipe is one connection through a tunnel.
+type pipe struct {
+	tunnel *tunnel
+	dead   bool
+}
+
+func dig(t *testing.T, to string) *tunnel {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tun := &tunnel{listener: listener, pipes: map[*pipe]bool{}}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go tun.carry(near, to)
+		}
+	}()
+	return tun
+}
+
+func (tun *tunnel) carry(near net.Conn, to string) {
+	defer near.Close()
+	far, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	p := &pipe{tunnel: tun}
+	tun.mu.Lock()
+	p.dead = tun.dark
+	tun.pipes[p] = true
+	tun.mu.Unlock()
+	go func() { _, _ = io.Copy(vanishing{near, p}, far) }()
+	_, _ = io.Copy(vanishing{far, p}, near) // until the near side closes it
+	tun.mu.Lock()
+	delete(tun.pipes, p)
+	tun.mu.Unlock()
+}
+
+// vanishing writes what comes through a pipe while that is not dead.
+type vanishing struct {
+	io.Writer
+	p *pipe
+}
+
+func (v vanishing) Write(b []byte) (int, error) {
+	v.p.tunnel.mu.Lock()
+	dead := v.p.dead
+	v.p.tunnel.mu.Unlock()
+	if dead {
+		return len(b), nil
+	}
+	return v.Writer.Write(b)
+}
+
+// darken lets bytes vanish from now on.
+func (tun *tunnel) darken() {
+	tun.mu.Lock()
+	defer tun.mu.Unlock()
+	tun.dark = true
+	for p := range tun.pipes {
+		p.dead = true
+	}
+}
+
+// open counts the connections that the near side keeps.
+func (tun *tunnel) open() int {
+	tun.mu.Lock()
+	defer tun.mu.Unlock()
+	return len(tun.pipes)
+}
+
+// light lets new connections through. Those that went dark stay so.
+func (tun *tunnel) light() {
+	tun.mu.Lock()
+	defer tun.mu.Unlock()
+	tun.dark = false
+}
+
+// dead counts the connections that are dark and that the near side still keeps.
+func (tun *tunnel) dead() (n int) {
+	tun.mu.Lock()
+	defer tun.mu.Unlock()
+	for p := range tun.pipes {
+		if p.dead {
+			n++
+		}
+	}
+	return n
+}
