@@ -18,8 +18,9 @@ import (
 // inputFlags are the inputs of a quote or an order.
 type inputFlags struct {
 	Model      string   `arg:"" help:"The model to order from, as easel models lists it."`
-	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, typed by what the model says of each."`
+	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, typed by what the model says of each. key=@FILE takes the text of a file; key=@@text begins with @."`
 	InputsJSON string   `name:"inputs-json" placeholder:"FILE|-|TEXT" help:"All inputs as one JSON object instead: a file, - for standard input, or the text itself. Passed on digit for digit."`
+	NoCheck    bool     `help:"Do not compare key=value with what the model says: each is passed on as JSON where it reads as such, else as text."`
 }
 
 // text gives the inputs as the text of one JSON object. Nothing has been ordered yet
@@ -31,13 +32,22 @@ func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 		}
 		return readObject(f.InputsJSON, s.stdin)
 	}
-	answer, err := read(ctx, s, func() (*easelv1.GetModelResponse, error) {
-		return s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
-	})
+	model, err := f.model(ctx, s)
 	if err != nil {
 		return "", err
 	}
-	return typedInputs(answer.Model, f.Inputs)
+	return typedInputs(model, f.Inputs)
+}
+
+// model is the model with its fields, or without where nothing is compared with them.
+func (f inputFlags) model(ctx context.Context, s *session) (*easelv1.Model, error) {
+	if f.NoCheck {
+		return &easelv1.Model{ModelId: f.Model}, nil
+	}
+	answer, err := read(ctx, s, func() (*easelv1.GetModelResponse, error) {
+		return s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
+	})
+	return answer.GetModel(), err
 }
 
 // readObject reads --inputs-json.
@@ -77,6 +87,10 @@ func typedInputs(model *easelv1.Model, arguments []string) (string, error) {
 			return "", badInput(name, "is given twice")
 		}
 		seen[name] = true
+		value, err := fileInput(name, value)
+		if err != nil {
+			return "", err
+		}
 		text, err := typedInput(model, name, value)
 		if err != nil {
 			return "", err
@@ -93,7 +107,15 @@ func typedInputs(model *easelv1.Model, arguments []string) (string, error) {
 }
 
 func badInput(name, why string) error {
-	return badUsage("inputs."+name+" "+why, nothingOrdered)
+	return badUsage("inputs."+oneLine(name)+" "+why, nothingOrdered)
+}
+
+// noCheckCure is for inputs that the catalog may take although the model does not say so.
+const noCheckCure = nothingOrdered + " Where the model says too little of itself, --no-check sends the inputs as they are."
+
+// unlike is the error of an input that does not fit what the model says.
+func unlike(name, why string) error {
+	return badUsage("inputs."+oneLine(name)+" "+why, noCheckCure)
 }
 
 // typedInput is one value as JSON.
@@ -112,10 +134,10 @@ func typedInput(model *easelv1.Model, name, value string) (string, error) {
 	}
 	text, fits := literal(kind, value)
 	if !fits {
-		return "", badInput(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
+		return "", unlike(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
 	}
 	if described != nil && !permitted(described, text) {
-		return "", badInput(name, "must be "+permittedPhrase(described)+", not "+oneLine(text))
+		return "", unlike(name, "must be "+permittedPhrase(described)+", not "+oneLine(text))
 	}
 	return text, nil
 }
@@ -128,7 +150,13 @@ func fieldOf(model *easelv1.Model, name string) (*easelv1.InputField, error) {
 		}
 		names = append(names, oneLine(field.Name))
 	}
-	return nil, badInput(name, "is no input of "+oneLine(model.ModelId)+", which takes "+strings.Join(names, ", "))
+	why := "is no input of " + oneLine(model.ModelId)
+	if meant := nearest(name, names); meant != "" {
+		why += "; did you mean " + meant + "? It"
+	} else {
+		why += ", which"
+	}
+	return nil, unlike(name, why+" takes "+strings.Join(names, ", "))
 }
 
 // literal is value as JSON of a kind, and whether it can be one.

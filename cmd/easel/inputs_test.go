@@ -162,3 +162,44 @@ func TestInputsJSONIsPassedOnDigitForDigit(t *testing.T) {
 		t.Errorf("a missing file is not named: %v", err)
 	}
 }
+
+func TestAMistypedInputIsAnsweredWithTheNearestOne(t *testing.T) {
+	for typed, meant := range map[string]string{
+		"promt": "prompt", "porpmt": "prompt", "sed": "seed", "wieght": "weight", "Tags": "tags", "zebra": "",
+	} {
+		_, err := typedInputs(described(), []string{typed + "=1"})
+		if err == nil || strings.Contains(err.Error(), "did you mean") != (meant != "") || !strings.Contains(err.Error(), "did you mean "+meant) && meant != "" {
+			t.Errorf("%s: %v", typed, err)
+		}
+	}
+}
+
+func TestAnInputComesFromAFile(t *testing.T) {
+	path := write(t, "a calm sea\nat dusk\n")
+	got, err := typedInputs(described(), []string{"prompt=@" + path})
+	if want := `{"prompt":"a calm sea\nat dusk"}`; err != nil || got != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+	if got, err := typedInputs(described(), []string{"prompt=@@home"}); err != nil || got != `{"prompt":"@home"}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+	for argument, want := range map[string]string{
+		"prompt=@/nowhere/text": "/nowhere/text", "prompt=@" + write(t, strings.Repeat("x", maxInputFile+1)): "1 MiB",
+		"seed=@" + path: "a whole number",
+	} {
+		if _, err := typedInputs(described(), []string{argument}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v", argument, err)
+		}
+	}
+}
+
+func TestNoCheckAsksForNoModelAndSendsWhatItIsGiven(t *testing.T) {
+	o := &orders{}
+	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1", "seed=many", "--no-check")
+	if got.exit != exitOK || len(o.got) != 1 || o.got[0].GetInputsJson() != `{"zebra":1,"seed":"many"}` {
+		t.Errorf("exit %d, sent %v\n%s", got.exit, o.got, got.stderr)
+	}
+	if got := easel(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1"); !strings.Contains(got.stderr, "--no-check") {
+		t.Errorf("the cure is not told: %s", got.stderr)
+	}
+}

@@ -26,9 +26,9 @@ func missing(model *easelv1.Model, given map[string]bool) error {
 	case 0:
 		return nil
 	case 1:
-		return badUsage(names[0]+" is missing; "+oneLine(model.ModelId)+" needs it", nothingOrdered)
+		return badUsage(names[0]+" is missing; "+oneLine(model.ModelId)+" needs it", noCheckCure)
 	}
-	return badUsage(strings.Join(names, ", ")+" are missing; "+oneLine(model.ModelId)+" needs them", nothingOrdered)
+	return badUsage(strings.Join(names, ", ")+" are missing; "+oneLine(model.ModelId)+" needs them", noCheckCure)
 }
 
 // permitted reports whether a value, written as JSON, is one that the model allows.
