@@ -41,7 +41,7 @@ simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, fr
 simulate-bugs: ## Put each seeded bug into the source, and see that the simulation catches it
 	$(GO) test ./internal/simulation -count=1 -v -run 'SeededBugs|TheBugs' -bugs -timeout 60m
 
-torture: ## Kill the real program 1,200 times over 10,000 orders, and look at the books (3 minutes)
+torture: ## Kill the real program 1,200 times over 10,000 orders, and look at the books (minutes)
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
 	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
 

@@ -200,7 +200,7 @@ const busy = 5
 //
 //nolint:contextcheck // see link
 func (st *store) lock(path, file string) error {
-	beside, err := st.connect(file+"-lock", "exclusive", 1)
+	beside, err := st.connect(file+"-lock", "exclusive", 1, "journal_mode(OFF)") // nothing is ever written
 	if err != nil {
 		return err
 	}

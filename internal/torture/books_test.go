@@ -2,9 +2,12 @@ package torture
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -85,6 +88,33 @@ func compare(told map[string]string, a sandbox.Audit) error {
 	return errors.Join(faults...)
 }
 
+// readPictures reads the file of every render that has one. Each must be whole, though the
+// catalog was killed while it wrote them: its entity tag is a digest of what was painted.
+func readPictures(ctx context.Context, addr string, a sandbox.Audit) (n int, err error) {
+	for _, g := range a.Generations {
+		if g.Model != picture || g.Status != "succeeded" {
+			continue
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+sandbox.BasePath+"/generations/"+g.ID+"/content", nil)
+		if err != nil {
+			return n, err
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return n, err
+		}
+		digest := sha256.New()
+		_, err = io.Copy(digest, answer.Body)
+		answer.Body.Close()
+		if tag := fmt.Sprintf("%q", hex.EncodeToString(digest.Sum(nil)[:16])); err != nil || answer.Header.Get("ETag") != tag {
+			return n, fmt.Errorf("the file of %s is %s, and should be %s: %w", g.ID, tag, answer.Header.Get("ETag"), err)
+		}
+		n++
+	}
+	return n, nil
+}
+
 // tally counts what happened.
 type tally struct {
 	mu        sync.Mutex
@@ -152,7 +182,7 @@ func (t *tally) missing() (names []string) {
 }
 
 // table is all figures of a run.
-func (t *tally) table(a sandbox.Audit, took time.Duration) string {
+func (t *tally) table(a sandbox.Audit, pictures int, took time.Duration) string {
 	facades, catalogs, severed := t.totals()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,6 +199,7 @@ func (t *tally) table(a sandbox.Audit, took time.Duration) string {
 	row("orders that callers know of", len(a.Generations))
 	row("charges in the books", charges)
 	row("refunds, one for each failed render", refunded)
+	row("files, each of them whole", pictures)
 	row("calls that it took", t.calls)
 	row("facades killed", facades)
 	for at := beforeOrder; at < catalogBefore; at++ {

@@ -43,13 +43,19 @@ func connect(w *world, l *line) (*caller, *grpc.ClientConn, error) {
 // largeEvery is how many orders it takes until one is large.
 const largeEvery = 8
 
-// orderOf is the n-th order. Some are large, some have a limit of the cost.
+// picture is a model whose result is a file of more than one part in the database.
+const picture = "studio/landscape"
+
+// orderOf is the n-th order. Some are large, some have a limit of the cost, some paint a picture.
 func orderOf(n int) *easelv1.CreateGenerationRequest {
 	r := &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: fmt.Sprintf("order-%d", n), InputsJson: fmt.Sprintf(`{"prompt":"order %d"}`, n),
 	}
-	if n%largeEvery == 0 {
+	if n%largeEvery == 1 {
 		r.InputsJson = "{" + strings.Repeat(" ", largeBody) + r.GetInputsJson()[1:]
+	}
+	if n%40 == 20 {
+		r.ModelId, r.InputsJson = picture, fmt.Sprintf(`{"prompt":"order %d","size":"640x400"}`, n)
 	}
 	if n%9 == 0 {
 		r.MaxCostCents = new(int64(100))

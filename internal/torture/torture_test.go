@@ -26,7 +26,7 @@ var (
 	kills        = flag.Int("kills", 28, "facades to kill, at least")
 	catalogKills = flag.Int("catalog-kills", 8, "sandboxes to kill, at least")
 	cutsWanted   = flag.Int("cuts", 100, "connections between facade and sandbox to cut, at least")
-	limit        = flag.Duration("limit", 90*time.Second, "how long it may take")
+	limit        = flag.Duration("limit", 3*time.Minute, "how long it may take")
 )
 
 const (
@@ -180,6 +180,21 @@ func (w *world) report(t *testing.T, began time.Time) {
 	}
 }
 
+// close closes the books.
+func (w *world) close(t *testing.T, began time.Time) {
+	t.Helper()
+	addr := w.catalog.now().found[0]
+	a, unsettled := settledAudit(w.ctx, addr)
+	pictures, broken := readPictures(w.ctx, addr, a)
+	t.Log(w.tally.table(a, pictures, time.Since(began)))
+	if err := errors.Join(unsettled, broken, compare(w.promises.ids, a)); err != nil {
+		t.Error(err)
+	}
+	if missing := w.tally.missing(); len(missing) > 0 || pictures == 0 {
+		t.Errorf("never happened: %q; %d files", missing, pictures)
+	}
+}
+
 // K1, K2, K3, K4, K5, K6, S1: every crash point of an order, with the network cut all the
 // while, and a key at two facades at once now and then (K8, S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
@@ -196,14 +211,7 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	if err := w.call(t); err != nil {
 		t.Error(err)
 	} else {
-		a, err := settledAudit(ctx, w.catalog.now().found[0])
-		t.Log(w.tally.table(a, time.Since(began)))
-		if err := errors.Join(err, compare(w.promises.ids, a)); err != nil {
-			t.Error(err)
-		}
-		if missing := w.tally.missing(); len(missing) > 0 {
-			t.Errorf("never happened: %q", missing)
-		}
+		w.close(t, began)
 	}
 	cancel()
 	if err := running.Wait(); err != nil {
