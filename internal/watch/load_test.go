@@ -90,6 +90,24 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 	}
 }
 
+func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
+	states, ids := renders(1000)
+	inBubble(t, states, func(b *bench) {
+		b.up.listed = func(id string) bool { return id >= "g00900" }
+		for _, id := range ids[:999] {
+			b.watch(id)
+		}
+		s := b.watch(ids[999])
+		pass(15 * time.Minute)
+		b.up.set(ids[999], succeeded)
+		pass(4 * time.Minute)
+		b.wantStates(s, "queued", "succeeded")
+		if delay := s.look().at[1].Sub(b.up.changes[ids[999]]); delay > 5*time.Second {
+			t.Errorf("told after %v, behind those of which nothing is known", delay)
+		}
+	})
+}
+
 func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
 	states, ids := renders(1000)
 	states["single"] = queued

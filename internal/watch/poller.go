@@ -31,7 +31,8 @@ type poller struct {
 	wakeAt  time.Time     // when it plans again by itself
 	blocked bool          // there is no token before that
 
-	inFlight int // reads on their way
+	inFlight int  // reads on their way
+	hinted   bool // the last read was for what the list has shown, if there was any
 	sweeping bool
 	sweptAt  time.Time // when the last sweep began
 	sweepAt  time.Time // when the next one is due; zero: there is no need of one
@@ -159,7 +160,10 @@ func (p *poller) look(now time.Time) (jobs []job, again time.Time) {
 			jobs = append(jobs, job{})
 			sweep, again = false, d.soonest
 		default:
-			jobs = append(jobs, p.read(d.mostUrgent(now, p.hub.cfg.MinInterval)))
+			// Every second read goes to what the list has shown to have changed: all of them
+			// would starve the others, where the list and the reads never agree.
+			p.hinted = !p.hinted
+			jobs = append(jobs, p.read(d.mostUrgent(now, p.hub.cfg.MinInterval, p.hinted)))
 		}
 	}
 	return jobs, again
@@ -215,11 +219,19 @@ func (p *poller) read(e *entry) job {
 
 // mostUrgent takes out the read that is longest overdue, measured by how much each poll is
 // worth to a watch: a watch of one render is worth as much as one of a thousand. The unit is
-// what a poll that has just become due counts as overdue.
-func (d *demand) mostUrgent(now time.Time, unit time.Duration) *entry {
-	best, most := 0, 0.0
+// what a poll that has just become due counts as overdue. With hinted, a render that the list
+// has shown to have changed comes first.
+func (d *demand) mostUrgent(now time.Time, unit time.Duration, hinted bool) *entry {
+	best, most := 0, -1.0
 	for i, e := range d.reads {
-		if urgency := (now.Sub(e.due) + unit).Seconds() / float64(e.share()); urgency > most {
+		urgency := (now.Sub(e.due) + unit).Seconds() / float64(e.share())
+		if changed := e.hint != nil; hinted && changed != (d.reads[best].hint != nil) {
+			if !changed {
+				continue
+			}
+			most = -1
+		}
+		if urgency > most {
 			best, most = i, urgency
 		}
 	}
