@@ -24,8 +24,9 @@ const maxMessage = 64 << 20
 
 // connection is how a client command reaches the server.
 type connection struct {
-	Addr        string `group:"connection" env:"EASEL_ADDR" default:"localhost:50051" placeholder:"HOST:PORT" help:"The server."`
-	APIKeyFile  string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because others can see flags."`
+	Profile     string `group:"connection" env:"EASEL_PROFILE" placeholder:"NAME" help:"Take what is not said here from this profile: see easel help profiles."`
+	Addr        string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"HOST:PORT" help:"The server."`
+	APIKeyFile  string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY, or the profile's; a key is never a flag, because others can see flags."`
 	TLS         bool   `group:"connection" name:"tls" env:"EASEL_TLS" help:"Speak TLS. The flags below say so too."`
 	TLSCAFile   string `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
 	TLSCertFile string `group:"connection" name:"tls-cert-file" placeholder:"FILE" help:"Own certificate, for mutual TLS."`
@@ -105,19 +106,11 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // RequireTransportSecurity is false, see the type.
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// key finds the key: the file where one is named, else the variable. No key is no
-// fault, because the server may hold one.
+// key finds the key. No key is no fault, because the server may hold one.
 func (c connection) key(p *program) (string, error) {
-	name, text := "EASEL_API_KEY", p.env("EASEL_API_KEY")
-	if c.APIKeyFile != "" {
-		content, err := os.ReadFile(c.APIKeyFile)
-		if err != nil {
-			return "", badUsage("--api-key-file: "+err.Error(), "")
-		}
-		name, text = "--api-key-file "+c.APIKeyFile, string(content)
-		if strings.TrimSpace(text) == "" {
-			return "", badUsage(name+": the file is empty", "")
-		}
+	name, text, err := c.findKey(p)
+	if err != nil {
+		return "", err
 	}
 	key := strings.TrimSpace(text)
 	if p.addr = c.Addr; key != "" {
@@ -127,6 +120,32 @@ func (c connection) key(p *program) (string, error) {
 		return "", badUsage(name+" holds more than one key: spaces, line breaks or characters that no key has", "")
 	}
 	return key, nil
+}
+
+// findKey looks for the key where it is most likely meant, and says where it was: in the
+// file that is named, the profile that is named, the variable, the profile by default.
+func (c connection) findKey(p *program) (from, text string, err error) {
+	if c.APIKeyFile != "" {
+		content, err := os.ReadFile(c.APIKeyFile)
+		if err != nil {
+			return "", "", badUsage("--api-key-file: "+err.Error(), "")
+		}
+		from = "--api-key-file " + c.APIKeyFile
+		if strings.TrimSpace(string(content)) == "" {
+			return "", "", badUsage(from+": the file is empty", "")
+		}
+		return from, string(content), nil
+	}
+	variable := p.env("EASEL_API_KEY")
+	if variable == "" || p.profile != nil && p.profile.asked {
+		if from, text, err := p.keyOfProfile(c.Addr); text != "" || err != nil {
+			return from, text, err
+		}
+		if p.keptKey != "" { // nor the variable's: the profile that was named has a key
+			return "", "", nil
+		}
+	}
+	return "EASEL_API_KEY", variable, nil
 }
 
 func (c connection) transport() (credentials.TransportCredentials, error) {

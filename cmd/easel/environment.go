@@ -12,10 +12,14 @@ import (
 
 // environment gives flags their values from environment variables. The parser could do
 // it by itself, but only from the process, and it would stop at the first bad value.
+//
+// What the environment does not say, a profile may. One that is named on the command line
+// comes before the environment.
 type environment struct {
-	lookup func(string) (string, bool)
+	*program
 	names  map[*kong.Value]string
 	faults []string // every variable that does not hold what its flag takes
+	looked bool     // for a profile
 }
 
 // takeOver notes which variable belongs to which flag, and takes them from the parser.
@@ -35,12 +39,16 @@ func (e *environment) Validate(*kong.Application) error { return nil }
 
 // Resolve gives the value of a flag that is not on the command line. A set but empty
 // variable counts as unset, as in most compose files.
-func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+func (e *environment) Resolve(line *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	name := e.names[flag.Value]
-	if name == "" {
-		return nil, nil
+	text := ""
+	if name != "" {
+		text = e.env(name)
 	}
-	text, _ := e.lookup(name)
+	if flag.Group != nil && flag.Group.Key == "connection" {
+		e.lookForProfile(line)
+		name, text = e.orProfile(flag.Name, name, text)
+	}
 	if text == "" {
 		return nil, nil
 	}
@@ -49,6 +57,44 @@ func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 		return nil, nil
 	}
 	return text, nil
+}
+
+// lookForProfile reads the profile that is named, or the default one, once.
+func (e *environment) lookForProfile(line *kong.Context) {
+	if e.looked {
+		return
+	}
+	e.looked = true
+	name, asked := e.env("EASEL_PROFILE"), false
+	for _, path := range line.Path {
+		if path.Flag != nil && path.Flag.Name == "profile" && !path.Resolved {
+			name, asked = line.FlagValue(path.Flag).(string), true
+		}
+	}
+	chosen, err := e.loadProfile(name)
+	if err != nil {
+		e.faults = append(e.faults, err.Error())
+		return
+	}
+	if chosen != nil {
+		chosen.asked = asked
+	}
+	e.profile = chosen
+}
+
+// orProfile gives the value of a flag of the connection, and where it is from.
+func (e *environment) orProfile(flag, name, text string) (from, value string) {
+	if e.profile == nil {
+		return name, text
+	}
+	if flag == "api-key-file" && e.profile.asked && e.profile.hasKey() {
+		return name, "" // the profile's key beats the environment's
+	}
+	value, says := e.profile.value(flag)
+	if says && (text == "" || e.profile.asked) {
+		return "profile " + e.profile.name + ", " + flag, value
+	}
+	return name, text
 }
 
 // unfit says why text is no value for a flag, or nothing where it is one.

@@ -164,7 +164,7 @@ func (f failure) writeJSON(w io.Writer) {
 }
 
 const (
-	noKeyCure    = "Set EASEL_API_KEY, or --api-key-file."
+	noKeyCure    = "Set EASEL_API_KEY, or --api-key-file, or a --profile."
 	rejectedCure = "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."
 )
 
@@ -172,6 +172,9 @@ const (
 func (p *program) withKey(cure string) string {
 	if p.keyFrom != "" {
 		cure = strings.Replace(cure, noKeyCure, "The one from "+p.keyFrom+" was sent, and it is wrong for this server.", 1)
+	}
+	if p.keptKey != "" {
+		cure = strings.Replace(cure, noKeyCure, noKeyCure+" The key of profile "+p.keptKey+" was not sent: this is not its address.", 1)
 	}
 	if host, _, err := net.SplitHostPort(p.addr); err == nil && isLoopback(host) {
 		cure = strings.Replace(cure, rejectedCure, rejectedCure+

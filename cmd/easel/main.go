@@ -29,5 +29,7 @@ func untilSignalled() int {
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 		lookup: os.LookupEnv,
+
+		configDir: os.UserConfigDir,
 	})
 }

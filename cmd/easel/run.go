@@ -18,12 +18,17 @@ type program struct {
 	stdout, stderr io.Writer
 	lookup         func(name string) (string, bool) // the environment
 
+	// configDir is where the user keeps settings. Nil means nowhere.
+	configDir func() (string, error)
+
 	// dial replaces the network of client commands. Nil means the real one.
 	dial dialer
 
 	jsonErrors bool   // errors leave as JSON, because the output does
 	keyFrom    string // where the key that was sent is from, "" where none was
 	addr       string // where calls went
+	profile    *profile
+	keptKey    string // the profile whose key was not sent, "" where there is none
 }
 
 // env reads a variable; unset and empty are the same.
@@ -73,7 +78,7 @@ func helpFirst(args []string) []string {
 // do parses args and runs the command that they name.
 func (p *program) do(ctx context.Context, args []string) error {
 	helped := false
-	env := &environment{lookup: p.lookup}
+	env := &environment{program: p}
 	parser, err := kong.New(&commands{},
 		kong.Name("easel"),
 		kong.Description(description),
@@ -85,7 +90,7 @@ func (p *program) do(ctx context.Context, args []string) error {
 		kong.ExplicitGroups(groups()),
 		kong.Resolvers(env),
 		kong.PostBuild(env.takeOver),
-		kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath},
+		kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath, "addr": defaultAddr},
 		kong.Bind(p),
 	)
 	if err != nil {

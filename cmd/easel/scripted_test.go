@@ -27,6 +27,7 @@ type scripted struct {
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
 	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
+	getWith  func(context.Context) // sees what came with a call, nil where nobody looks
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
 	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
 	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
@@ -48,7 +49,10 @@ func (s *scripted) CreateGeneration(_ context.Context, r *easelv1.CreateGenerati
 	return &easelv1.CreateGenerationResponse{Generation: g}, err
 }
 
-func (s *scripted) GetGeneration(_ context.Context, r *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+func (s *scripted) GetGeneration(ctx context.Context, r *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	if s.getWith != nil {
+		s.getWith(ctx)
+	}
 	g, err := s.get(r)
 	return &easelv1.GetGenerationResponse{Generation: g}, err
 }
