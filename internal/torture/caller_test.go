@@ -139,13 +139,13 @@ type promises struct {
 }
 
 // keep notes what a caller was told, and finds out whether another was told otherwise.
-func (p *promises) keep(key, id string) error {
+func (p *promises) keep(order, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if before, known := p.ids[key]; known && before != id || id == "" {
-		return fmt.Errorf("%s is the render %q, and it was told to be %q", key, before, id)
+	if before, known := p.ids[order]; known && before != id || id == "" {
+		return fmt.Errorf("%s is the render %q, and it was told to be %q", order, before, id)
 	}
-	p.ids[key] = id
+	p.ids[order] = id
 	return nil
 }
 

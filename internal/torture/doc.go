@@ -8,7 +8,7 @@
 // again, callers send their idempotency keys again, to whichever facade is there.
 //
 // In the end the books must hold exactly one charge for each order, every caller must know
-// the render of its order, and the same key must still lead to it.
+// the render of its order, the same key must still lead to it, and every file must be whole.
 //
 //	process   a program that runs, and is killed
 //	keeper    starts it again and decides where it dies next
@@ -16,6 +16,12 @@
 //	line      the connection from a caller to a facade
 //	caller    orders, and orders again
 //	books     what must be true in the end, and the table of figures
+//
+// Beside the kills stand two troubles that only a real process and a real network have:
+//
+//	stack     one facade, one sandbox, and a tunnel between them
+//	hole      the tunnel swallows everything
+//	stopped   the facade is stopped, and goes on later
 //
 // All of it is test code, so that no way to crash is in the program.
 package torture

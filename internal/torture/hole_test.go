@@ -8,12 +8,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
-
-var heartbeat = durationpb.New(time.Second)
 
 // N1
 func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
@@ -80,7 +81,7 @@ type vigil struct {
 func (s *stack) watch(t *testing.T, id string) *vigil {
 	t.Helper()
 	stream, err := s.renders.WatchGeneration(s.ctx, &easelv1.WatchGenerationRequest{
-		GenerationId: id, HeartbeatInterval: heartbeat,
+		GenerationId: id, HeartbeatInterval: durationpb.New(time.Second),
 	})
 	if err != nil {
 		t.Fatal(err)
