@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -20,14 +21,24 @@ import (
 
 // caller orders one thing after the other, each until it hears of it.
 type caller struct {
-	world  *world
-	line   *line
-	client easelv1.GenerationServiceClient
+	world *world
+	line  *line
+	// create sends an order and gives its render.
+	create func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error)
 }
 
-// connect makes a caller of a line. It connects again at once, as its patience is not what is
-// tested.
-func connect(w *world, l *line) (*caller, *grpc.ClientConn, error) {
+// connect makes a caller of a line, and what ends it.
+func connect(w *world, l *line) (*caller, io.Closer, error) {
+	if l.rest {
+		c := &restClient{address: l.listener.Addr().String()}
+		return &caller{world: w, line: l, create: c.create}, c, nil
+	}
+	return dial(w, l)
+}
+
+// dial makes a caller that speaks gRPC. It connects again at once, as its patience is not what
+// is tested.
+func dial(w *world, l *line) (*caller, io.Closer, error) {
 	conn, err := grpc.NewClient(l.listener.Addr().String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -37,7 +48,13 @@ func connect(w *world, l *line) (*caller, *grpc.ClientConn, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &caller{world: w, line: l, client: easelv1.NewGenerationServiceClient(conn)}, conn, nil
+	client := easelv1.NewGenerationServiceClient(conn)
+	create := func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error) {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
+		answer, err := client.CreateGeneration(ctx, request, grpc.WaitForReady(true))
+		return answer.GetGeneration().GetGenerationId(), err
+	}
+	return &caller{world: w, line: l, create: create}, conn, nil
 }
 
 // largeEvery is how many orders it takes until one is large.
@@ -109,17 +126,16 @@ func (c *caller) place(ctx context.Context, request *easelv1.CreateGenerationReq
 			c.line.hangUp()
 		}
 		select { // a caller waits a little, and not for ever
-		case <-time.After(rand.N(20 * time.Millisecond)):
+		case <-time.After(rand.N(60 * time.Millisecond)):
 		case <-ctx.Done():
 		}
 	}
 }
 
 func (c *caller) send(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error) {
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key), 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	answer, err := c.client.CreateGeneration(ctx, request, grpc.WaitForReady(true))
-	return answer.GetGeneration().GetGenerationId(), err
+	return c.create(ctx, request)
 }
 
 // passing reports whether an error asks for the same key again. Any other would be a lie: all

@@ -14,7 +14,7 @@
 //	keeper    starts it again and decides where it dies next
 //	wire      the connection from a facade to the catalog
 //	line      the connection from a caller to a facade
-//	caller    orders, and orders again
+//	caller    orders, and orders again; three in four speak gRPC, the others REST
 //	books     what must be true in the end, and the table of figures
 //
 // Beside the kills stand two troubles that only a real process and a real network have:

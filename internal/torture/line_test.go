@@ -1,6 +1,8 @@
 package torture
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
@@ -9,11 +11,12 @@ import (
 	"sync/atomic"
 )
 
-// line is the connection from one caller to whichever facade runs. It reads the frames of
-// the answers, so that it knows when the caller is about to hear.
+// line is the connection from one caller to whichever facade runs. It reads the answers, so
+// that it knows when the caller is about to hear.
 type line struct {
 	world    *world
 	listener net.Listener
+	rest     bool // it leads to the REST address, not to that of gRPC
 
 	newest atomic.Pointer[connection]
 }
@@ -43,7 +46,11 @@ func (l *line) carry(caller *net.TCPConn) {
 	if facade == nil {
 		return
 	}
-	up, err := net.Dial("tcp", facade.found[0])
+	address := facade.found[0]
+	if l.rest {
+		address = facade.found[1]
+	}
+	up, err := net.Dial("tcp", address)
 	if err != nil {
 		return
 	}
@@ -53,7 +60,7 @@ func (l *line) carry(caller *net.TCPConn) {
 		_, _ = io.Copy(up, caller)
 		up.Close()
 	})
-	for l.answer(facade, up, caller) {
+	for answers := bufio.NewReader(up); l.answer(facade, answers, caller); {
 	}
 }
 
@@ -62,29 +69,39 @@ const (
 	endOfStream  = 1
 )
 
-// answer passes one HTTP/2 frame on to the caller. Headers that don't end their stream begin
-// an answer that is no error: the order was taken, and the facade knows it.
-func (l *line) answer(facade *process, up io.Reader, caller *net.TCPConn) bool {
-	var head [9]byte
-	if _, err := io.ReadFull(up, head[:]); err != nil {
+// piece reads the next part of what a facade answers, and reports whether an answer begins
+// there that is no error: the order was taken, and the facade knows it.
+func (l *line) piece(answers *bufio.Reader) (text []byte, taken bool, err error) {
+	if l.rest {
+		m, body, err := readMessage(answers)
+		return append(m.head, body...), bytes.HasPrefix(m.head, []byte("HTTP/1.1 200 ")), err
+	}
+	head := make([]byte, 9)
+	if _, err := io.ReadFull(answers, head); err != nil {
+		return nil, false, err
+	}
+	payload := make([]byte, binary.BigEndian.Uint32(head)>>8)
+	_, err = io.ReadFull(answers, payload)
+	// Headers that end their stream are those of an error.
+	return append(head, payload...), head[3] == frameHeaders && head[4]&endOfStream == 0, err
+}
+
+// answer passes one piece on to the caller.
+func (l *line) answer(facade *process, answers *bufio.Reader, caller *net.TCPConn) bool {
+	text, taken, err := l.piece(answers)
+	if err != nil {
 		return false
 	}
-	frame := make([]byte, 9+int(binary.BigEndian.Uint32(head[:])>>8))
-	copy(frame, head[:])
-	if _, err := io.ReadFull(up, frame[9:]); err != nil {
-		return false
-	}
-	taken := head[3] == frameHeaders && head[4]&endOfStream == 0
 	if taken && facade.diesAt(beforeHearing) {
 		facade.kill()
 		return false
 	}
 	if taken && !l.world.isCalm() && rand.IntN(30) == 0 {
 		l.world.tally.unheard()
-		_, _ = caller.Write(frame[:rand.IntN(len(frame)+1)])
+		_, _ = caller.Write(text[:rand.IntN(len(text))])
 		return false
 	}
-	_, err := caller.Write(frame)
+	_, err = caller.Write(text)
 	return err == nil
 }
 

@@ -135,8 +135,8 @@ func build(ctx context.Context, t *testing.T, g goal) *world {
 func (w *world) call(t *testing.T) error {
 	t.Helper()
 	var all []*caller
-	for range callers {
-		l := &line{world: w, listener: w.listen(t, net.ListenConfig{})}
+	for n := range callers {
+		l := &line{world: w, listener: w.listen(t, net.ListenConfig{}), rest: n%4 == 3}
 		w.work.Go(l.serve)
 		c, conn, err := connect(w, l)
 		if err != nil {
