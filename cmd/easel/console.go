@@ -12,17 +12,18 @@ import (
 )
 
 // console writes results to one stream and everything about them to the other, and
-// keeps at most one live line at the bottom of a terminal. Its methods may be called
+// keeps live lines at the bottom of a terminal. Its methods may be called
 // at the same time.
 type console struct {
 	mu   sync.Mutex
 	out  io.Writer
 	err  io.Writer
-	live string // the live line as it stands on the terminal, "" where there is none
-	lost error  // why a line of the result could not be written
+	live []string // the live lines that are asked for, none where there are none
+	rows []int    // how wide each of them was drawn
+	lost error    // why a line of the result could not be written
 
 	outStyle, errStyle style
-	width              func() int // of the terminal behind err
+	size               func() (width, height int) // of the terminal behind err
 }
 
 // style says what a stream can show.
@@ -36,7 +37,7 @@ func newConsole(p *program) *console {
 	return &console{
 		out: p.stdout, err: p.stderr,
 		outStyle: styleOf(p, p.stdout), errStyle: styleOf(p, p.stderr),
-		width: func() int { return widthOf(p.stderr) },
+		size: func() (int, int) { return sizeOf(p.stderr) },
 	}
 }
 
@@ -54,13 +55,13 @@ func styleOf(p *program, w io.Writer) style {
 	}
 }
 
-func widthOf(w io.Writer) int {
+func sizeOf(w io.Writer) (width, height int) {
 	if file, ok := w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
-			return width
+		if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 && height > 0 {
+			return width, height
 		}
 	}
-	return 80
+	return 80, 24
 }
 
 // print writes a line of the result.
@@ -69,7 +70,7 @@ func (c *console) print(line string) { c.above(c.out, line) }
 // tell writes a line about the result: what happens, and what to do.
 func (c *console) tell(line string) { c.above(c.err, line) }
 
-// above writes a line and puts the live line below it again.
+// above writes a line and puts the live lines below it again.
 func (c *console) above(w io.Writer, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,31 +87,6 @@ func (c *console) broken() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lost
-}
-
-// show replaces the live line. Without a terminal there is none.
-func (c *console) show(line string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if line != c.live {
-		c.erase()
-		c.draw(line)
-	}
-}
-
-func (c *console) erase() {
-	if c.live != "" {
-		_, _ = io.WriteString(c.err, "\r\x1b[K")
-		c.live = ""
-	}
-}
-
-func (c *console) draw(line string) {
-	if line == "" || !c.errStyle.terminal {
-		return
-	}
-	c.live = line
-	_, _ = io.WriteString(c.err, cut(line, c.width()-1))
 }
 
 // cut shortens a line to what fits, so that it never wraps; colours take no room.

@@ -10,7 +10,7 @@ import (
 // onTerminal is a console whose streams pretend to be one terminal.
 func onTerminal(look style) (*console, *bytes.Buffer) {
 	var screen bytes.Buffer
-	return &console{out: &screen, err: &screen, outStyle: look, errStyle: look, width: func() int { return 20 }}, &screen
+	return &console{out: &screen, err: &screen, outStyle: look, errStyle: look, size: func() (int, int) { return 20, 5 }}, &screen
 }
 
 func TestALineGoesAboveTheLiveLine(t *testing.T) {
@@ -20,6 +20,34 @@ func TestALineGoesAboveTheLiveLine(t *testing.T) {
 	c.show("")
 	if got, want := screen.String(), "working\r\x1b[Kresult\nworking\r\x1b[K"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSeveralLiveLinesAreReplacedTogether(t *testing.T) {
+	c, screen := onTerminal(style{terminal: true})
+	c.showAll([]string{"one", "two", "three"})
+	c.print("result")
+	c.showAll(nil)
+	if got, want := screen.String(), "one\ntwo\nthree\r\x1b[2A\x1b[Jresult\none\ntwo\nthree\r\x1b[2A\x1b[J"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLinesThatANarrowerTerminalHasWrappedAreTakenAwayWhole(t *testing.T) {
+	c, screen := onTerminal(style{terminal: true})
+	c.showAll([]string{"\x1b[32mfifteen letters\x1b[0m", "five!"})
+	c.size = func() (int, int) { return 5, 5 }
+	c.show("")
+	if got := screen.String(); !strings.HasSuffix(got, "\r\x1b[3A\x1b[J") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOfMoreLinesThanFitTheLastAreShown(t *testing.T) {
+	c, screen := onTerminal(style{terminal: true})
+	c.showAll([]string{"1", "2", "3", "4", "5", "6"})
+	if got := screen.String(); got != "3\n4\n5\n6" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -61,11 +89,11 @@ func TestTheProgressLineSaysHowFarAndHowFast(t *testing.T) {
 	p.arrived.Store(2_000_000)
 	p.begun.Store(1_000_000)
 	p.total.Store(4_000_000)
-	if got, want := p.line(style{}, time.Second), "##################...... 3.0 MB of 4.0 MB  2.0 MB/s"; got != want {
+	if got, want := p.line(style{}, 24, time.Second), "##################...... 3.0 MB of 4.0 MB  2.0 MB/s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.total.Store(0)
-	if got, want := p.line(style{}, 0), "downloading 3.0 MB"; got != want {
+	if got, want := p.line(style{}, 24, 0), "downloading 3.0 MB"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -118,7 +118,16 @@ func messageOf(err error) string { return oneLine(plainMessage(status.Convert(er
 
 // write prints the failure for a person: one line that says what, one that says what to do.
 func (f failure) write(w io.Writer) {
-	line := "easel: " + f.message
+	text := "easel: " + f.line() + "\n"
+	if f.cure != "" {
+		text += "       " + oneLine(f.cure) + "\n"
+	}
+	_, _ = io.WriteString(w, text) // where errors can't be written, nothing can be done
+}
+
+// line says what has failed.
+func (f failure) line() string {
+	line := f.message
 	if !strings.Contains(line, f.resource) {
 		line = strings.TrimSuffix(line, ".") + ": " + f.resource
 	}
@@ -136,32 +145,32 @@ func (f failure) write(w io.Writer) {
 	if f.retryDelay > 0 {
 		line += "; try again in " + briefly(f.retryDelay)
 	}
-	text := oneLine(line) + "\n"
-	if f.cure != "" {
-		text += "       " + oneLine(f.cure) + "\n"
+	return oneLine(line)
+}
+
+// failureBody is a failure for a program.
+type failureBody struct {
+	Code              string            `json:"code,omitempty"`
+	Reason            string            `json:"reason,omitempty"`
+	Message           string            `json:"message"`
+	GenerationID      string            `json:"generationId,omitempty"`
+	Resource          string            `json:"resource,omitempty"`
+	Fields            []badField        `json:"fields,omitempty"`
+	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
+	Metadata          map[string]string `json:"metadata,omitempty"`
+	Cure              string            `json:"cure,omitempty"`
+	ExitCode          int               `json:"exitCode"`
+}
+
+func (f failure) body() failureBody {
+	return failureBody{
+		f.code, f.reason, f.message, f.render, f.resource, f.fields,
+		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit,
 	}
-	_, _ = io.WriteString(w, text) // where errors can't be written, nothing can be done
 }
 
 // writeJSON prints the failure for a program.
-func (f failure) writeJSON(w io.Writer) {
-	type body struct {
-		Code              string            `json:"code,omitempty"`
-		Reason            string            `json:"reason,omitempty"`
-		Message           string            `json:"message"`
-		GenerationID      string            `json:"generationId,omitempty"`
-		Resource          string            `json:"resource,omitempty"`
-		Fields            []badField        `json:"fields,omitempty"`
-		RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
-		Metadata          map[string]string `json:"metadata,omitempty"`
-		Cure              string            `json:"cure,omitempty"`
-		ExitCode          int               `json:"exitCode"`
-	}
-	writeJSONLine(w, map[string]body{"error": {
-		f.code, f.reason, f.message, f.render, f.resource, f.fields,
-		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit,
-	}})
-}
+func (f failure) writeJSON(w io.Writer) { writeJSONLine(w, map[string]failureBody{"error": f.body()}) }
 
 const (
 	noKeyCure    = "Set EASEL_API_KEY, or --api-key-file, or a --profile."

@@ -52,7 +52,7 @@ func (s *session) fetch(ctx context.Context, d *fetching) (path string, err erro
 	started := time.Now()
 	stop := func() {}
 	if !d.silent {
-		stop = s.ticking(func() { s.show(d.progress.line(s.errStyle, time.Since(started))) })
+		stop = s.ticking(func() { s.show(d.progress.line(s.errStyle, s.barWidth(), time.Since(started))) })
 	}
 	err = s.fetchAll(ctx, d)
 	stop()

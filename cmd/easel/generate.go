@@ -131,7 +131,7 @@ func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generatio
 	err := s.watching(ctx, f, s.errStyle, tell)
 	last := cmp.Or(f.last(g.GenerationId), g)
 	if err != nil {
-		err = c.paid(ctx, stillGoing(ctx, err, g.GenerationId), last)
+		err = c.paid(ctx, s, s.stillGoing(ctx, err, g.GenerationId), last)
 	} else if err = verdict(last); err == nil {
 		err = c.deliver(ctx, s, last)
 	}
@@ -152,7 +152,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 		return nil
 	}
 	if c.Out == standardOutput {
-		return c.paid(ctx, c.pour(ctx, s, g), g)
+		return c.paid(ctx, s, c.pour(ctx, s, g), g)
 	}
 	var path string
 	var err error
@@ -162,7 +162,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 		path, err = s.fetch(ctx, &fetching{id: g.GenerationId, out: c.Out, force: c.Force})
 	}
 	if err != nil {
-		return c.paid(ctx, err, g)
+		return c.paid(ctx, s, err, g)
 	}
 	s.printRender(g, path)
 	if !s.quiet {
@@ -181,24 +181,26 @@ func (c *generateCmd) pour(ctx context.Context, s *session, g *easelv1.Generatio
 
 // paid says how to get a result that has been ordered and did not arrive. Ordering again
 // would be paid for again.
-func (c *generateCmd) paid(ctx context.Context, err error, g *easelv1.Generation) error {
+func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err
 	}
 	f := explain(ctx, err)
-	cure := "The order stands. Fetch its result with: easel download " + g.GenerationId
-	switch {
-	case g.GetText() != nil:
-		cure = "The order stands. Its text is shown by: easel get " + g.GenerationId
-	case !g.Terminal:
-		cure += " --wait 10m"
-		fallthrough
-	default:
-		cure += " --out " + quoted(c.Out)
-		if c.Force {
-			cure += " --force"
-		}
+	if g.GetText() != nil {
+		cure := "The order stands. Its text is shown by: " + s.again("get", g.GenerationId)
+		return &problem{exit: f.exit, text: f.message, cure: cure, err: err, render: g.GenerationId}
 	}
+	words := []string{"download", g.GenerationId}
+	cure := "The order stands, and is paid."
+	if !g.Terminal {
+		cure = "The render goes on at the catalog, and stays paid."
+		words = append(words, "--wait", "10m")
+	}
+	words = append(words, "--out", c.Out)
+	if c.Force {
+		words = append(words, "--force")
+	}
+	cure += " Fetch its result with: " + s.again(words...)
 	return &problem{exit: f.exit, text: f.message, cure: cure, err: err, render: g.GenerationId}
 }
 

@@ -13,8 +13,8 @@ type progress struct {
 	total   atomic.Int64 // of the whole, 0 where nobody knows
 }
 
-// line is the live line of a download.
-func (p *progress) line(look style, elapsed time.Duration) string {
+// line is the live line of a download, with a bar of so many letters.
+func (p *progress) line(look style, bar int, elapsed time.Duration) string {
 	here, total := p.begun.Load()+p.arrived.Load(), p.total.Load()
 	rate := ""
 	if elapsed > 100*time.Millisecond {
@@ -23,5 +23,5 @@ func (p *progress) line(look style, elapsed time.Duration) string {
 	if total == 0 {
 		return "downloading " + size(here) + look.paint(dim, rate)
 	}
-	return look.bar(float64(here)/float64(total), 24) + " " + size(here) + " of " + size(total) + look.paint(dim, rate)
+	return look.bar(float64(here)/float64(total), bar) + " " + size(here) + " of " + size(total) + look.paint(dim, rate)
 }

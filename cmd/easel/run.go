@@ -28,6 +28,7 @@ type program struct {
 	keyFrom    string // where the key that was sent is from, "" where none was
 	addr       string // where calls went
 	profile    *profile
+	reach      string // the flags of the connection, as they were given
 	keptKey    string // the profile whose key was not sent, "" where there is none
 }
 
@@ -107,6 +108,7 @@ func (p *program) do(ctx context.Context, args []string) error {
 	if len(faults) > 0 {
 		return &problem{exit: exitUsage, text: strings.Join(faults, "; ")}
 	}
+	p.reach = reachOf(line)
 	line.BindTo(ctx, (*context.Context)(nil))
 	return line.Run()
 }

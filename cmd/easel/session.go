@@ -35,6 +35,7 @@ type session struct {
 	json  bool
 	quiet bool
 	stdin io.Reader
+	again func(words ...string) string // a command that reaches the same server in the same way
 }
 
 const (
@@ -64,6 +65,7 @@ func (c *callFlags) call(ctx context.Context, p *program, limit time.Duration, d
 		json:    c.Output == "json",
 		quiet:   c.Quiet,
 		stdin:   p.stdin,
+		again:   p.again,
 	}
 	if err := do(ctx, s); err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -38,20 +37,22 @@ func (c *waitCmd) Run(ctx context.Context, p *program) error {
 			s.printRender(last, stateWord(last))
 		}
 		if err != nil {
-			return stillGoing(ctx, err, c.ID)
+			return s.stillGoing(ctx, err, c.ID)
 		}
 		return verdict(f.last(c.ID))
 	})
 }
 
-// stillGoing explains that the end of a command is not the end of the render.
-func stillGoing(ctx context.Context, err error, ids ...string) error {
+// stillGoing explains that the end of a command is not the end of the render, nor of what
+// it costs.
+func (s *session) stillGoing(ctx context.Context, err error, ids ...string) error {
 	render := ""
-	again := strings.TrimSpace("The renders go on. Pick them up with: easel watch " + strings.Join(ids, " "))
+	again := "The renders go on at the catalog, and stay paid. Pick them up with: "
 	if len(ids) == 1 {
 		render = ids[0]
-		again = "The render goes on. Pick it up with: easel watch " + ids[0]
+		again = "The render goes on at the catalog, and stays paid. Pick it up with: "
 	}
+	again += s.again(append([]string{"watch"}, ids...)...)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &problem{exit: exitRetry, text: "not finished when --timeout ran out", cure: again, render: render}

@@ -30,7 +30,7 @@ func (c *watchCmd) Run(ctx context.Context, p *program) error {
 		f := s.follow(c.IDs, c.until())
 		err := s.watching(ctx, f, s.outStyle, s.print)
 		if err != nil {
-			return stillGoing(ctx, err, c.IDs...)
+			return s.stillGoing(ctx, err, c.IDs...)
 		}
 		return f.worst()
 	})

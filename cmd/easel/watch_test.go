@@ -308,7 +308,7 @@ func TestAWatchOfManyAsksOnlyForWhatIsNotFinished(t *testing.T) {
 
 func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
 	now := time.Now()
-	v := newWatchView(&session{console: &console{errStyle: style{terminal: true}}}, style{}, func(string) {})
+	v := newWatchView(&session{console: &console{errStyle: style{terminal: true}, size: func() (int, int) { return 80, 24 }}}, style{}, func(string) {})
 	v.started = now.Add(-6 * time.Second)
 	v.renders["gen_1"] = render("gen_1", queued)
 	for _, test := range []struct {
@@ -332,7 +332,7 @@ func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
 
 func TestTheBarNeverGoesBackwards(t *testing.T) {
 	now := time.Now()
-	v := newWatchView(&session{console: &console{errStyle: style{terminal: true}}}, style{}, func(string) {})
+	v := newWatchView(&session{console: &console{errStyle: style{terminal: true}, size: func() (int, int) { return 80, 24 }}}, style{}, func(string) {})
 	v.started, v.end = now.Add(-5*time.Second), now.Add(5*time.Second)
 	v.renders["gen_1"] = render("gen_1", queued)
 	before := strings.Count(v.liveLine(now), "#")

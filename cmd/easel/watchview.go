@@ -210,7 +210,7 @@ func (v *watchView) one(g *easelv1.Generation, now time.Time) string {
 		return text + briefly(elapsed)
 	}
 	left := max(v.end.Sub(now), 0)
-	text += look.bar(v.advance(g, float64(elapsed)/float64(max(elapsed+left, 1))), 24) + " " + briefly(elapsed)
+	text += look.bar(v.advance(g, float64(elapsed)/float64(max(elapsed+left, 1))), v.barWidth()) + " " + briefly(elapsed)
 	if left == 0 {
 		return text + look.paint(dim, ", longer than usual")
 	}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// again is a command line that reaches the same server in the same way.
+func (p *program) again(words ...string) string {
+	line := "easel"
+	for _, word := range words {
+		line += " " + quoted(word)
+	}
+	return line + p.reach
+}
+
+// reachOf repeats the flags of the connection that were given on the command line. What
+// the environment and profiles say is there the next time too.
+func reachOf(line *kong.Context) string {
+	var reach strings.Builder
+	for _, at := range line.Path {
+		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {
+			continue
+		}
+		reach.WriteString(" --" + at.Flag.Name)
+		if !at.Flag.IsBool() {
+			reach.WriteString(" " + quoted(fmt.Sprint(line.FlagValue(at.Flag))))
+		}
+	}
+	return reach.String()
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// show replaces the live lines with one, or with none for "". Without a terminal there
+// are none.
+func (c *console) show(line string) {
+	if line == "" {
+		c.showAll(nil)
+		return
+	}
+	c.showAll([]string{line})
+}
+
+// showAll replaces the live lines. There is no room for more than the terminal has, less
+// one for what is printed above them.
+func (c *console) showAll(lines []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(lines, c.live) {
+		c.erase()
+		c.draw(lines)
+	}
+}
+
+// erase takes the live lines away. A terminal that has become narrower since has wrapped
+// them, so that each may take more than one row by now.
+func (c *console) erase() {
+	if len(c.live) == 0 {
+		return
+	}
+	width, _ := c.size()
+	rows := 0
+	for _, drawn := range c.rows {
+		rows += max((drawn+width-1)/width, 1)
+	}
+	if rows > 1 {
+		_, _ = fmt.Fprintf(c.err, "\r\x1b[%dA\x1b[J", rows-1)
+	} else {
+		_, _ = io.WriteString(c.err, "\r\x1b[K")
+	}
+	c.live, c.rows = nil, nil
+}
+
+func (c *console) draw(lines []string) {
+	if len(lines) == 0 || !c.errStyle.terminal {
+		return
+	}
+	width, height := c.size()
+	c.live, c.rows = lines, nil
+	fitting := lines[max(len(lines)-max(height-1, 1), 0):]
+	drawn := make([]string, len(fitting))
+	for i, line := range fitting {
+		drawn[i] = cut(line, width-1)
+		c.rows = append(c.rows, visible(drawn[i]))
+	}
+	_, _ = io.WriteString(c.err, strings.Join(drawn, "\n"))
+}
+
+// visible counts the letters of a line. Colours take no room.
+func visible(line string) int {
+	n := utf8.RuneCountInString(line)
+	for rest := line; ; {
+		_, after, found := strings.Cut(rest, "\x1b[")
+		if !found {
+			return n
+		}
+		code, tail, _ := strings.Cut(after, "m")
+		n -= len(code) + len("\x1b[m")
+		rest = tail
+	}
+}
+
+// barWidth is how long a bar may be so that what is said beside it still fits.
+func (c *console) barWidth() int {
+	width, _ := c.size()
+	return min(max(width-44, 6), 24)
+}
