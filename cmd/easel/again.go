@@ -16,6 +16,18 @@ func (p *program) again(words ...string) string {
 	return line + p.reach
 }
 
+// sameAgain is the command line of this run, with the key that was made up for it.
+func (p *program) sameAgain(madeUp bool, key string) string {
+	line := "easel"
+	for _, word := range p.args {
+		line += " " + quoted(word)
+	}
+	if madeUp {
+		line += " --idempotency-key " + key
+	}
+	return line
+}
+
 // reachOf repeats the flags of the connection that were given on the command line. What
 // the environment and profiles say is there the next time too.
 func reachOf(line *kong.Context) string {

@@ -26,6 +26,7 @@ type fetching struct {
 
 	info    *easelv1.ContentInfo // nil until the first chunk
 	target  string
+	size    int64                   // of the whole as the server says it, -1 where it does not
 	part    *partFile               // nil until the first chunk
 	summary *easelv1.ContentSummary // of the whole; nil where no stream has carried all of it
 
@@ -202,6 +203,9 @@ func (d *fetching) take(c *easelv1.ContentChunk) error {
 func (d *fetching) begin(info *easelv1.ContentInfo) (err error) {
 	if d.target, err = targetPath(d.out, info.FileName); err != nil {
 		return err
+	}
+	if d.size = -1; info.SizeBytes != nil {
+		d.size = info.GetSizeBytes()
 	}
 	if err = mayWrite(d.target, d.force); err != nil {
 		return err

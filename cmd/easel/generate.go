@@ -22,9 +22,25 @@ type generateCmd struct {
 	Watch          bool   `help:"Stay until the render is finished."`
 	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`
+	Count          int    `default:"1" placeholder:"N" help:"Order the same N times, each with a key of its own: KEY-1 to KEY-N."`
+	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. The key of line 7 is KEY-7."`
 }
 
-func (c *generateCmd) faults() []string { return c.faultsOfOut(c.Out) }
+// several reports whether the command is a batch.
+func (c *generateCmd) several() bool { return c.Count > 1 || c.FromStdin }
+
+func (c *generateCmd) faults() []string {
+	faults := faultList(c.faultsOfOut(c.Out))
+	faults.require(c.Count >= 1 && c.Count <= maxOrders, fmt.Sprintf("--count must be from 1 to %d", maxOrders))
+	if c.several() {
+		faults.require(c.Out == "" || c.Out != standardOutput && isDir(c.Out), "--out must be a directory where there are several orders")
+	}
+	if c.FromStdin {
+		faults.require(c.Count == 1, "--count and --from-stdin can't be used together")
+		faults.require(c.InputsJSON == "", "--inputs-json and --from-stdin can't be used together")
+	}
+	return faults
+}
 
 // Run orders a render, and stays with it where that is asked for.
 func (c *generateCmd) Run(ctx context.Context, p *program) error {
@@ -33,6 +49,9 @@ func (c *generateCmd) Run(ctx context.Context, p *program) error {
 			if err := mayReceive(c.Out, c.Force); err != nil {
 				return unordered{err}
 			}
+		}
+		if c.several() {
+			return c.runSeveral(ctx, p, s)
 		}
 		g, err := c.order(ctx, s)
 		if err != nil {

@@ -65,10 +65,14 @@ func readObject(from string, stdin io.Reader) (string, error) {
 	if err != nil {
 		return "", badUsage("--inputs-json: "+err.Error(), "")
 	}
-	text = bytes.TrimSpace(text)
+	return objectText(bytes.TrimSpace(text), "--inputs-json: "+name)
+}
+
+// objectText checks that a text is one JSON object, and leaves it as it is.
+func objectText(text []byte, name string) (string, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(text, &object); err != nil || object == nil || !utf8.Valid(text) {
-		return "", badUsage("--inputs-json: "+name+" is not one JSON object", "")
+		return "", badUsage(name+" is not one JSON object", "")
 	}
 	return string(text), nil
 }

@@ -28,8 +28,9 @@ type program struct {
 	keyFrom    string // where the key that was sent is from, "" where none was
 	addr       string // where calls went
 	profile    *profile
-	reach      string // the flags of the connection, as they were given
-	keptKey    string // the profile whose key was not sent, "" where there is none
+	args       []string // the command line
+	reach      string   // the flags of the connection, as they were given
+	keptKey    string   // the profile whose key was not sent, "" where there is none
 }
 
 // env reads a variable; unset and empty are the same.
@@ -78,6 +79,7 @@ func helpFirst(args []string) []string {
 
 // do parses args and runs the command that they name.
 func (p *program) do(ctx context.Context, args []string) error {
+	p.args = args
 	helped := false
 	env := &environment{program: p}
 	parser, err := kong.New(&commands{},

@@ -187,7 +187,7 @@ func syncDir(target string) error {
 
 // writeText writes the text of a text model as a file, as whole as a download.
 func writeText(out string, force bool, g *easelv1.Generation) (path string, err error) {
-	path, err = targetPath(out, oneLine(g.GenerationId)+".txt")
+	path, err = textPath(out, g)
 	if err == nil {
 		err = mayWrite(path, force)
 	}
@@ -205,6 +205,11 @@ func writeText(out string, force bool, g *easelv1.Generation) (path string, err 
 		part.discard()
 	}
 	return path, err
+}
+
+// textPath is the file for the text of a render.
+func textPath(out string, g *easelv1.Generation) (string, error) {
+	return targetPath(out, oneLine(g.GenerationId)+".txt")
 }
 
 // wholeLines ends a text as a file of text ends.

@@ -166,10 +166,15 @@ func (v *watchView) aside(text string) {
 
 // redraw draws the live line anew.
 func (v *watchView) redraw() {
+	v.show(v.drawn())
+}
+
+// drawn is the next frame of the live line, for who draws it among others.
+func (v *watchView) drawn() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.frame++
-	v.show(v.liveLine(time.Now()))
+	return v.liveLine(time.Now())
 }
 
 func (v *watchView) liveLine(now time.Time) string {

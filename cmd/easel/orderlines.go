@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+const (
+	maxOrders = 1000 // of one run
+	// maxOrderLine is the longest line that is read, in bytes: no server takes more inputs.
+	maxOrderLine = 1 << 20
+)
+
+// orderLine is one order that is read from a line. Its number is that of the line, so that
+// its idempotency key is the same when the same lines are read again.
+type orderLine struct {
+	number int
+	inputs string // one JSON object
+}
+
+// readOrders reads one order from each line: a JSON object, or key=value words as a shell
+// has them, which common ones come before. Empty lines and those that begin with # are no
+// orders. Nothing is ordered before all lines are read.
+func readOrders(from io.Reader, model *easelv1.Model, common []string) ([]orderLine, error) {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxOrderLine)
+	var orders []orderLine
+	for number := 1; lines.Scan(); number++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		inputs, err := readOrder(line, model, common)
+		if err != nil {
+			return nil, atLine(number, err)
+		}
+		if orders = append(orders, orderLine{number, inputs}); len(orders) > maxOrders {
+			return nil, badUsage(fmt.Sprintf("more than %d orders", maxOrders), nothingOrdered)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, badUsage("standard input: "+err.Error(), nothingOrdered)
+	}
+	if len(orders) == 0 {
+		return nil, badUsage("there is no order on standard input", `A line is a JSON object of inputs, or words: prompt="a calm sea" seed=7`)
+	}
+	return orders, nil
+}
+
+func readOrder(line string, model *easelv1.Model, common []string) (string, error) {
+	if strings.HasPrefix(line, "{") {
+		if len(common) > 0 {
+			return "", badUsage("a line of JSON has all inputs, so key=value can't stand on the command line", nothingOrdered)
+		}
+		return objectText([]byte(line), "it")
+	}
+	words, err := splitWords(line)
+	if err != nil {
+		return "", badUsage(err.Error(), nothingOrdered)
+	}
+	return typedInputs(model, append(common[:len(common):len(common)], words...))
+}
+
+// atLine says which line is wrong.
+func atLine(number int, err error) error {
+	if own := (*problem)(nil); errors.As(err, &own) {
+		return &problem{exit: own.exit, text: fmt.Sprintf("line %d: %s", number, own.text), cure: own.cure}
+	}
+	return fmt.Errorf("line %d: %w", number, err)
+}
+
+// splitWords splits a line at blanks. Quotes of either kind hold a word together, and a
+// backslash takes the next letter as it is, except within single quotes.
+func splitWords(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	begun, quote, escaped := false, rune(0), false
+	for _, r := range line {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped, begun = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, begun = r, true
+		case quote == 0 && (r == ' ' || r == '\t'):
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	if quote != 0 || escaped {
+		return nil, fmt.Errorf("a quote or a backslash at the end is not closed")
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
