@@ -15,6 +15,7 @@ type commands struct {
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run the catalog alone, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Health  healthCmd  `cmd:"" group:"run" help:"Ask a server whether it serves."`
+	Doctor  doctorCmd  `cmd:"" group:"run" help:"Read a catalog without spending a cent, and say what could not be read and what would cure it."`
 
 	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance."`
 	Models   modelsCmd   `cmd:"" group:"call" help:"List the models."`

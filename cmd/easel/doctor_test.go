@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// doctored runs the doctor against an upstream.
+func doctored(t *testing.T, url, key string, args ...string) printed {
+	t.Helper()
+	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": url, "EASEL_API_KEY": key}, append([]string{"doctor"}, args...)...)
+	if key != "" && strings.Contains(got.stdout+got.stderr, key) {
+		t.Errorf("the key is printed:\n%s%s", got.stdout, got.stderr)
+	}
+	return got
+}
+
+func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
+	for _, dialect := range sandbox.Dialects() {
+		t.Run(dialect.Name, func(t *testing.T) {
+			box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Dialect: dialect, Seed: 1, Speed: 50}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer box.close(t.Context())
+			key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range 3 {
+				orderDirectly(t, box.baseURL(), key, n)
+			}
+			before := chargesOf(t, box, key)
+			got := doctored(t, box.baseURL(), key)
+			if got.exit != exitOK || strings.Contains(got.stdout, "cure:") || strings.Contains(got.stdout, "BAD") {
+				t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+			}
+			for _, part := range []string{"balance ", "price ", "input fields "} {
+				if !strings.Contains(got.stdout, part) {
+					t.Errorf("%q is not in\n%s", part, got.stdout)
+				}
+			}
+			if dialect.ListLimit >= 0 && !strings.Contains(got.stdout, "status word ") {
+				t.Errorf("no status was read\n%s", got.stdout)
+			}
+			if after := chargesOf(t, box, key); after != before {
+				t.Errorf("the books were %s, and are %s", before, after)
+			}
+		})
+	}
+}
+
+// chargesOf tells what a key was charged, and for how many renders, deleted ones too.
+func chargesOf(t *testing.T, box *catalogServer, key string) string {
+	t.Helper()
+	books, err := box.Audit(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d cents for %d renders", books.ChargeCents, len(books.Generations))
+}
+
+// orderDirectly orders a render from a catalog itself.
+func orderDirectly(t *testing.T, base, key string, n int) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/generations", strings.NewReader(`{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", fmt.Sprint("k", n))
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		body, _ := io.ReadAll(resp.Body)
+		t.Fatalf("ordering: %s %s", resp.Status, body)
+	}
+}
+
+// upstream is a catalog that answers each route with a fixed body.
+type upstream struct {
+	bodies map[string]string
+
+	mu   sync.Mutex
+	sent []string
+}
+
+func (u *upstream) serve(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.sent = append(u.sent, r.Method+" "+r.URL.Path)
+		body, known := u.bodies[r.Method+" "+r.URL.Path]
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+			body = `{"code": "NOT_FOUND", "message": "no"}`
+		}
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// unforeseen spells much in a way that no rule has.
+func unforeseen() *upstream {
+	return &upstream{bodies: map[string]string{
+		"GET /me":            `{"walletCents": 500, "name": "me"}`,
+		"GET /models":        `[{"id": "paint", "title": "Paint"}]`,
+		"GET /models/detail": `{"id": "paint", "knobs": [{"name": "prompt", "type": "prose"}]}`,
+		"POST /quote":        `{"eurPrice": 12, "validFor": "5m"}`,
+		"GET /generations": `{"links": [{"rel": "next"}], "pictures": [
+			{"id": "a", "status": "baking"}, {"id": "b", "status": "baked", "contentUrl": "/x"}]}`,
+	}}
+}
+
+func TestTheDoctorNamesTheLineThatCuresWhatNobodyForesaw(t *testing.T) {
+	u := unforeseen()
+	got := doctored(t, u.serve(t), "studio_live_0123456789abcdef")
+	for _, cure := range []string{
+		`"walletCents" to balanceNames`, `"knobs" to fieldListNames`, `"eurPrice" to priceCentsNames`, `"pictures" to generationListNames`,
+	} {
+		if !strings.Contains(got.stdout, "in "+catalog.RulesFile+" add "+cure) {
+			t.Errorf("%s is not in\n%s", cure, got.stdout)
+		}
+	}
+	if got.exit != exitFailure || !strings.Contains(got.stderr, "can't be read in full: account") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+	for _, sent := range u.sent {
+		if method, path, _ := strings.Cut(sent, " "); method != http.MethodGet && path != "/quote" {
+			t.Errorf("sent %s", sent)
+		}
+	}
+	u.bodies["GET /generations"] = `[{"id": "a", "status": "baking"}, {"id": "b", "status": "baked", "contentUrl": "/x"}]`
+	u.bodies["GET /models/detail"] = `{"id": "paint", "fields": [{"name": "prompt", "type": "prose"}]}`
+	got = doctored(t, u.serve(t), "")
+	if got.exit != exitCredential {
+		t.Errorf("without a key: exit %d", got.exit)
+	}
+	got = doctored(t, u.serve(t), "studio_live_0123456789abcdef", "-q")
+	for _, cure := range []string{`"baking": StateRunning to states`, `"baked": StateSucceeded to states`} {
+		if !strings.Contains(got.stdout, cure) {
+			t.Errorf("%s is not in\n%s", cure, got.stdout)
+		}
+	}
+}
+
+func TestTheReportOfTheDoctorAsJSON(t *testing.T) {
+	got := doctored(t, unforeseen().serve(t), "studio_live_0123456789abcdef", "-o", "json")
+	var report struct {
+		OK     bool
+		Checks []check
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || report.OK || len(report.Checks) != 7 {
+		t.Fatalf("%v\n%s", err, got.stdout)
+	}
+	price := report.Checks[3].Findings[0]
+	if price.Part != "price" || price.Cures[0] != (catalog.Cure{Table: "priceCentsNames", Line: `"eurPrice"`}) {
+		t.Errorf("%+v", price)
+	}
+	for _, line := range linesOf(got.stderr) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("%q is no JSON", line)
+		}
+	}
+}
+
+func TestTheDoctorSaysWhyItCouldNotLook(t *testing.T) {
+	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitCredential || !strings.Contains(got.stderr, "rejects the key") || strings.Contains(got.stdout, "models") {
+		t.Errorf("a wrong key: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	box.close(t.Context())
+	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitRetry || !strings.Contains(got.stderr, "--upstream-url") {
+		t.Errorf("nobody there: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	if got := doctored(t, (&upstream{}).serve(t), "studio_live_wrong"); got.exit != exitFailure || !strings.Contains(got.stderr, "base address") {
+		t.Errorf("another server: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	if got := doctored(t, "http://catalog.example", "studio_live_wrong"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_UPSTREAM_INSECURE") {
+		t.Errorf("in the clear: exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestTheDoctorCanNotOrder(t *testing.T) {
+	u := &upstream{bodies: map[string]string{"POST /generations": `{"id": "a", "status": "queued"}`}}
+	transport := catalog.NewTransport()
+	defer transport.CloseIdleConnections()
+	client, err := catalog.New(catalog.Config{BaseURL: u.serve(t), Transport: &lookingOnly{next: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	cred := catalog.Forwarded(catalog.NewSecret("studio_live_0123456789abcdef"))
+	if err := client.Delete(ctx, cred, "a"); err == nil {
+		t.Error("a deletion went through")
+	}
+	order := catalog.Order{ModelID: "m", Inputs: json.RawMessage("{}"), IdempotencyKey: "k"}
+	if _, err := client.Create(ctx, cred, order); err == nil {
+		t.Error("an order went through")
+	}
+	_ = client.Close(ctx) // it may go on trying until then
+	if len(u.sent) > 0 {
+		t.Errorf("sent %v", u.sent)
+	}
+}
