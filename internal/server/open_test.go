@@ -1,0 +1,125 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// openCalls are the calls that need no credential. All others must refuse who has none.
+var openCalls = []string{
+	"/grpc.health.v1.Health/Check",
+	"/grpc.health.v1.Health/List",
+	"/grpc.health.v1.Health/Watch",
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+}
+
+// openPages are the paths of the HTTP port that need no credential.
+var openPages = []string{"/", "/openapi.json"}
+
+// served lists what the server says that it serves.
+func (s *site) served(t *testing.T) (services []string) {
+	t.Helper()
+	stream, err := reflectionpb.NewServerReflectionClient(s.grpc).ServerReflectionInfo(t.Context())
+	if err == nil {
+		err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range answer.GetListServicesResponse().GetService() {
+		services = append(services, one.GetName())
+	}
+	return services
+}
+
+// callsOf lists the calls of a service.
+func callsOf(t *testing.T, service string) (names []string) {
+	t.Helper()
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := d.(protoreflect.ServiceDescriptor).Methods()
+	for n := range all.Len() {
+		names = append(names, "/"+service+"/"+string(all.Get(n).Name()))
+	}
+	return names
+}
+
+func TestNoCallIsOpenByAccident(t *testing.T) {
+	s := serve(t, newStudio())
+	var open []string
+	refused := 0
+	for _, service := range s.served(t) {
+		for _, name := range callsOf(t, service) {
+			stream, err := s.grpc.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = stream.SendMsg(&emptypb.Empty{}) // a refusal may come before it
+			_ = stream.CloseSend()
+			if err = stream.RecvMsg(&emptypb.Empty{}); status.Code(err) != codes.Unauthenticated {
+				open = append(open, name)
+				continue
+			}
+			wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+			refused++
+		}
+	}
+	slices.Sort(open)
+	if !slices.Equal(open, openCalls) || refused != 12 {
+		t.Errorf("%d calls refuse who has no credential; these do not:\n%s", refused, strings.Join(open, "\n"))
+	}
+}
+
+func TestNoPathIsOpenByAccident(t *testing.T) {
+	s := serve(t, newStudio())
+	refused := 0
+	for _, route := range routes() {
+		verb, path, _ := strings.Cut(route, " ")
+		body := map[bool]string{true: "{}"}[verb == http.MethodPost]
+		path = strings.NewReplacer("{generation_id}", "g1", "{model_id=**}", "studio/haiku").Replace(path)
+		answer, text := do(t, s.http, request(t, verb, path, body, "Authorization: "))
+		if answer.StatusCode != http.StatusUnauthorized || reasonOf(restStatus(t, text)) != "CREDENTIAL_MISSING" {
+			t.Errorf("%s answers %s without a credential: %s", route, answer.Status, text)
+		}
+		refused++
+	}
+	if refused != 12 {
+		t.Errorf("%d routes were tried, and the contract has 12 calls", refused)
+	}
+	for _, path := range openPages {
+		if answer, _ := do(t, s.http, request(t, http.MethodGet, path, "", "Authorization: ")); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s answers %s", path, answer.Status)
+		}
+	}
+}
+
+func TestWhatIsForOperatorsIsOnTheAdminPortAlone(t *testing.T) {
+	s := serve(t, newStudio(), func(c *Config) { c.Metrics = http.NotFoundHandler() })
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
+		if answer, _ := do(t, s.http, request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("the public port answers %s with %s", path, answer.Status)
+		}
+	}
+	for _, service := range s.served(t) {
+		if strings.Contains(service, "channelz") {
+			t.Errorf("the public port serves %s", service)
+		}
+	}
+}
