@@ -11,9 +11,11 @@ BASE    ?= main
 # How long `make simulate` simulates, and where it begins.
 HOURS   ?= 10000
 SEED    ?= 1
+# How long `make fuzz` tries each target.
+FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test simulate simulate-bugs torture bench-schedule check generate lint breaking fmt clean
+.PHONY: help build demo run test simulate simulate-bugs torture fuzz bench-schedule check generate lint breaking fmt clean
 
 help: ## Show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +46,13 @@ simulate-bugs: ## Put each seeded bug into the source, and see that the simulati
 torture: ## Kill the real program 1,200 times over 10,000 orders, and look at the books (minutes)
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
 	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
+
+fuzz: ## Look for inputs that break something, FUZZTIME (default: 30s) for each target
+	@set -e; for package in $$($(GO) list ./internal/...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$package | grep ^Fuzz || true); do \
+	    echo "== $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; \
+	done
 
 bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
 	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch

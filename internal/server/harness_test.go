@@ -119,7 +119,7 @@ type site struct {
 	stop                          func() error // stops the server, and waits until it has
 }
 
-func serve(t *testing.T, studio *studio, change ...func(*Config)) *site {
+func serve(t testing.TB, studio *studio, change ...func(*Config)) *site {
 	t.Helper()
 	grpcPipe, httpPipe, adminPipe := bufconn.Listen(1<<16), bufconn.Listen(1<<16), bufconn.Listen(1<<16)
 	s := &site{studio: studio, logs: &lockedBuffer{}, grpcPipe: grpcPipe, httpPipe: httpPipe, adminPipe: adminPipe}
@@ -161,7 +161,7 @@ func httpClient(pipe *bufconn.Listener) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: pipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
 }
 
-func dial(t *testing.T, pipe *bufconn.Listener, options ...grpc.DialOption) *grpc.ClientConn {
+func dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	options = append([]grpc.DialOption{
 		grpc.WithContextDialer(grpcDialer(pipe)),

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// obliging is a service that answers every call.
+func obliging() *studio {
+	s := newStudio()
+	s.create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+		return &easelv1.CreateGenerationResponse{}, nil
+	}
+	s.model = func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+		return &easelv1.GetModelResponse{}, nil
+	}
+	s.watch = func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error { return nil }
+	s.watchAll = func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+		return nil
+	}
+	s.download = func(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+		return (&file{size: 10, mediaType: "text/plain"}).download(r, stream)
+	}
+	return s
+}
+
+// documented are the statuses that the REST form has. 501 is that of the calls that this
+// test's service lacks.
+var documented = []int{200, 206, 304, 400, 401, 403, 404, 405, 409, 412, 413, 415, 416, 429, 431, 501}
+
+func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // I1 I2 I3
+	for _, seed := range [][4]string{
+		{"GET", "/v1/account", "", ""},
+		{"GET", "/v1/models/studio%2Fhaiku", "", ""},
+		{"POST", "/v1/generations", "Content-Type: application/json", `{"modelId":"a","inputs":{"prompt":"x"},"idempotencyKey":"k"}`},
+		{"POST", "/v1/generations:quote", "", `{"modelId":"a","inputsJson":"{\"n\":9007199254740993}"}`},
+		{"GET", "/v1/generations/g1:watch?until=WATCH_UNTIL_SETTLED&heartbeatInterval=5s", "Accept: text/event-stream", ""},
+		{"GET", "/v1/generations:watch?generationIds=a&generationIds=b", "", ""},
+		{"GET", "/v1/generations/g1/content", "Range: bytes=1-", ""},
+		{"GET", "/v1/generations/%2e%2e", "If-Match: *", ""},
+		{"DELETE", "/v1/generations/g1?force=true", "", ""},
+		{"GET", "/v1/generations?pageSize=99999999999", "", ""},
+	} {
+		f.Add(seed[0], seed[1], seed[2], seed[3])
+	}
+	s := serve(f, obliging())
+	f.Fuzz(func(t *testing.T, method, path, header, body string) {
+		if strings.ContainsAny(method+path, " \r\n") || strings.ContainsAny(header, "\r\n") || !strings.HasPrefix(path, "/") {
+			t.Skip("that is no request line")
+		}
+		conn, err := s.httpPipe.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		if header != "" {
+			header += "\r\n"
+		}
+		go fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: easel.test\r\nAuthorization: Bearer key\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s", method, path, header, len(body), body)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+		if err != nil {
+			t.Fatalf("no answer: %v", err)
+		}
+		defer answer.Body.Close()
+		wantDocumented(t, answer)
+	})
+}
+
+// wantDocumented checks the status, and that an error is a status of ours. What the standard
+// library refuses by itself, as it is no HTTP, has a line of text.
+func wantDocumented(t *testing.T, answer *http.Response) {
+	t.Helper()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(documented, answer.StatusCode) {
+		t.Errorf("%s: %s", answer.Status, text)
+	}
+	if answer.StatusCode < 400 || len(text) == 0 || strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") {
+		return
+	}
+	if !json.Valid(text) || reasonOf(restStatus(t, string(text))) == "" {
+		t.Errorf("%s with %s", answer.Status, text)
+	}
+}
+
+func FuzzARangeLiesInItsFileOrIsIgnored(f *testing.F) { // U16
+	for _, seed := range []string{"bytes=0-", "bytes=5-9", "bytes=-3", "bytes=9223372036854775807-", "BYTES=1-1", "bytes=1-0", "bytes=0-1,3-4", "lines=1-2"} {
+		f.Add(seed, int64(10))
+	}
+	f.Fuzz(func(t *testing.T, header string, size int64) {
+		if size < 0 {
+			t.Skip("there is no such file")
+		}
+		r, ok := parseRange(header)
+		if !ok {
+			return
+		}
+		if part, ok := r.within(size); ok && (part.first < 0 || part.first > part.last || part.last >= size || part.length() > size) {
+			t.Errorf("%q of %d bytes became %+v", header, size, part)
+		}
+	})
+}
