@@ -67,6 +67,56 @@ func TestAFalse404IsForgottenWhenTheCatalogShowsTheGenerationAgain(t *testing.T)
 	})
 }
 
+func TestAFalse404IsNotTheLastWordForAWatchOfEverything(t *testing.T) { // U10
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		all := b.watch()
+		pass(time.Second)
+		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
+		b.up.set("a", running)
+		pass(10 * time.Second)
+		b.wantStates(all, "queued", "deleted")
+		if _, ok := b.hub.Peek(tenant, "a"); ok {
+			b.t.Error("a call is told that it is gone, and nobody has asked again")
+		}
+		b.up.with(func(u *upstream) { delete(u.failOne, "a") })
+		one := b.watch("a")
+		pass(time.Second)
+		b.wantStates(one, "running")
+		b.up.set("a", succeeded)
+		pass(time.Minute)
+		b.wantStates(all, "queued", "deleted", "running", "succeeded")
+		b.wantEnd(one, nil)
+	})
+}
+
+func TestAListThatShowsWhatReadsDoNotFindCostsOneReadAMinute(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		all := b.watch()
+		pass(time.Second)
+		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
+		b.up.set("a", running)
+		pass(10 * time.Minute)
+		b.wantStates(all, "queued", "deleted")
+		if n, _ := b.up.reads([]string{"a"}); n < 9 || n > 12 {
+			b.t.Errorf("%d reads in ten minutes", n)
+		}
+	})
+}
+
+func TestAnAnswerFromBeforeThe404DoesNotBringARenderBack(t *testing.T) { // U10
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		all := b.watch()
+		pass(time.Second)
+		late := b.up.record("a", queued)
+		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
+		b.up.set("a", running)
+		pass(10 * time.Second)
+		b.hub.Observe(tenant, late)
+		pass(time.Second)
+		b.wantStates(all, "queued", "deleted")
+	})
+}
+
 func TestWhatWeDeletedStaysDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch("a")

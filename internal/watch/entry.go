@@ -99,12 +99,12 @@ func (e *entry) follows(next catalog.State) bool {
 // advance takes a record in. It reports whether a watcher can see the difference,
 // and whether the record was dropped because it would have gone backwards.
 func (e *entry) advance(g catalog.Generation) (changed, regressed bool) {
-	if e.state.State == catalog.StateDeleted && !e.deleted {
-		// The 404 was wrong or too early: what was concluded from it does not hold.
-		e.state, e.rank, e.ended, e.observed, e.fresh = catalog.Generation{}, 0, time.Time{}, false, false
-	}
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // an answer that was overtaken by a newer one
+	}
+	if e.denied() {
+		// The 404 was wrong or too early: what was concluded from it does not hold.
+		e.state, e.rank, e.ended, e.observed, e.fresh = catalog.Generation{}, 0, time.Time{}, false, false
 	}
 	if !e.follows(g.State) {
 		e.state.ObserveTime = g.ObserveTime
@@ -149,6 +149,9 @@ func (e *entry) vanish(now time.Time) {
 	e.fresh, e.rank = true, rank(catalog.StateDeleted)
 	e.state = e.complete(gone)
 }
+
+// denied reports whether all that speaks for the end of the render is a 404.
+func (e *entry) denied() bool { return e.state.State == catalog.StateDeleted && !e.deleted }
 
 // reached reports whether the goal is met at now.
 func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {

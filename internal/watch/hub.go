@@ -126,12 +126,13 @@ func (h *Hub) Watch(ctx context.Context, req Request) iter.Seq2[Event, error] {
 	}
 }
 
-// Peek gives the state of a generation that is being watched, as the poller has it.
+// Peek gives the state of a generation that is being watched, as the poller has it. It does
+// not say of any that it is gone on the word of a 404 alone.
 func (h *Hub) Peek(cred catalog.Credential, id string) (Update, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.entry(cred, id)
-	if e == nil || !e.fresh || len(e.subs) == 0 {
+	if e == nil || !e.fresh || len(e.subs) == 0 || e.denied() {
 		return Update{}, false
 	}
 	return e.update(), true

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 // join adds a watch; mu is held.
@@ -42,7 +40,7 @@ func (p *poller) watchable(id string, now time.Time) *entry {
 
 // attach adds one entry to a watch; mu is held.
 func (p *poller) attach(s *subscription, e *entry, now time.Time) {
-	if len(e.subs) == 0 && p.stale(e, now) {
+	if (len(e.subs) == 0 || e.denied()) && p.stale(e, now) {
 		e.fresh, e.due = false, now
 	}
 	it := item{e: e, back: int32(len(e.subs))} //nolint:gosec // there is memory for fewer watches
@@ -79,12 +77,10 @@ func (s *subscription) vacate(at int32) {
 }
 
 // stale reports whether a state that nobody has kept up to date must be read again
-// before it is told. One that can't change any more need not.
+// before it is told. One that can't change any more need not; a 404 is no end of that kind.
 func (p *poller) stale(e *entry, now time.Time) bool {
-	if e.state.State == catalog.StateDeleted {
-		return !e.deleted
-	}
-	return now.Sub(e.state.ObserveTime) >= p.hub.cfg.MinInterval && !e.reached(Settled, now, p.hub.cfg.RefundWindow)
+	over := e.reached(Settled, now, p.hub.cfg.RefundWindow) && !e.denied()
+	return !over && now.Sub(e.state.ObserveTime) >= p.hub.cfg.MinInterval
 }
 
 // detach takes one entry out of a watch; mu is held.

@@ -72,7 +72,7 @@ func (p *poller) divide(d *demand, now time.Time) (sweep bool) {
 	switch {
 	case p.sweeping && now.Before(slow):
 		d.soonest = earliest(d.soonest, slow)
-	case p.sweeping, len(first) < sweepFrom && !p.unintroduced():
+	case p.sweeping, at.After(now) && len(first) < sweepFrom && !p.unintroduced():
 		d.reads = append(d.reads, first...) // a few are not worth a sweep out of turn
 	default:
 		at = earlier(at, p.sweptAt.Add(p.hub.cfg.MinInterval/2))
@@ -238,6 +238,8 @@ func (p *poller) takeIn(records []record, now time.Time) {
 		}
 		known := e.fresh && e.state.State == g.State
 		switch {
+		case e.denied() && g.State != catalog.StateDeleted:
+			p.doubt(e, now)
 		case known && (e.listEtag == "" || e.listEtag == g.etag):
 			e.state.ObserveTime = latest(e.state.ObserveTime, g.ObserveTime)
 			p.again(e, now)
@@ -252,6 +254,15 @@ func (p *poller) takeIn(records []record, now time.Time) {
 		}
 		e.listEtag = g.etag
 	}
+}
+
+// doubt has a render read again that was not there when it was read, and that the list carries:
+// once a minute, as it may be the list that is wrong.
+func (p *poller) doubt(e *entry, now time.Time) {
+	if now.Before(e.alone) {
+		return
+	}
+	e.fresh, e.due, e.alone = false, now, now.Add(listRest)
 }
 
 // whole reports whether a list's record has what a caller waits for.

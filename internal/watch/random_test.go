@@ -1,0 +1,321 @@
+package watch
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+var (
+	seeds    = flag.Uint64("seeds", 0, "how many random runs; 0: as many as take a few seconds")
+	fromSeed = flag.Uint64("from-seed", 1, "the seed of the first random run")
+)
+
+func TestWhateverHappensAWatchIsToldInOrderAndToTheEndWithinTheBudget(t *testing.T) {
+	many := *seeds
+	if many == 0 {
+		if many = 300; raced() {
+			many = 60
+		}
+	}
+	for seed := *fromSeed; seed < *fromSeed+many && !t.Failed(); seed++ {
+		synctest.Test(t, func(t *testing.T) { newChaos(t, seed).run() })
+		if t.Failed() {
+			t.Logf("again: go test ./internal/watch -run WhateverHappens -seeds 1 -from-seed %d", seed)
+		}
+	}
+}
+
+// raced reports whether the race detector is on.
+func raced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// chaos is one random run: two credentials, and what is done to them and by them.
+type chaos struct {
+	t       *testing.T
+	dice    *rand.Rand
+	hub     *Hub
+	cfg     Config
+	worlds  []*world
+	all     worlds
+	watches []*watcher
+	work    sync.WaitGroup
+	created int
+}
+
+func newChaos(t *testing.T, seed uint64) *chaos {
+	c := &chaos{t: t, dice: diceFor(seed, "chaos"), all: worlds{}}
+	creds := []catalog.Credential{
+		catalog.Forwarded(catalog.NewSecret("one")),
+		catalog.Held(func() catalog.Secret { return catalog.NewSecret("two") }),
+	}
+	for i, name := range []string{"first", "second"} {
+		w := newWorld(t, name, creds[i], diceFor(seed, name))
+		for n := range 2 + c.dice.IntN(10) { // the names are the same in both worlds
+			w.add(fmt.Sprintf("g%02d", n), fmt.Sprintf("m%d", c.dice.IntN(3)), time.Now())
+		}
+		c.worlds, c.all[w.cred.Tenant] = append(c.worlds, w), w
+	}
+	c.cfg = Config{
+		Upstream: c.all, Seed: seed, Rate: []float64{1, 5, 20}[c.dice.IntN(3)],
+		MinInterval: []time.Duration{time.Second, 300 * time.Millisecond}[c.dice.IntN(2)], RefundWindow: time.Minute,
+	}
+	hub, err := New(c.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.hub = hub
+	return c
+}
+
+func (c *chaos) run() {
+	defer c.hub.Close()
+	for range 20 + c.dice.IntN(60) {
+		w := c.worlds[c.dice.IntN(2)]
+		c.step(w)
+		synctest.Wait()
+		c.checkShape()
+		time.Sleep(time.Duration(c.dice.ExpFloat64() * float64(2*time.Second)))
+	}
+	for _, w := range c.worlds {
+		w.heal()
+	}
+	time.Sleep(6 * time.Minute)
+	synctest.Wait()
+	for _, s := range c.watches {
+		s.checkNewest()
+	}
+	for _, w := range c.worlds {
+		w.finish()
+	}
+	time.Sleep(8 * time.Minute)
+	synctest.Wait()
+	for _, s := range c.watches {
+		s.checkNewest()
+		s.checkOver()
+	}
+	c.leave()
+}
+
+// leave ends all watches, and sees that nothing is left of them.
+func (c *chaos) leave() {
+	for _, s := range c.watches {
+		s.cancel()
+	}
+	c.work.Wait()
+	synctest.Wait()
+	calls := 0
+	for _, w := range c.worlds {
+		w.checkBudget(c.cfg.Rate)
+		calls -= len(w.asked)
+	}
+	time.Sleep(10 * time.Minute)
+	for _, w := range c.worlds {
+		calls += len(w.asked)
+	}
+	if s := c.hub.Stats(); s.Pollers+s.Generations+calls != 0 {
+		c.t.Errorf("ten minutes after the last watch there are %d pollers and %d generations, and were %d polls", s.Pollers, s.Generations, calls)
+	}
+	for _, s := range c.watches {
+		s.checkTold()
+	}
+}
+
+// step does one thing to a world, or as one of those who use it.
+func (c *chaos) step(w *world) {
+	switch n := c.dice.IntN(20); {
+	case n < 4:
+		c.attach(w, w.pick(1))
+	case n < 6:
+		c.attach(w, w.pick(2+c.dice.IntN(12)))
+	case n < 7:
+		c.attach(w, nil)
+	case n < 8 && len(c.watches) > 0:
+		c.watches[c.dice.IntN(len(c.watches))].cancel()
+	case n < 10:
+		c.get(w)
+	case n < 11:
+		c.create(w)
+	case n < 12:
+		c.call(w)
+	case n < 13:
+		c.remove(w)
+	case n < 16:
+		w.trouble(c.dice)
+	default:
+		w.change(c.dice)
+	}
+}
+
+// attach begins a watch.
+func (c *chaos) attach(w *world, ids []string) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	s := &watcher{
+		t: c.t, name: fmt.Sprintf("watch %d of %v of the %s", len(c.watches), ids, w.name), world: w, window: c.cfg.RefundWindow,
+		cancel: cancel, renders: map[string]*story{}, caughtUp: -1,
+		req: Request{Credential: w.cred, IDs: ids, Goal: Goal(c.dice.IntN(2)), Heartbeat: time.Duration(1+c.dice.IntN(15)) * time.Second},
+	}
+	if c.dice.IntN(6) == 0 {
+		s.slow = 20 * time.Second
+	}
+	if len(ids) == 1 {
+		s.req.KnownEtag = c.known(w, ids[0])
+	}
+	c.watches = append(c.watches, s)
+	w.cover(ids, 1)
+	c.work.Go(func() {
+		defer w.cover(ids, -1)
+		s.began, s.last = time.Now(), time.Now()
+		for event, err := range c.hub.Watch(ctx, s.req) {
+			s.take(event, err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = time.Now()
+	})
+}
+
+// known is a digest that another watch was told, sometimes.
+func (c *chaos) known(w *world, id string) string {
+	for _, s := range c.watches {
+		s.mu.Lock()
+		story := s.renders[id]
+		s.mu.Unlock()
+		if s.world == w && story != nil && c.dice.IntN(3) == 0 {
+			return story.etag
+		}
+	}
+	return ""
+}
+
+// get is a call for one render: from the hub, or from the catalog by way of the hub.
+func (c *chaos) get(w *world) {
+	id := w.pick(1)[0]
+	if update, ok := c.hub.Peek(w.cred, id); ok && c.dice.IntN(2) == 0 {
+		w.checkSaid(update)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	c.work.Go(func() {
+		defer cancel()
+		g, err := w.read(ctx, id, 20*time.Millisecond)
+		c.hub.Called(w.cred, err)
+		if err == nil {
+			w.checkSaid(c.hub.Observe(w.cred, g))
+		} else if update, ok := c.hub.Unseen(w.cred, id); ok {
+			w.checkSaid(update)
+		}
+	})
+}
+
+// create places an order, which the catalog may not show at once.
+func (c *chaos) create(w *world) {
+	c.created++
+	id := fmt.Sprintf("n%03d", c.created)
+	w.mu.Lock()
+	visible := time.Now().Add(time.Duration(max(0, c.dice.IntN(50)-25)) * time.Second)
+	w.add(id, "m0", visible)
+	g := w.record(id, w.has[id], false)
+	w.mu.Unlock()
+	c.hub.Created(w.cred, g, "m0", time.Now())
+	if c.dice.IntN(2) == 0 {
+		c.attach(w, []string{id})
+	}
+}
+
+// call notes calls of another kind, one of which may have met a 429.
+func (c *chaos) call(w *world) {
+	for range 1 + c.dice.IntN(10) {
+		c.hub.Called(w.cred, nil)
+	}
+	if c.dice.IntN(3) == 0 {
+		w.mu.Lock()
+		err := w.throttle()
+		w.mu.Unlock()
+		c.hub.Called(w.cred, err)
+	}
+}
+
+// remove deletes a render, by a call or elsewhere.
+func (c *chaos) remove(w *world) {
+	id := w.pick(1)[0]
+	w.mu.Lock()
+	r := w.has[id]
+	if r != nil {
+		r.gone = true
+		w.denied[id] = true
+	}
+	w.mu.Unlock()
+	if r != nil && c.dice.IntN(2) == 0 {
+		c.hub.Deleted(w.cred, id)
+	}
+}
+
+// checkShape compares what the hub keeps with itself.
+func (c *chaos) checkShape() {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	for _, p := range c.hub.pollers {
+		flying, subs := 0, map[*subscription]bool{}
+		for i, e := range p.order {
+			if p.entries[e.id] != e || i > 0 && p.order[i-1].id >= e.id {
+				c.t.Errorf("%s is out of its place", e.id)
+			}
+			if e.busy && !e.swept {
+				flying++
+			}
+			if e.swept && !(e.busy && p.sweeping) {
+				c.t.Errorf("%s waits for a sweep that is not under way", e.id)
+			}
+			for back, r := range e.subs {
+				subs[r.sub] = true
+				if it := r.sub.items[r.at]; it.e != e || int(it.back) != back {
+					c.t.Errorf("%s and a watch of it do not agree", e.id)
+				}
+			}
+		}
+		if len(p.order) != len(p.entries) || flying != p.inFlight {
+			c.t.Errorf("%d entries in order of %d, %d on their way of %d", len(p.order), len(p.entries), flying, p.inFlight)
+		}
+		for s := range subs {
+			c.checkCounts(s)
+		}
+	}
+}
+
+// checkCounts compares the counters of a watch with what it counts.
+func (c *chaos) checkCounts(s *subscription) {
+	var open, first, refunds, marked int
+	for at, it := range s.items {
+		if it.e != nil {
+			open++
+		}
+		if it.flags&pending != 0 {
+			first++
+		}
+		if it.flags&settling != 0 {
+			refunds++
+		}
+		if it.flags&dirty != 0 {
+			marked++
+			if !slices.Contains(s.dirty, int32(at)) {
+				c.t.Error("a change waits where nobody looks")
+			}
+		}
+	}
+	if open != s.open || first != s.pending || refunds != s.settling || marked != len(s.dirty) {
+		c.t.Errorf("a watch counts %d open, %d first, %d refunds, %d changes; there are %d, %d, %d, %d",
+			s.open, s.pending, s.settling, len(s.dirty), open, first, refunds, marked)
+	}
+}

@@ -1,0 +1,244 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// watcher is one watch of a random run, and what it was told.
+type watcher struct {
+	t      *testing.T
+	name   string
+	world  *world
+	req    Request
+	window time.Duration
+	slow   time.Duration // what it takes over an event, at most
+	cancel context.CancelFunc
+	began  time.Time
+
+	mu       sync.Mutex
+	renders  map[string]*story
+	first    int // told as it was found
+	caughtUp int // -1: not yet
+	last     time.Time
+	ended    time.Time
+	err      error
+}
+
+// story is what a watcher was told of one render.
+type story struct {
+	etag   string
+	states []catalog.State
+	failed time.Time // when it was told as failed
+}
+
+func (s *watcher) take(event Event, err error) {
+	s.mu.Lock()
+	now := time.Now()
+	if silence := now.Sub(s.last); silence > s.req.Heartbeat {
+		s.t.Errorf("%s: silence for %v, and heartbeats are due after %v", s.name, silence, s.req.Heartbeat)
+	}
+	switch {
+	case err != nil:
+		s.err = err
+	case event.CaughtUp != nil:
+		if s.caughtUp >= 0 || event.CaughtUp.Count != s.first {
+			s.t.Errorf("%s: caught up with %d, after %d and %d", s.name, event.CaughtUp.Count, s.first, s.caughtUp)
+		}
+		s.caughtUp = event.CaughtUp.Count
+	case event.Known != nil:
+		if event.Known.Etag != s.req.KnownEtag || len(s.renders) > 0 {
+			s.t.Errorf("%s: a repeat of something else", s.name)
+		}
+		s.first++
+		s.renders[s.req.IDs[0]] = &story{etag: event.Known.Etag, states: []catalog.State{event.Known.Generation.State}}
+	case event.Update != nil:
+		s.update(*event.Update, now)
+	}
+	s.mu.Unlock()
+	if s.slow > 0 {
+		time.Sleep(time.Duration(now.UnixNano() % int64(s.slow)))
+	}
+	s.last = time.Now()
+}
+
+func (s *watcher) update(u Update, now time.Time) {
+	s.world.checkSaid(u)
+	id, next := u.Generation.ID, u.Generation.State
+	one := s.renders[id]
+	switch {
+	case len(s.req.IDs) > 0 && !slices.Contains(s.req.IDs, id):
+		s.t.Errorf("%s: told of %s", s.name, id)
+	case u.Initial && (one != nil || s.caughtUp >= 0), !u.Initial && one == nil && len(s.req.IDs) > 0:
+		s.t.Errorf("%s: %s is marked as initial: %v", s.name, id, u.Initial)
+	}
+	if u.Initial {
+		s.first++
+	}
+	if one == nil {
+		one = &story{}
+		s.renders[id] = one
+	} else if one.etag == u.Etag {
+		s.t.Errorf("%s: %s is told twice as %v", s.name, id, next)
+	}
+	if one.etag, one.states = u.Etag, append(one.states, next); next == catalog.StateFailed {
+		one.failed = now
+	}
+}
+
+// checkSaid sees that the catalog has said what it is said to have said.
+func (w *world) checkSaid(u Update) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := u.Generation.ID
+	if u.Generation.State == catalog.StateDeleted {
+		if !w.denied[id] {
+			w.t.Errorf("%s: %s is told as deleted, and was never missing", w.name, id)
+		}
+		return
+	}
+	if !w.said[id][u.Etag] || u.Generation.Extra["of"] != w.name {
+		w.t.Errorf("%s: %s is told as %v, which it never was", w.name, id, u.Generation.State)
+	}
+}
+
+// checkTold sees that the states followed each other as states do. Only a render that the
+// catalog has denied may come back from the dead, and is as new then.
+func (s *watcher) checkTold() {
+	for id, one := range s.renders {
+		high := 0
+		for i, state := range one.states {
+			if i > 0 && one.states[i-1] == catalog.StateDeleted {
+				high = 0
+			}
+			before := catalog.State(0)
+			if i > 0 {
+				before = one.states[i-1]
+			}
+			ended := before.Terminal() && before != catalog.StateDeleted && state != before &&
+				state != catalog.StateRefunded && state != catalog.StateDeleted
+			if ended || rank(state) > 0 && rank(state) < high {
+				s.t.Errorf("%s: %s went %v", s.name, id, one.states)
+			}
+			high = max(high, rank(state))
+		}
+	}
+}
+
+// checkNewest sees that a watch that is open was told the newest state of all it covers, and
+// that one that has ended had reached its goal, or had a reason.
+func (s *watcher) checkNewest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	if !s.ended.IsZero() {
+		s.checkEnd()
+		return
+	}
+	if s.caughtUp < 0 {
+		s.t.Errorf("%s: never caught up", s.name)
+	}
+	ids := s.req.IDs
+	if len(ids) == 0 {
+		for i, id := range s.world.order {
+			if !s.world.has[id].gone && (s.world.part == 0 || i%s.world.part == 0) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	for _, id := range ids {
+		one, r := s.renders[id], s.world.has[id]
+		want := catalog.StateDeleted
+		if r != nil && !r.gone {
+			want = r.state()
+		}
+		switch {
+		case one == nil:
+			s.t.Errorf("%s: never told of %s", s.name, id)
+		case one.states[len(one.states)-1] != want && !s.reached(one):
+			s.t.Errorf("%s: %s was told as %v, and is %v now", s.name, id, one.states, want)
+		}
+	}
+}
+
+// reached reports whether the goal of one render was reached by what was told.
+func (s *watcher) reached(one *story) bool {
+	state := one.states[len(one.states)-1]
+	switch {
+	case !state.Terminal():
+		return false
+	case state != catalog.StateFailed, s.req.Goal == Terminal && len(s.req.IDs) > 0:
+		return len(s.req.IDs) > 0
+	}
+	return time.Since(one.failed) >= s.window
+}
+
+func (s *watcher) checkEnd() {
+	switch {
+	case errors.Is(s.err, context.Canceled):
+	case s.err != nil && (s.world.cred.Held || catalog.KindOf(s.err) != catalog.KindCredentialRejected):
+		s.t.Errorf("%s: ended with %v", s.name, s.err)
+	case s.err != nil:
+	case len(s.req.IDs) == 0:
+		s.t.Errorf("%s: a watch of everything has ended", s.name)
+	case s.caughtUp < 0:
+		s.t.Errorf("%s: ended before it had caught up", s.name)
+	default:
+		for _, id := range s.req.IDs {
+			if one := s.renders[id]; one == nil || !one.states[len(one.states)-1].Terminal() {
+				s.t.Errorf("%s: ended before %s", s.name, id)
+			}
+		}
+	}
+}
+
+// checkOver sees that a watch has ended, once all renders have.
+func (s *watcher) checkOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended.IsZero() && len(s.req.IDs) > 0 {
+		s.t.Errorf("%s: still open, and all is over", s.name)
+	}
+}
+
+// pick gives some identifiers: some named twice, and some that the world has not.
+func (w *world) pick(n int) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.any(n)
+}
+
+// trouble begins a fault.
+func (w *world) trouble(dice *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := fault(dice.IntN(int(faults)))
+	if f == rejecting && dice.IntN(4) > 0 { // it ends all watches of one of the worlds
+		return
+	}
+	if f == oneFails || f == oneDenied {
+		w.lost = w.any(1)[0]
+	}
+	w.kind = []catalog.Kind{catalog.KindMalformed, catalog.KindUnavailable, catalog.KindForbidden}[dice.IntN(3)]
+	w.until[f] = time.Now().Add(time.Duration(dice.ExpFloat64() * float64(20*time.Second)))
+}
+
+// change lets a render go on.
+func (w *world) change(dice *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.has[w.order[dice.IntN(len(w.order))]]
+	if dice.IntN(3) == 0 {
+		r.detail++
+		return
+	}
+	r.move(dice)
+}

@@ -1,0 +1,325 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// world is the catalog of one credential in a random run: what it has, how it misbehaves, and
+// what it was asked and has said.
+type world struct {
+	t     *testing.T
+	name  string
+	cred  catalog.Credential
+	mu    sync.Mutex
+	dice  *rand.Rand // of the answers
+	has   map[string]*render
+	order []string // of has
+
+	until map[fault]time.Time
+	kind  catalog.Kind // of a list that fails
+	lost  string       // the render that a fault of one is about
+	thin  bool         // the list says less of what has ended
+	part  int          // the list has one render in so many; 0 is all
+
+	asked   []time.Time
+	flying  int
+	most    int                        // requests on their way at once
+	paused  []pause                    // that were asked for
+	said    map[string]map[string]bool // digests that were told of a render
+	denied  map[string]bool            // it has said of these that they are not there
+	covered map[string]int             // open watches by render; "" is everything
+	left    map[string]time.Time       // when the last of them ended; "" is any
+}
+
+type pause struct{ from, to time.Time }
+
+// fault is a way in which a world misbehaves for a while.
+type fault int
+
+const (
+	throttling fault = iota
+	down
+	rejecting
+	slow
+	listFails
+	oneFails
+	oneDenied
+	behind   // records as they were before the last change
+	restless // details of the list change all the time
+	faults
+)
+
+// render is one of a world's, with all that it has been.
+type render struct {
+	model   string
+	visible time.Time
+	began   time.Time
+	dated   bool
+	was     []catalog.State
+	at      time.Time // of the last change
+	detail  int
+	gone    bool
+}
+
+func newWorld(t *testing.T, name string, cred catalog.Credential, dice *rand.Rand) *world {
+	return &world{
+		t: t, name: name, cred: cred, dice: dice, has: map[string]*render{}, until: map[fault]time.Time{},
+		thin: dice.IntN(2) == 0, part: []int{0, 0, 2, 5}[dice.IntN(4)],
+		said: map[string]map[string]bool{}, denied: map[string]bool{}, covered: map[string]int{}, left: map[string]time.Time{},
+	}
+}
+
+// add makes a render, which reads show from then on.
+func (w *world) add(id, model string, visible time.Time) {
+	w.has[id] = &render{
+		model: model, visible: visible, began: time.Now(), at: time.Now(),
+		dated: w.dice.IntN(2) == 0, was: []catalog.State{catalog.StateQueued},
+	}
+	w.order = append(w.order, id)
+	slices.Sort(w.order)
+}
+
+func (r *render) state() catalog.State { return r.was[len(r.was)-1] }
+
+// move takes a render on to a state that may follow, if there is one.
+func (r *render) move(dice *rand.Rand) {
+	next := map[catalog.State][]catalog.State{
+		catalog.StateQueued:       {catalog.StateRunning, catalog.StateRunning, catalog.StateUnrecognized, catalog.StateFailed},
+		catalog.StateRunning:      {catalog.StateSucceeded, catalog.StateSucceeded, catalog.StateFailed},
+		catalog.StateUnrecognized: {catalog.StateSucceeded, catalog.StateFailed},
+		catalog.StateFailed:       {catalog.StateRefunded},
+	}[r.state()]
+	if len(next) > 0 {
+		r.was, r.at = append(r.was, next[dice.IntN(len(next))]), time.Now()
+	}
+}
+
+// record is what is said of a render.
+func (w *world) record(id string, r *render, listed bool) catalog.Generation {
+	s := r.state()
+	if w.on(behind) && len(r.was) > 1 && w.dice.IntN(2) == 0 {
+		s = r.was[len(r.was)-2]
+	}
+	g := catalog.Generation{ID: id, ModelID: r.model, State: s, Status: s.String(), ObserveTime: time.Now()}
+	g.Extra = map[string]any{"of": w.name, "detail": float64(r.detail)}
+	if r.dated {
+		g.CreateTime = r.began
+		if s.Terminal() && s == r.state() {
+			g.TerminalTime = r.at
+		}
+	}
+	switch {
+	case listed && w.on(restless):
+		g.Extra["position"] = float64(len(w.asked))
+	case listed && w.thin:
+	case s == catalog.StateSucceeded:
+		g.File = &catalog.File{}
+	case s == catalog.StateFailed, s == catalog.StateRefunded:
+		g.FailureMessage = "no luck"
+	}
+	if w.said[id] == nil {
+		w.said[id] = map[string]bool{}
+	}
+	w.said[id][g.Etag()] = true
+	return g
+}
+
+func (w *world) on(f fault) bool { return time.Now().Before(w.until[f]) }
+
+// begin notes a request for a render, or for the list where id is empty, and says how long it
+// takes.
+func (w *world) begin(id string) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	watched := w.covered[id]+w.covered[""] > 0 || id == "" && len(w.covered) > 0
+	if now := time.Now(); !watched && !w.left[id].Equal(now) && !(id == "" && w.left[""].Equal(now)) {
+		w.t.Errorf("%s: %q is polled and nobody watches it", w.name, id)
+	}
+	w.asked = append(w.asked, time.Now())
+	w.flying++
+	w.most = max(w.most, w.flying)
+	if w.on(slow) {
+		return time.Duration(w.dice.Int64N(int64(40 * time.Second)))
+	}
+	return time.Duration(w.dice.IntN(3)) * 20 * time.Millisecond
+}
+
+// end waits until the answer comes, and gives the fault in it; mu is held then.
+func (w *world) end(ctx context.Context, delay time.Duration) error {
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	w.flying--
+	switch {
+	case ctx.Err() != nil:
+		return fail(catalog.KindUnavailable)
+	case w.on(throttling):
+		return w.throttle()
+	case w.on(down):
+		return fail(catalog.KindUnavailable)
+	case w.on(rejecting):
+		return fail(catalog.KindCredentialRejected)
+	}
+	return nil
+}
+
+func fail(kind catalog.Kind) error {
+	return &catalog.Error{Kind: kind, Op: "x", Err: errors.New(kind.String())}
+}
+
+// throttle makes a 429, and notes what it asks for.
+func (w *world) throttle() error {
+	wait := time.Duration(w.dice.IntN(20)) * time.Second
+	w.paused = append(w.paused, pause{time.Now(), time.Now().Add(wait)})
+	return &catalog.Error{Kind: catalog.KindRateLimited, Op: "x", RetryAfter: wait}
+}
+
+func (w *world) read(ctx context.Context, id string, delay time.Duration) (catalog.Generation, error) {
+	err := w.end(ctx, delay)
+	defer w.mu.Unlock()
+	r := w.has[id]
+	switch {
+	case err != nil:
+		return catalog.Generation{}, err
+	case w.on(oneFails) && id == w.lost:
+		return catalog.Generation{}, fail(catalog.KindMalformed)
+	case r == nil || r.gone || time.Now().Before(r.visible) || w.on(oneDenied) && id == w.lost:
+		w.denied[id] = true
+		return catalog.Generation{}, fail(catalog.KindNotFound)
+	}
+	return w.record(id, r, false), nil
+}
+
+func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Generation, err error) {
+	err = w.end(ctx, delay)
+	defer w.mu.Unlock()
+	if err == nil && w.on(listFails) {
+		err = fail(w.kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range w.order {
+		if r := w.has[id]; !r.gone && !time.Now().Before(r.visible) && (w.part == 0 || i%w.part == 0) {
+			all = append(all, w.record(id, r, true))
+		}
+	}
+	return all, nil
+}
+
+// worlds are the catalogs of all credentials.
+type worlds map[catalog.Tenant]*world
+
+func (all worlds) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error) {
+	w := all[cred.Tenant]
+	return w.read(ctx, id, w.begin(id))
+}
+
+func (all worlds) Generations(ctx context.Context, cred catalog.Credential) ([]catalog.Generation, error) {
+	w := all[cred.Tenant]
+	return w.list(ctx, w.begin(""))
+}
+
+// cover counts a watch of some renders, by 1 or by -1.
+func (w *world) cover(ids []string, by int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(ids) == 0 {
+		ids = []string{""}
+	}
+	for _, id := range ids {
+		if w.covered[id] += by; w.covered[id] == 0 {
+			delete(w.covered, id)
+			if w.left[id], w.left[""] = time.Now(), time.Now(); id == "" {
+				for id := range w.has {
+					w.left[id] = time.Now()
+				}
+			}
+		}
+	}
+}
+
+// checkBudget compares the requests with what the catalog allows and has asked for.
+func (w *world) checkBudget(rate float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.most > maxInFlight+1 {
+		w.t.Errorf("%s: %d requests at once", w.name, w.most)
+	}
+	for _, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
+		from := 0
+		for i, at := range w.asked {
+			for at.Sub(w.asked[from]) > window {
+				from++
+			}
+			if n := float64(i - from + 1); n > rate*window.Seconds()+max(rate, 2)+1 {
+				w.t.Fatalf("%s: %v requests within %v, and %v a second are allowed", w.name, n, window, rate)
+			}
+		}
+	}
+	for _, p := range w.paused {
+		if n, at := sooner(w.asked, p); n > 0 {
+			w.t.Errorf("%s: %d requests in a pause that was asked for, the first at %v of %v", w.name, n, at.Sub(p.from), p.to.Sub(p.from))
+		}
+	}
+}
+
+// sooner counts the requests inside a pause, but not those of the instant in which it began.
+func sooner(asked []time.Time, p pause) (n int, first time.Time) {
+	for _, at := range asked {
+		if at.After(p.from) && at.Before(p.to) {
+			if n++; n == 1 {
+				first = at
+			}
+		}
+	}
+	return n, first
+}
+
+// heal ends all faults.
+func (w *world) heal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.until)
+}
+
+// finish takes every render to its last state.
+func (w *world) finish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range w.order {
+		for r := w.has[id]; r.state() != catalog.StateSucceeded && r.state() != catalog.StateRefunded; {
+			r.move(w.dice)
+		}
+	}
+}
+
+// any gives some identifiers: a few of them named twice, and a few that the world has not.
+func (w *world) any(n int) (ids []string) {
+	known := slices.Sorted(maps.Keys(w.has))
+	for range n {
+		if w.dice.IntN(12) == 0 {
+			ids = append(ids, fmt.Sprintf("unknown%d", w.dice.IntN(3)))
+		} else {
+			ids = append(ids, known[w.dice.IntN(len(known))])
+		}
+	}
+	return ids
+}
+
+// diceFor gives the random numbers of one part of a run.
+func diceFor(seed uint64, name string) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, uint64(len(name))<<32+uint64(name[0])))
+}
