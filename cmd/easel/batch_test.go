@@ -133,10 +133,10 @@ func TestOneBadLineAndNothingIsOrdered(t *testing.T) {
 }
 
 func TestFlagsThatDoNotGoTogetherAreRefused(t *testing.T) {
-	for _, args := range [][]string{
-		{"--count", "0"}, {"--count", "1001"}, {"--count", "2", "--from-stdin"}, {"--count", "2", "--out", "a.png"},
-		{"--from-stdin", "--out", "-"}, {"--from-stdin", "--inputs-json", "{}"},
+	for _, flags := range []string{
+		"--count 0", "--count 1001", "--count 2 --from-stdin", "--count 2 --out a.png", "--from-stdin --out -", "--from-stdin --inputs-json {}",
 	} {
+		args := strings.Fields(flags)
 		c := &counter{}
 		got := easel(t.Context(), c.serve(t), append([]string{"generate", "studio/any"}, args...)...)
 		if got.exit != exitUsage || len(c.got) != 0 {

@@ -29,9 +29,11 @@ type commands struct {
 	Download downloadCmd `cmd:"" group:"call" help:"Write the result of a render to a file."`
 	Delete   deleteCmd   `cmd:"" group:"call" help:"Delete a render and its result for good."`
 
-	Profiles  profilesCmd  `cmd:"" group:"more" help:"List the servers and keys that a file keeps under a name."`
-	Version   versionCmd   `cmd:"" group:"more" help:"Show the version."`
-	ExitCodes exitCodesCmd `cmd:"" group:"more" help:"Show what the exit codes mean."`
+	Profiles   profilesCmd   `cmd:"" group:"more" help:"List the servers and keys that a file keeps under a name."`
+	Completion completionCmd `cmd:"" group:"more" help:"Print a script that makes bash, zsh or fish complete this command."`
+	InputsOf   inputsOfCmd   `cmd:"" hidden:"" help:"Print the inputs of a model, for completion."`
+	Version    versionCmd    `cmd:"" group:"more" help:"Show the version."`
+	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show what the exit codes mean."`
 }
 
 // groups are the headings of the help, in order.

@@ -28,7 +28,7 @@ type receive func() (event, error)
 type follower struct {
 	ids       []string // none means every render there is
 	until     easelv1.WatchUntil
-	heartbeat time.Duration // longest silence asked for; three of them and the stream counts as lost
+	heartbeat time.Duration // longest silence asked for; after three of them, and 9 s, the stream counts as lost
 
 	open func(context.Context, *follower) (receive, error)
 	seen func(event)                          // each event that is new, in order
@@ -71,7 +71,7 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := 3 * f.heartbeat
+	silence := max(3*f.heartbeat, 9*time.Second)
 	watchdog := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer watchdog.Stop()
 	f.asked = 0
@@ -145,7 +145,7 @@ func (s *session) follow(ids []string, until easelv1.WatchUntil) *follower {
 		open: s.openMany,
 	}
 	if s.errStyle.terminal {
-		f.heartbeat = 3 * time.Second // somebody looks at it
+		f.heartbeat = time.Second // somebody looks at it, and it says how long it may take
 	}
 	if len(ids) == 1 {
 		f.open = s.openOne

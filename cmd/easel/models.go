@@ -142,20 +142,16 @@ func allowedText(f *easelv1.InputField) string {
 		return strings.Join(values, " ")
 	}
 	switch {
-	case f.Minimum != nil && f.Maximum != nil:
+	case f.Minimum != nil && f.Maximum != nil && f.GetMaximum() < 1<<53:
 		return fmt.Sprintf("%s to %s", number(f.GetMinimum()), number(f.GetMaximum()))
 	case f.Minimum != nil:
 		return "from " + number(f.GetMinimum())
-	case f.Maximum != nil:
+	case f.Maximum != nil && f.GetMaximum() < 1<<53:
 		return "up to " + number(f.GetMaximum())
 	}
 	return ""
 }
 
-// number writes a limit; those as large as an integer can be say nothing to a person.
-func number(v float64) string {
-	if v >= 1<<53 {
-		return "any"
-	}
-	return fmt.Sprintf("%v", v)
-}
+// number writes a limit. One that is as large as an integer can be says nothing to a person,
+// and is left out.
+func number(v float64) string { return fmt.Sprintf("%v", v) }

@@ -99,6 +99,9 @@ func (p *program) do(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if args[0] == completing {
+		return p.complete(ctx, parser.Model, args[1:])
+	}
 	line, err := parser.Parse(args)
 	if helped {
 		return nil
