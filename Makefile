@@ -1,4 +1,5 @@
-# Everything here needs Go and make, and the Go module proxy for the first build.
+# Everything here needs Go and make, and the Go module proxy for the first build; what deals with
+# the stubs of other languages also needs Python 3.11, Node 20 and a JDK 17 with Maven.
 # The race detector also needs a C compiler; without one the tests run without it.
 
 GO      ?= go
@@ -15,7 +16,10 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test simulate simulate-bugs torture fuzz bench-schedule check generate lint breaking fmt clean
+.PHONY: help build demo run test simulate simulate-bugs torture fuzz bench-schedule check generate packages lint breaking fmt clean
+
+# need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
+need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
 
 help: ## Show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,9 +76,41 @@ breaking: .build/protodeps
 	  $(TOOL) buf breaking --against .build/base; \
 	else echo "no commit $(BASE) to compare with: set BASE"; exit 1; fi
 
-generate: .build/protodeps ## Make gen/ from proto/
+generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(TOOL) buf generate
 	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/openapi/easel.swagger.json'
+	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
+	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/gen'
+
+packages: .build/tools ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
+	@rm -rf .build/packages .build/stage && mkdir -p .build/packages .build/stage
+	cp -R gen/python .build/stage/python
+	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
+	npm pack --silent --pack-destination .build/packages ./gen/typescript
+	mvn -B -q -ntp -f gen/java -Dstage='$(CURDIR)/.build/stage/java' -DskipTests install
+	cp .build/stage/java/*.jar .build/packages
+	cp gen/easel.binpb .build/packages
+
+# The generators of the other languages, each from its own registry, pinned by its own lock file.
+.build/tools: .build/tools/python .build/tools/node .build/tools/java
+
+.build/tools/python: internal/tools/python/requirements.txt
+	@$(call need,python3,the Python stubs,Python 3.11)
+	@rm -rf $@ && python3 -m venv $@
+	$@/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+.build/tools/node: internal/tools/node/package-lock.json
+	@$(call need,npm,the TypeScript stubs,Node 20)
+	@rm -rf $@ && mkdir -p $@ && cp internal/tools/node/package.json $< $@
+	npm ci --prefix $@ --silent --no-audit --no-fund
+	@touch $@
+
+.build/tools/java: internal/tools/java/pom.xml
+	@$(call need,mvn,the Java stubs,a JDK 17 with Maven 3.8)
+	@rm -rf $@
+	mvn -B -q -ntp -f $< dependency:copy -Dout='$(CURDIR)/$@'
+	@chmod +x $@/*.exe && touch $@
 
 # The .proto files that ours import, printed from the descriptors in our Go dependencies.
 .build/protodeps: internal/tools/go.mod internal/tools/protodeps/main.go

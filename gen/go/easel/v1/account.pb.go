@@ -112,8 +112,8 @@ const file_easel_v1_account_proto_rawDesc = "" +
 	"\rcurrency_code\x18\x02 \x01(\tR\fcurrencyCode\x12=\n" +
 	"\fobserve_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12@\n" +
 	"\x0fupstream_fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFieldsB\x10\n" +
-	"\x0e_balance_centsB\x92\x01\n" +
-	"\fcom.easel.v1B\fAccountProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
+	"\x0e_balance_centsB\xa2\x01\n" +
+	"\x1cio.github.easelgrpc.easel.v1B\fAccountProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
 var (
 	file_easel_v1_account_proto_rawDescOnce sync.Once

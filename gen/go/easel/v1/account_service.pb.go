@@ -115,8 +115,8 @@ const file_easel_v1_account_service_proto_rawDesc = "" +
 	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount2q\n" +
 	"\x0eAccountService\x12_\n" +
 	"\n" +
-	"GetAccount\x12\x1b.easel.v1.GetAccountRequest\x1a\x1c.easel.v1.GetAccountResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/v1/account\x90\x02\x01B\x99\x01\n" +
-	"\fcom.easel.v1B\x13AccountServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
+	"GetAccount\x12\x1b.easel.v1.GetAccountRequest\x1a\x1c.easel.v1.GetAccountResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/v1/account\x90\x02\x01B\xa9\x01\n" +
+	"\x1cio.github.easelgrpc.easel.v1B\x13AccountServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
 var (
 	file_easel_v1_account_service_proto_rawDescOnce sync.Once

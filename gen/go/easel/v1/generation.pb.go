@@ -559,8 +559,8 @@ const file_easel_v1_generation_proto_rawDesc = "" +
 	"\fSTATE_FAILED\x10\x04\x12\x12\n" +
 	"\x0eSTATE_REFUNDED\x10\x05\x12\x11\n" +
 	"\rSTATE_DELETED\x10\x06\x12\x16\n" +
-	"\x12STATE_UNRECOGNIZED\x10\aB\x95\x01\n" +
-	"\fcom.easel.v1B\x0fGenerationProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
+	"\x12STATE_UNRECOGNIZED\x10\aB\xa5\x01\n" +
+	"\x1cio.github.easelgrpc.easel.v1B\x0fGenerationProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
 var (
 	file_easel_v1_generation_proto_rawDescOnce sync.Once

@@ -2042,8 +2042,8 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x0fWatchGeneration\x12 .easel.v1.WatchGenerationRequest\x1a!.easel.v1.WatchGenerationResponse\"0\x82\xd3\xe4\x93\x02'\x12%/v1/generations/{generation_id}:watch\x90\x02\x010\x01\x12}\n" +
 	"\x10WatchGenerations\x12!.easel.v1.WatchGenerationsRequest\x1a\".easel.v1.WatchGenerationsResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/v1/generations:watch\x90\x02\x010\x01\x12\x95\x01\n" +
 	"\x12DownloadGeneration\x12#.easel.v1.DownloadGenerationRequest\x1a$.easel.v1.DownloadGenerationResponse\"2\x82\xd3\xe4\x93\x02)\x12'/v1/generations/{generation_id}/content\x90\x02\x010\x01\x12\x85\x01\n" +
-	"\x10DeleteGeneration\x12!.easel.v1.DeleteGenerationRequest\x1a\".easel.v1.DeleteGenerationResponse\"*\x82\xd3\xe4\x93\x02!*\x1f/v1/generations/{generation_id}\x90\x02\x02B\x9c\x01\n" +
-	"\fcom.easel.v1B\x16GenerationServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
+	"\x10DeleteGeneration\x12!.easel.v1.DeleteGenerationRequest\x1a\".easel.v1.DeleteGenerationResponse\"*\x82\xd3\xe4\x93\x02!*\x1f/v1/generations/{generation_id}\x90\x02\x02B\xac\x01\n" +
+	"\x1cio.github.easelgrpc.easel.v1B\x16GenerationServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
 var (
 	file_easel_v1_generation_service_proto_rawDescOnce sync.Once

@@ -422,8 +422,8 @@ const file_easel_v1_model_proto_rawDesc = "" +
 	"\x17INPUT_FIELD_TYPE_NUMBER\x10\x03\x12\x1c\n" +
 	"\x18INPUT_FIELD_TYPE_BOOLEAN\x10\x04\x12\x1b\n" +
 	"\x17INPUT_FIELD_TYPE_OBJECT\x10\x05\x12\x1a\n" +
-	"\x16INPUT_FIELD_TYPE_ARRAY\x10\x06B\x90\x01\n" +
-	"\fcom.easel.v1B\n" +
+	"\x16INPUT_FIELD_TYPE_ARRAY\x10\x06B\xa0\x01\n" +
+	"\x1cio.github.easelgrpc.easel.v1B\n" +
 	"ModelProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
 var (

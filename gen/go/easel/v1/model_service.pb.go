@@ -246,8 +246,8 @@ const file_easel_v1_model_service_proto_rawDesc = "" +
 	"\n" +
 	"ListModels\x12\x1b.easel.v1.ListModelsRequest\x1a\x1c.easel.v1.ListModelsResponse\"\x15\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/models\x90\x02\x01\x12f\n" +
-	"\bGetModel\x12\x19.easel.v1.GetModelRequest\x1a\x1a.easel.v1.GetModelResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/models/{model_id=**}\x90\x02\x01B\x97\x01\n" +
-	"\fcom.easel.v1B\x11ModelServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
+	"\bGetModel\x12\x19.easel.v1.GetModelRequest\x1a\x1a.easel.v1.GetModelResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/models/{model_id=**}\x90\x02\x01B\xa7\x01\n" +
+	"\x1cio.github.easelgrpc.easel.v1B\x11ModelServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
 var (
 	file_easel_v1_model_service_proto_rawDescOnce sync.Once

@@ -1,0 +1,386 @@
+package io.github.easelgrpc.easel.v1;
+
+import static io.grpc.MethodDescriptor.generateFullMethodName;
+
+/**
+ * <pre>
+ * AccountService reads the account behind a key.
+ * </pre>
+ */
+@io.grpc.stub.annotations.GrpcGenerated
+public final class AccountServiceGrpc {
+
+  private AccountServiceGrpc() {}
+
+  public static final java.lang.String SERVICE_NAME = "easel.v1.AccountService";
+
+  // Static method descriptors that strictly reflect the proto.
+  private static volatile io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.GetAccountRequest,
+      io.github.easelgrpc.easel.v1.GetAccountResponse> getGetAccountMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "GetAccount",
+      requestType = io.github.easelgrpc.easel.v1.GetAccountRequest.class,
+      responseType = io.github.easelgrpc.easel.v1.GetAccountResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.GetAccountRequest,
+      io.github.easelgrpc.easel.v1.GetAccountResponse> getGetAccountMethod() {
+    io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.GetAccountRequest, io.github.easelgrpc.easel.v1.GetAccountResponse> getGetAccountMethod;
+    if ((getGetAccountMethod = AccountServiceGrpc.getGetAccountMethod) == null) {
+      synchronized (AccountServiceGrpc.class) {
+        if ((getGetAccountMethod = AccountServiceGrpc.getGetAccountMethod) == null) {
+          AccountServiceGrpc.getGetAccountMethod = getGetAccountMethod =
+              io.grpc.MethodDescriptor.<io.github.easelgrpc.easel.v1.GetAccountRequest, io.github.easelgrpc.easel.v1.GetAccountResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "GetAccount"))
+              .setSafe(true)
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.easelgrpc.easel.v1.GetAccountRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.easelgrpc.easel.v1.GetAccountResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new AccountServiceMethodDescriptorSupplier("GetAccount"))
+              .build();
+        }
+      }
+    }
+    return getGetAccountMethod;
+  }
+
+  /**
+   * Creates a new async stub that supports all call types for the service
+   */
+  public static AccountServiceStub newStub(io.grpc.Channel channel) {
+    io.grpc.stub.AbstractStub.StubFactory<AccountServiceStub> factory =
+      new io.grpc.stub.AbstractStub.StubFactory<AccountServiceStub>() {
+        @java.lang.Override
+        public AccountServiceStub newStub(io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+          return new AccountServiceStub(channel, callOptions);
+        }
+      };
+    return AccountServiceStub.newStub(factory, channel);
+  }
+
+  /**
+   * Creates a new blocking-style stub that supports all types of calls on the service
+   */
+  public static AccountServiceBlockingV2Stub newBlockingV2Stub(
+      io.grpc.Channel channel) {
+    io.grpc.stub.AbstractStub.StubFactory<AccountServiceBlockingV2Stub> factory =
+      new io.grpc.stub.AbstractStub.StubFactory<AccountServiceBlockingV2Stub>() {
+        @java.lang.Override
+        public AccountServiceBlockingV2Stub newStub(io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+          return new AccountServiceBlockingV2Stub(channel, callOptions);
+        }
+      };
+    return AccountServiceBlockingV2Stub.newStub(factory, channel);
+  }
+
+  /**
+   * Creates a new blocking-style stub that supports unary and streaming output calls on the service
+   */
+  public static AccountServiceBlockingStub newBlockingStub(
+      io.grpc.Channel channel) {
+    io.grpc.stub.AbstractStub.StubFactory<AccountServiceBlockingStub> factory =
+      new io.grpc.stub.AbstractStub.StubFactory<AccountServiceBlockingStub>() {
+        @java.lang.Override
+        public AccountServiceBlockingStub newStub(io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+          return new AccountServiceBlockingStub(channel, callOptions);
+        }
+      };
+    return AccountServiceBlockingStub.newStub(factory, channel);
+  }
+
+  /**
+   * Creates a new ListenableFuture-style stub that supports unary calls on the service
+   */
+  public static AccountServiceFutureStub newFutureStub(
+      io.grpc.Channel channel) {
+    io.grpc.stub.AbstractStub.StubFactory<AccountServiceFutureStub> factory =
+      new io.grpc.stub.AbstractStub.StubFactory<AccountServiceFutureStub>() {
+        @java.lang.Override
+        public AccountServiceFutureStub newStub(io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+          return new AccountServiceFutureStub(channel, callOptions);
+        }
+      };
+    return AccountServiceFutureStub.newStub(factory, channel);
+  }
+
+  /**
+   * <pre>
+   * AccountService reads the account behind a key.
+   * </pre>
+   */
+  public interface AsyncService {
+
+    /**
+     * <pre>
+     * GetAccount reads the balance from the catalog. It is never served from a
+     * cache, and it costs one upstream request.
+     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * </pre>
+     */
+    default void getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request,
+        io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.GetAccountResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getGetAccountMethod(), responseObserver);
+    }
+  }
+
+  /**
+   * Base class for the server implementation of the service AccountService.
+   * <pre>
+   * AccountService reads the account behind a key.
+   * </pre>
+   */
+  public static abstract class AccountServiceImplBase
+      implements io.grpc.BindableService, AsyncService {
+
+    @java.lang.Override public final io.grpc.ServerServiceDefinition bindService() {
+      return AccountServiceGrpc.bindService(this);
+    }
+  }
+
+  /**
+   * A stub to allow clients to do asynchronous rpc calls to service AccountService.
+   * <pre>
+   * AccountService reads the account behind a key.
+   * </pre>
+   */
+  public static final class AccountServiceStub
+      extends io.grpc.stub.AbstractAsyncStub<AccountServiceStub> {
+    private AccountServiceStub(
+        io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+      super(channel, callOptions);
+    }
+
+    @java.lang.Override
+    protected AccountServiceStub build(
+        io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+      return new AccountServiceStub(channel, callOptions);
+    }
+
+    /**
+     * <pre>
+     * GetAccount reads the balance from the catalog. It is never served from a
+     * cache, and it costs one upstream request.
+     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * </pre>
+     */
+    public void getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request,
+        io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.GetAccountResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getGetAccountMethod(), getCallOptions()), request, responseObserver);
+    }
+  }
+
+  /**
+   * A stub to allow clients to do synchronous rpc calls to service AccountService.
+   * <pre>
+   * AccountService reads the account behind a key.
+   * </pre>
+   */
+  public static final class AccountServiceBlockingV2Stub
+      extends io.grpc.stub.AbstractBlockingStub<AccountServiceBlockingV2Stub> {
+    private AccountServiceBlockingV2Stub(
+        io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+      super(channel, callOptions);
+    }
+
+    @java.lang.Override
+    protected AccountServiceBlockingV2Stub build(
+        io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+      return new AccountServiceBlockingV2Stub(channel, callOptions);
+    }
+
+    /**
+     * <pre>
+     * GetAccount reads the balance from the catalog. It is never served from a
+     * cache, and it costs one upstream request.
+     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * </pre>
+     */
+    public io.github.easelgrpc.easel.v1.GetAccountResponse getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request) throws io.grpc.StatusException {
+      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+          getChannel(), getGetAccountMethod(), getCallOptions(), request);
+    }
+  }
+
+  /**
+   * A stub to allow clients to do limited synchronous rpc calls to service AccountService.
+   * <pre>
+   * AccountService reads the account behind a key.
+   * </pre>
+   */
+  public static final class AccountServiceBlockingStub
+      extends io.grpc.stub.AbstractBlockingStub<AccountServiceBlockingStub> {
+    private AccountServiceBlockingStub(
+        io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+      super(channel, callOptions);
+    }
+
+    @java.lang.Override
+    protected AccountServiceBlockingStub build(
+        io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+      return new AccountServiceBlockingStub(channel, callOptions);
+    }
+
+    /**
+     * <pre>
+     * GetAccount reads the balance from the catalog. It is never served from a
+     * cache, and it costs one upstream request.
+     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * </pre>
+     */
+    public io.github.easelgrpc.easel.v1.GetAccountResponse getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getGetAccountMethod(), getCallOptions(), request);
+    }
+  }
+
+  /**
+   * A stub to allow clients to do ListenableFuture-style rpc calls to service AccountService.
+   * <pre>
+   * AccountService reads the account behind a key.
+   * </pre>
+   */
+  public static final class AccountServiceFutureStub
+      extends io.grpc.stub.AbstractFutureStub<AccountServiceFutureStub> {
+    private AccountServiceFutureStub(
+        io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+      super(channel, callOptions);
+    }
+
+    @java.lang.Override
+    protected AccountServiceFutureStub build(
+        io.grpc.Channel channel, io.grpc.CallOptions callOptions) {
+      return new AccountServiceFutureStub(channel, callOptions);
+    }
+
+    /**
+     * <pre>
+     * GetAccount reads the balance from the catalog. It is never served from a
+     * cache, and it costs one upstream request.
+     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<io.github.easelgrpc.easel.v1.GetAccountResponse> getAccount(
+        io.github.easelgrpc.easel.v1.GetAccountRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getGetAccountMethod(), getCallOptions()), request);
+    }
+  }
+
+  private static final int METHODID_GET_ACCOUNT = 0;
+
+  private static final class MethodHandlers<Req, Resp> implements
+      io.grpc.stub.ServerCalls.UnaryMethod<Req, Resp>,
+      io.grpc.stub.ServerCalls.ServerStreamingMethod<Req, Resp>,
+      io.grpc.stub.ServerCalls.ClientStreamingMethod<Req, Resp>,
+      io.grpc.stub.ServerCalls.BidiStreamingMethod<Req, Resp> {
+    private final AsyncService serviceImpl;
+    private final int methodId;
+
+    MethodHandlers(AsyncService serviceImpl, int methodId) {
+      this.serviceImpl = serviceImpl;
+      this.methodId = methodId;
+    }
+
+    @java.lang.Override
+    @java.lang.SuppressWarnings("unchecked")
+    public void invoke(Req request, io.grpc.stub.StreamObserver<Resp> responseObserver) {
+      switch (methodId) {
+        case METHODID_GET_ACCOUNT:
+          serviceImpl.getAccount((io.github.easelgrpc.easel.v1.GetAccountRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.GetAccountResponse>) responseObserver);
+          break;
+        default:
+          throw new AssertionError();
+      }
+    }
+
+    @java.lang.Override
+    @java.lang.SuppressWarnings("unchecked")
+    public io.grpc.stub.StreamObserver<Req> invoke(
+        io.grpc.stub.StreamObserver<Resp> responseObserver) {
+      switch (methodId) {
+        default:
+          throw new AssertionError();
+      }
+    }
+  }
+
+  public static final io.grpc.ServerServiceDefinition bindService(AsyncService service) {
+    return io.grpc.ServerServiceDefinition.builder(getServiceDescriptor())
+        .addMethod(
+          getGetAccountMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              io.github.easelgrpc.easel.v1.GetAccountRequest,
+              io.github.easelgrpc.easel.v1.GetAccountResponse>(
+                service, METHODID_GET_ACCOUNT)))
+        .build();
+  }
+
+  private static abstract class AccountServiceBaseDescriptorSupplier
+      implements io.grpc.protobuf.ProtoFileDescriptorSupplier, io.grpc.protobuf.ProtoServiceDescriptorSupplier {
+    AccountServiceBaseDescriptorSupplier() {}
+
+    @java.lang.Override
+    public com.google.protobuf.Descriptors.FileDescriptor getFileDescriptor() {
+      return io.github.easelgrpc.easel.v1.AccountServiceProto.getDescriptor();
+    }
+
+    @java.lang.Override
+    public com.google.protobuf.Descriptors.ServiceDescriptor getServiceDescriptor() {
+      return getFileDescriptor().findServiceByName("AccountService");
+    }
+  }
+
+  private static final class AccountServiceFileDescriptorSupplier
+      extends AccountServiceBaseDescriptorSupplier {
+    AccountServiceFileDescriptorSupplier() {}
+  }
+
+  private static final class AccountServiceMethodDescriptorSupplier
+      extends AccountServiceBaseDescriptorSupplier
+      implements io.grpc.protobuf.ProtoMethodDescriptorSupplier {
+    private final java.lang.String methodName;
+
+    AccountServiceMethodDescriptorSupplier(java.lang.String methodName) {
+      this.methodName = methodName;
+    }
+
+    @java.lang.Override
+    public com.google.protobuf.Descriptors.MethodDescriptor getMethodDescriptor() {
+      return getServiceDescriptor().findMethodByName(methodName);
+    }
+  }
+
+  private static volatile io.grpc.ServiceDescriptor serviceDescriptor;
+
+  public static io.grpc.ServiceDescriptor getServiceDescriptor() {
+    io.grpc.ServiceDescriptor result = serviceDescriptor;
+    if (result == null) {
+      synchronized (AccountServiceGrpc.class) {
+        result = serviceDescriptor;
+        if (result == null) {
+          serviceDescriptor = result = io.grpc.ServiceDescriptor.newBuilder(SERVICE_NAME)
+              .setSchemaDescriptor(new AccountServiceFileDescriptorSupplier())
+              .addMethod(getGetAccountMethod())
+              .build();
+        }
+      }
+    }
+    return result;
+  }
+}

@@ -1,0 +1,105 @@
+// Command stubs finishes what the generators of the other languages leave undone.
+//
+// It writes the descriptor image, from which a language that has no stubs here can make its
+// own, and for Python and TypeScript the file that lets a user import the whole contract from
+// one place.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: stubs IMAGE DIRECTORY")
+		os.Exit(2)
+	}
+	if err := finish(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "stubs:", err)
+		os.Exit(1)
+	}
+}
+
+// finish reads the full image that buf built, and writes into the directory of generated code.
+func finish(from, gen string) error {
+	full, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(full, &set); err != nil {
+		return fmt.Errorf("reading %s: %w", from, err)
+	}
+	lean(&set)
+	image, err := proto.MarshalOptions{Deterministic: true}.Marshal(&set)
+	if err != nil {
+		return err
+	}
+	ours := contract(&set)
+	python, typescript := filepath.Join(gen, "python", "src", "easel"), filepath.Join(gen, "typescript", "src", "easel", "v1")
+	for path, text := range map[string]string{
+		filepath.Join(gen, "easel.binpb"):          string(image),
+		filepath.Join(python, "__init__.py"):       "",
+		filepath.Join(python, "py.typed"):          "",
+		filepath.Join(python, "v1", "__init__.py"): pythonIndex(ours),
+		filepath.Join(typescript, "index.js"):      typescriptIndex(ours),
+		filepath.Join(typescript, "index.d.ts"):    typescriptIndex(ours),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contract is our own files, without what they import.
+func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDescriptorProto) {
+	for _, file := range set.File {
+		if strings.HasPrefix(file.GetName(), "easel/") {
+			ours = append(ours, file)
+		}
+	}
+	return ours
+}
+
+// generatedFrom heads a generated file, after the comment sign of its language.
+const generatedFrom = "Code generated from proto/easel/v1 by make generate. DO NOT EDIT.\n"
+
+// pythonIndex exports each name by itself: strict type checkers take nothing else for public.
+func pythonIndex(files []*descriptorpb.FileDescriptorProto) string {
+	var text strings.Builder
+	text.WriteString("# " + generatedFrom + "\"\"\"The contract of Easel: messages, enums, and a stub for each service.\"\"\"\n\n")
+	export := func(module, name string) {
+		fmt.Fprintf(&text, "from easel.v1.%[1]s import %[2]s as %[2]s\n", module, name)
+	}
+	for _, file := range files {
+		module := strings.TrimSuffix(filepath.Base(file.GetName()), ".proto") + "_pb2"
+		for _, enum := range file.EnumType {
+			export(module, enum.GetName())
+		}
+		for _, message := range file.MessageType {
+			export(module, message.GetName())
+		}
+		for _, service := range file.Service {
+			export(module+"_grpc", service.GetName()+"Servicer")
+			export(module+"_grpc", service.GetName()+"Stub")
+			export(module+"_grpc", "add_"+service.GetName()+"Servicer_to_server")
+		}
+	}
+	return text.String()
+}
+
+func typescriptIndex(files []*descriptorpb.FileDescriptorProto) string {
+	var text strings.Builder
+	text.WriteString("// " + generatedFrom)
+	for _, file := range files {
+		fmt.Fprintf(&text, "export * from \"./%s_pb.js\";\n", strings.TrimSuffix(filepath.Base(file.GetName()), ".proto"))
+	}
+	return text.String()
+}
