@@ -77,16 +77,14 @@ func helpFirst(args []string) []string {
 	return append(args[1:len(args):len(args)], "--help")
 }
 
-// do parses args and runs the command that they name.
-func (p *program) do(ctx context.Context, args []string) error {
-	p.args = args
-	helped := false
-	env := &environment{program: p}
-	parser, err := kong.New(&commands{},
+// grammar is the parser of command lines. A flag that is not given has the value of its
+// variable or of the profile, and helped is set where the line has asked for help alone.
+func (p *program) grammar(env *environment, helped *bool) (*kong.Kong, error) {
+	return kong.New(&commands{},
 		kong.Name("easel"),
 		kong.Description(description),
 		kong.Writers(p.stdout, p.stderr),
-		kong.Exit(func(int) { helped = true }), // called by --help alone
+		kong.Exit(func(int) { *helped = true }), // called by --help alone
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(env.describe),
 		kong.Help(printHelp),
@@ -96,6 +94,14 @@ func (p *program) do(ctx context.Context, args []string) error {
 		kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath, "addr": defaultAddr},
 		kong.Bind(p),
 	)
+}
+
+// do parses args and runs the command that they name.
+func (p *program) do(ctx context.Context, args []string) error {
+	p.args = args
+	helped := false
+	env := &environment{program: p}
+	parser, err := p.grammar(env, &helped)
 	if err != nil {
 		return err
 	}

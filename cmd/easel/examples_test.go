@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestEveryExampleOfTheHelpIsACommandLine parses the examples, without running them.
+func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
+	p := &program{stdout: newBuffer(), stderr: newBuffer(), lookup: func(string) (string, bool) { return "", false }}
+	parser, err := p.grammar(&environment{program: p}, new(bool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := 0
+	for _, command := range parser.Model.Children {
+		for line := range strings.Lines(command.Detail) {
+			_, line, found := strings.Cut(line, "easel ")
+			if !found || !strings.HasPrefix(command.Detail[strings.Index(command.Detail, line)-len("  easel "):], "  easel ") {
+				continue // no line to copy
+			}
+			for _, end := range []string{" #", " |", " <", " >", " &&", ")"} {
+				line, _, _ = strings.Cut(line, end)
+			}
+			words, err := splitWords(strings.TrimSpace(line))
+			if err == nil {
+				_, err = parser.Parse(words)
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v", command.Name, strings.TrimSpace(line), err)
+			}
+			examples++
+		}
+	}
+	if examples < 20 {
+		t.Errorf("only %d examples", examples)
+	}
+}
+
+func TestTheREADMEHasTheExitCodes(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^ +(\d+)   (.+)$`).FindAllStringSubmatch(exitCodes, -1)
+	if len(rows) != 9 {
+		t.Fatalf("found %q", rows)
+	}
+	for _, row := range rows {
+		if want := fmt.Sprintf("| %s | %s |", row[1], row[2]); !strings.Contains(string(text), want) {
+			t.Errorf("the README lacks %s", want)
+		}
+	}
+}
