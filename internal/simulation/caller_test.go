@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,6 +122,9 @@ func (c *caller) failed(e event, err error) (codes.Code, string) {
 	}
 	c.world.searchKeys(c, err.Error())
 	e.kind, e.text = sawError, st.Code().String()+" "+reason
+	if code := st.Code(); code == codes.DeadlineExceeded || code == codes.Canceled {
+		e.text = code.String() // both ends watch the same clock: which of them says so has no order
+	}
 	c.note(e)
 	return st.Code(), reason
 }
@@ -247,9 +251,7 @@ type messages func() (*easelv1.WatchGenerationResponse, error)
 // follow watches a render until its goal, and connects again after everything else: errors,
 // silence, replicas that go down. It reports whether the goal was reached.
 func (c *caller) follow(v viewing) bool {
-	if v.every == 0 {
-		v.every = 15 * time.Second
-	}
+	v.every = c.heartbeat(v.every)
 	known, last := "", easelv1.State_STATE_UNSPECIFIED
 	for tries := 0; !c.over(); tries++ {
 		end, etag, state := c.watchOnce(v, known)
@@ -272,6 +274,12 @@ func (c *caller) follow(v viewing) bool {
 		c.pause(time.Duration(300+200*min(tries, 10)) * time.Millisecond)
 	}
 	return false
+}
+
+// heartbeat is every, or the default, and some nanoseconds of its own: half of the time-outs
+// there are last a multiple of 15 s too.
+func (c *caller) heartbeat(every time.Duration) time.Duration {
+	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
 
 func ended(s easelv1.State) bool {

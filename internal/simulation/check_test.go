@@ -52,6 +52,7 @@ var promises = []promise{
 	{"nothing is seen that is somebody else's or secret", nothingLeaks},
 	{"who never reads is sent away", deafAreSentAway},
 	{"everybody is served in the end", everybodyServed},
+	{"nothing runs on after the end", nothingIsLeft},
 	{"the run did what it was to do", runWasReal},
 }
 
@@ -114,6 +115,12 @@ func everybodyServed(o *outcome, say func(event, string, ...any)) {
 	if len(o.late) > 0 {
 		say(event{at: o.settled, actor: o.late[0]}, "%d callers were not done %v after all had healed: %s",
 			len(o.late), o.settled-o.healed, strings.Join(o.late[:min(len(o.late), 5)], ", "))
+	}
+}
+
+func nothingIsLeft(o *outcome, say func(event, string, ...any)) {
+	for _, stack := range o.left {
+		say(event{at: o.end}, "%.1500s", stack)
 	}
 }
 

@@ -106,7 +106,7 @@ func (c *caller) everything(length time.Duration) {
 // watchMany reads one stream of many renders to its end, and gives the last states.
 func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]easelv1.State {
 	c.stream++
-	d, every := c.door(), 15*time.Second
+	d, every := c.door(), c.heartbeat(0)
 	stream, process := c.stream, d.replica.current().name
 	say := func(e event) {
 		e.stream, e.process, e.every = stream, process, every

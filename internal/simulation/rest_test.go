@@ -68,7 +68,7 @@ func restError(text []byte) error {
 
 // restWatch opens a stream of server-sent events.
 func (d *door) restWatch(ctx context.Context, v viewing, known string) (messages, error) {
-	path := fmt.Sprintf("/v1/generations/%s:watch?heartbeatInterval=%gs&until=%s", v.id, v.every.Seconds(), v.until)
+	path := fmt.Sprintf("/v1/generations/%s:watch?heartbeatInterval=%.9fs&until=%s", v.id, v.every.Seconds(), v.until)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://easel"+path, nil)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,9 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,6 +39,7 @@ type outcome struct {
 	end      time.Duration
 	digest   string
 	restarts int
+	left     []string // goroutines that should have ended
 }
 
 // truth is what the catalog itself says of a render in the end.
@@ -92,10 +95,33 @@ func (w *world) run() *outcome {
 		o.restarts += r.count - 1
 	}
 	w.stop()
+	time.Sleep(time.Minute) // for connections that linger
+	synctest.Wait()
+	o.left = leftOver()
 	o.events, o.faults, o.problems = w.history.sorted(), w.faults, w.problems
 	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
 	o.digest = digest(o.events)
 	return o
+}
+
+// leftOver gives the goroutines that still live in the bubble beside its own.
+func leftOver() (left []string) {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	own, others, _ := strings.Cut(string(stacks), "\n\n")
+	_, bubble, ok := strings.Cut(own, "synctest bubble ")
+	if !ok {
+		return []string{"the bubble can't be told from the stack of " + own}
+	}
+	bubble, _, _ = strings.Cut(bubble, "]")
+	for _, one := range strings.Split(others, "\n\n") {
+		head, _, _ := strings.Cut(one, "\n")
+		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // they wait for the end
+		if strings.Contains(head, "synctest bubble "+bubble+"]") && !root {
+			left = append(left, one)
+		}
+	}
+	return left
 }
 
 // within waits until all are done, but not longer than limit.

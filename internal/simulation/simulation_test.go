@@ -53,8 +53,7 @@ func TestOneSeed(t *testing.T) {
 	began := time.Now()
 	o := keeps(t, j)
 	r := reportOf(j, o, time.Since(began))
-	t.Logf("%v in %v: %d events, %d renders, %d streams, %d calls, %d reads, %d sweeps, %d restarts, digest %s",
-		r.Time, r.Took, r.Events, r.Renders, r.Streams, r.Calls, r.Reads, r.Sweeps, r.Restarts, o.digest)
+	t.Logf("%+v in %v, digest %s", r.Load, r.Took, r.Digest)
 	for _, f := range o.faults {
 		t.Logf("%+v", f)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // request is one that a process sent to the catalog.
@@ -55,8 +56,8 @@ func (p polls) Generations(ctx context.Context, cred catalog.Credential) ([]cata
 	return p.client.Generations(marked(ctx), cred)
 }
 
-// tap is the transport of one process: it notes every request, and gives each a way to go
-// that takes a time of its own, so that no two arrive at one instant.
+// tap is the transport of one process: it notes every request, and gives each a way there
+// and back that takes a time of its own, so that no two arrive at one instant.
 type tap struct {
 	base    http.RoundTripper
 	traffic *traffic
@@ -86,25 +87,45 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
-	way := t.way(r.Method + tenant + r.URL.String() + r.Header.Get("Idempotency-Key"))
-	select {
-	case <-time.After(way):
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+	there, back := t.way(r.Method + tenant + r.URL.String() + r.Header.Get("Idempotency-Key"))
+	if err := wait(r.Context(), there); err != nil {
+		return nil, err
 	}
-	return t.base.RoundTrip(r)
+	resp, err := t.base.RoundTrip(r)
+	if late := wait(r.Context(), back); late != nil && err == nil {
+		resp.Body.Close()
+		return nil, late
+	}
+	return resp, err
 }
 
-// way is how long a request takes to the catalog: drawn from what it is and how often it was
-// made, so that the order in which requests are made does not matter.
-func (t *tap) way(what string) time.Duration {
+// wait lets time pass, as long as ctx allows.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// way is how long a request takes to the catalog and its answer back: drawn from what it is
+// and how often it was made, so that the order in which requests are made does not matter.
+func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()
 	t.times[what]++
 	n := t.times[what]
 	t.mu.Unlock()
 	sum := fnv.New64a()
 	sum.Write([]byte(strconv.FormatUint(t.seed, 10) + what + strconv.Itoa(n)))
-	return time.Millisecond + time.Duration(mix(sum.Sum64())%uint64(20*time.Millisecond))
+	dice := mix(sum.Sum64())
+	draw := func(most time.Duration) time.Duration {
+		dice = mix(dice)
+		return time.Millisecond + time.Duration(dice%uint64(most))
+	}
+	return draw(20 * time.Millisecond), draw(10 * time.Millisecond)
 }
 
 // mix spreads a number over all of its bits.
@@ -122,4 +143,62 @@ func retryAfter(text string) time.Duration {
 		return 0
 	}
 	return min(time.Duration(seconds)*time.Second, 2*time.Minute)
+}
+
+// front stands before the sandbox: it counts what arrives, and can hide young renders.
+type front struct {
+	world *world
+	next  http.Handler
+
+	mu     sync.Mutex
+	posts  int
+	lag    time.Duration
+	hidden int
+	born   map[string]time.Time
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.hides(r) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"code":"GENERATION_NOT_FOUND","message":"There is no such generation."}`))
+		return
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+func (f *front) hides(r *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	path := strings.TrimPrefix(r.URL.Path, sandbox.BasePath+"/generations")
+	if r.Method == http.MethodPost && path == "" {
+		f.posts++
+	}
+	born, known := f.born[strings.TrimPrefix(path, "/")]
+	if r.Method != http.MethodGet || !known || time.Since(born) >= f.lag {
+		return false
+	}
+	f.hidden++
+	return true
+}
+
+// placed notes when a caller heard of its render.
+func (f *front) placed(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.born[id]; !known {
+		f.born[id] = time.Now()
+	}
+}
+
+func (f *front) hide(lag time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lag = lag
+}
+
+func (f *front) fired() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hidden
 }

@@ -183,7 +183,7 @@ var reads = []string{routeRead, routeList}
 
 var html = map[string]string{"Content-Type": "text/html"}
 
-func wait(after string) map[string]string { return map[string]string{"Retry-After": after} }
+func waitFor(after string) map[string]string { return map[string]string{"Retry-After": after} }
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
@@ -197,14 +197,14 @@ var acts = map[string]act{
 		sandbox.Fault{Status: 500, Body: page, Header: html}, sandbox.Fault{Status: 502, Body: page, Header: html},
 		sandbox.Fault{Status: 503, Body: page, Header: html}),
 	"U5": broken(reachCatalog, watchOne, reads,
-		sandbox.Fault{Status: 429, Header: wait("7"), Body: tooMany}, sandbox.Fault{Status: 429, Header: wait("30"), Body: tooMany},
-		sandbox.Fault{Status: 429, Header: wait("1"), Body: tooMany, Count: 4}),
+		sandbox.Fault{Status: 429, Header: waitFor("7"), Body: tooMany}, sandbox.Fault{Status: 429, Header: waitFor("30"), Body: tooMany},
+		sandbox.Fault{Status: 429, Header: waitFor("1"), Body: tooMany, Count: 4}),
 	"U6": broken(reachCatalog, watchOne, reads,
-		sandbox.Fault{Status: 429, Header: wait("0"), Body: tooMany}, sandbox.Fault{Status: 429, Header: wait("-1"), Body: tooMany},
-		sandbox.Fault{Status: 429, Header: wait("315360000"), Body: tooMany, Count: 1},
-		sandbox.Fault{Status: 429, Header: wait("Wed, 21 Oct 2065 07:28:00 GMT"), Body: tooMany, Count: 1},
-		sandbox.Fault{Status: 503, Header: wait("Wed, 21 Oct 1995 07:28:00 GMT"), Body: tooMany},
-		sandbox.Fault{Status: 429, Header: wait("soon"), Body: tooMany}),
+		sandbox.Fault{Status: 429, Header: waitFor("0"), Body: tooMany}, sandbox.Fault{Status: 429, Header: waitFor("-1"), Body: tooMany},
+		sandbox.Fault{Status: 429, Header: waitFor("315360000"), Body: tooMany, Count: 1},
+		sandbox.Fault{Status: 429, Header: waitFor("Wed, 21 Oct 2065 07:28:00 GMT"), Body: tooMany, Count: 1},
+		sandbox.Fault{Status: 503, Header: waitFor("Wed, 21 Oct 1995 07:28:00 GMT"), Body: tooMany},
+		sandbox.Fault{Status: 429, Header: waitFor("soon"), Body: tooMany}),
 	"U7": broken(reachRejected, watchOne, reads, sandbox.Fault{Status: 401, Body: `{"code":"UNAUTHORIZED","message":"no"}`}),
 	"U10": {reach: reachVisible, victim: watchOne, begin: func(s *scene) (func(), func() int) {
 		s.world.front.hide(20 * time.Second)
@@ -231,7 +231,7 @@ var acts = map[string]act{
 	"U2p": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Hang: true, Count: 2}),
 	"U4p": broken(reachOrders, buyOne, []string{routePlace},
 		sandbox.Fault{Status: 500, Body: page, Header: html}, sandbox.Fault{Status: 502, Body: page, Header: html, AfterCommit: true}),
-	"U5p": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 429, Header: wait("3"), Body: tooMany, Count: 3}),
+	"U5p": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 429, Header: waitFor("3"), Body: tooMany, Count: 3}),
 	"U8":  broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 2}),
 	"U9":  broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Status: 409, Body: `{"code":"API_KEY_DAILY_CAP","message":"enough for today"}`, Count: 2}),
 	"U12": broken(reachOrders, buyOne, []string{routePlace},

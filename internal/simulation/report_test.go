@@ -1,0 +1,170 @@
+package simulation
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report is what a child tells of a run.
+type report struct {
+	Job    job            `json:"job"`
+	Kind   string         `json:"kind"`
+	Took   time.Duration  `json:"took"`
+	Load   load           `json:"load"`
+	Faults map[string]int `json:"faults"` // fired, by id
+	Digest string         `json:"digest"` // of the history
+	Broken []string       `json:"broken"`
+}
+
+// load is how much there was to do.
+type load struct {
+	Time     time.Duration `json:"time"`    // simulated
+	Working  time.Duration `json:"working"` // the minutes of it in which the catalog was asked something
+	Renders  int           `json:"renders"`
+	Streams  int           `json:"streams"`
+	Calls    int           `json:"calls"`    // requests that calls made
+	Reads    int           `json:"reads"`    // polls of one render
+	Sweeps   int           `json:"sweeps"`   // polls of the list
+	Restarts int           `json:"restarts"` // of replicas
+	Events   int           `json:"events"`
+}
+
+func (l *load) add(more load) {
+	l.Time += more.Time
+	l.Working += more.Working
+	l.Renders += more.Renders
+	l.Streams += more.Streams
+	l.Calls += more.Calls
+	l.Reads += more.Reads
+	l.Sweeps += more.Sweeps
+	l.Restarts += more.Restarts
+	l.Events += more.Events
+}
+
+func loadOf(o *outcome) load {
+	l := load{Time: o.end, Restarts: o.restarts, Events: len(o.events)}
+	for _, e := range o.events {
+		switch e.kind {
+		case sawPlaced:
+			l.Renders++
+		case sawOpen:
+			l.Streams++
+		}
+	}
+	minutes := map[time.Duration]bool{}
+	for _, q := range o.requests {
+		minutes[q.at/time.Minute] = true
+		switch {
+		case !q.poll:
+			l.Calls++
+		case q.op == routeList:
+			l.Sweeps++
+		default:
+			l.Reads++
+		}
+	}
+	l.Working = time.Duration(len(minutes)) * time.Minute
+	return l
+}
+
+func reportOf(j job, o *outcome, took time.Duration) report {
+	r := report{Job: j, Kind: o.plan.Kind, Took: took, Load: loadOf(o), Faults: map[string]int{}, Digest: o.digest}
+	for _, f := range o.faults {
+		r.Faults[f.id] += f.fired
+	}
+	for _, b := range check(o) {
+		r.Broken = append(r.Broken, b.String())
+	}
+	return r
+}
+
+// total is the sum of all runs.
+type total struct {
+	out    io.Writer
+	began  time.Time
+	told   time.Time
+	cpu    time.Duration
+	runs   map[string]int   // by kind
+	loads  map[string]*load // by kind
+	faults map[string]int   // runs in which it fired, by id
+	hits   map[string]int   // by id
+	again  int              // runs that were repeated
+	failed []report
+}
+
+func newTotal(out io.Writer) *total {
+	return &total{
+		out: out, began: time.Now(), runs: map[string]int{}, loads: map[string]*load{}, faults: map[string]int{}, hits: map[string]int{},
+	}
+}
+
+func (s *total) add(r report) {
+	s.cpu += r.Took
+	if len(r.Broken) > 0 {
+		s.failed = append(s.failed, r)
+		fmt.Fprintf(s.out, "seed %d (%s) broke a promise: %.400s\n", r.Job.Seed, r.Kind, r.Broken[0])
+	}
+	s.runs[r.Kind]++
+	if s.loads[r.Kind] == nil {
+		s.loads[r.Kind] = &load{}
+	}
+	s.loads[r.Kind].add(r.Load)
+	for id, n := range r.Faults {
+		if s.hits[id] += n; n > 0 {
+			s.faults[id]++
+		}
+	}
+	if time.Since(s.told) > 10*time.Second {
+		s.told = time.Now()
+		sum := s.sum()
+		fmt.Fprintf(s.out, "%8.0f hours in %v, %d renders, %d events\n", sum.Time.Hours(), time.Since(s.began).Round(time.Second), sum.Renders, sum.Events)
+	}
+}
+
+// repeat compares a run with the one of the same seed before it.
+func (s *total) repeat(r report, digest string) {
+	s.cpu += r.Took
+	if s.again++; r.Digest != digest {
+		r.Broken = append(r.Broken, "a seed is one history: it was another one the second time")
+		s.failed = append(s.failed, r)
+	}
+}
+
+func (s *total) sum() (sum load) {
+	for _, l := range s.loads {
+		sum.add(*l)
+	}
+	return sum
+}
+
+func (s *total) print() {
+	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "\nkind\truns\thours\tat work\trenders\tstreams\tcalls\treads\tsweeps\trestarts\tevents\trenders/h\tevents/h\t")
+	runs := 0
+	row := func(name string, count int, l load) {
+		fmt.Fprintf(table, "%s\t%d\t%.0f\t%.0f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t%.0f\t\n", name, count, l.Time.Hours(), l.Working.Hours(),
+			l.Renders, l.Streams, l.Calls, l.Reads, l.Sweeps, l.Restarts, l.Events, float64(l.Renders)/l.Time.Hours(), float64(l.Events)/l.Time.Hours())
+		runs += count
+	}
+	for _, kind := range slices.Sorted(maps.Keys(s.runs)) {
+		row(kind, s.runs[kind], *s.loads[kind])
+	}
+	row("all", runs, s.sum())
+	table.Flush()
+	fmt.Fprintf(s.out, "\n%.0f hours in %v (%v of one core)\n", s.sum().Time.Hours(), time.Since(s.began).Round(time.Second), s.cpu.Round(time.Second))
+	fmt.Fprintf(s.out, "faults, runs and times that they fired: %s\n", s.fired())
+	fmt.Fprintf(s.out, "%d runs were repeated, %d runs broke\n", s.again, len(s.failed))
+}
+
+func (s *total) fired() string {
+	var parts []string
+	for _, id := range slices.Sorted(maps.Keys(s.hits)) {
+		parts = append(parts, fmt.Sprintf("%s %d/%d", id, s.faults[id], s.hits[id]))
+	}
+	return strings.Join(parts, ", ")
+}
