@@ -49,7 +49,7 @@ type ref struct {
 }
 
 func newEntry(id string, now time.Time, seed uint64) *entry {
-	return &entry{id: id, dice: diceOf(seed, id), began: now, idle: now}
+	return &entry{id: id, dice: diceOf(seed, id), began: now, due: now, idle: now}
 }
 
 // update is the newest state as an event.

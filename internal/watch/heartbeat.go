@@ -9,7 +9,7 @@ func (p *poller) heartbeat(e *entry, now time.Time) Heartbeat {
 	if e.failures > 0 {
 		beat.Failures, beat.LastError = e.failures, e.lastErr
 	}
-	if e.wanted(now, p.hub.cfg.RefundWindow) && !e.due.IsZero() {
+	if e.wanted(now, p.hub.cfg.RefundWindow) {
 		beat.NextPoll = latest(p.expected(e), p.budget.paused)
 	}
 	if !e.state.State.Terminal() {

@@ -135,6 +135,27 @@ func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
 	})
 }
 
+func TestARenderThatWasOrderedHereGetsItsTurnAmongThoseThatArePolled(t *testing.T) {
+	states, ids := renders(100)
+	inBubble(t, states, func(b *bench) {
+		b.up.listed = func(string) bool { return false }
+		for _, id := range ids {
+			b.watch(id)
+		}
+		pass(2 * time.Minute)
+		b.up.set("mine", queued)
+		b.hub.Created(tenant, b.up.record("mine", queued), "m", time.Now())
+		s := b.watch("mine")
+		pass(time.Minute)
+		if reads, _ := b.up.reads([]string{"mine"}); reads == 0 {
+			t.Error("it was not read within a minute, and each of the others three times")
+		}
+		b.up.set("mine", succeeded)
+		pass(time.Minute)
+		b.wantStates(s, "queued", "succeeded")
+	})
+}
+
 func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
 	for name, listed := range map[string]func(string) bool{"list usable": nil, "list of no use": func(string) bool { return false }} {
 		t.Run(name, func(t *testing.T) {
