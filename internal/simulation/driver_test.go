@@ -201,7 +201,7 @@ func (f *fleet) work() error {
 
 // repeated is how often a run is done again by another process: it must be the same to the
 // nanosecond, or a seed that fails could not be understood.
-const repeated = 4
+const repeated = 20
 
 // TestSimulate is make simulate.
 func TestSimulate(t *testing.T) {
