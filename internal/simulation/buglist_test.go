@@ -214,6 +214,36 @@ var bugs = []bug{
 		breaks: []string{"trouble of the catalog ends no watch"},
 	},
 	{
+		name:   "a render that was ordered here is never due",
+		edits:  []edit{{"internal/watch/entry.go", "began: now, due: now, idle: now}", "began: now, idle: now}"}},
+		jobs:   seeds("outage", 20012, 1, 2, 3),
+		breaks: []string{"the end of a render is seen in time"},
+	},
+	{
+		name:   "what the list serves is read one by one too",
+		edits:  []edit{{"internal/watch/poller.go", "			d.reads = slices.DeleteFunc(d.reads, func(e *entry) bool { return e.busy }) // it serves them too\n", ""}},
+		jobs:   seeds("chaos", 40012, 1, 2, 3),
+		breaks: []string{"a render is asked for once, whoever watches"},
+	},
+	{
+		name:   "calls and polls have a bucket each",
+		edits:  []edit{{"internal/watch/hub.go", "	p.budget.spend(now)\n", ""}},
+		jobs:   seeds("busy", 1, 2, 3, 4, 5),
+		breaks: []string{"polls keep to the budget"},
+	},
+	{
+		name:   "streams are not counted",
+		edits:  []edit{{"internal/server/quota.go", "	q.open[caller]++\n", "	q.open[caller] = 1\n"}},
+		jobs:   seeds("only-L5", 1, 2),
+		breaks: []string{"limits hold, and are told at once"},
+	},
+	{
+		name:   "who gives up on a slow reader leaves somebody behind",
+		edits:  []edit{{"internal/service/send.go", "make(chan error, 1)", "make(chan error)"}},
+		jobs:   seeds("only-L1", 1, 2, 3),
+		breaks: []string{"nothing runs on after the end"},
+	},
+	{
 		name:   "the first heartbeat is late",
 		edits:  []edit{{"internal/watch/subscription.go", "	quiet := time.Now().Add(s.req.Heartbeat)", "	quiet := time.Now().Add(2 * s.req.Heartbeat)"}},
 		jobs:   seeds("only-U19", 1, 2, 3),

@@ -30,6 +30,8 @@ type caller struct {
 	seq    int
 	stream int
 	at     int // the replica that it turns to
+
+	refused string // why its last order was refused for good
 }
 
 func (w *world) caller(t *tenant, name string) *caller {
@@ -194,6 +196,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		}
 		code, reason := c.failed(event{gen: o.key, process: c.door().replica.current().name}, err)
 		if final(code, reason) {
+			c.refused = reason
 			c.note(event{kind: sawRefused, text: o.key, gen: reason})
 			return "", false
 		}

@@ -11,7 +11,11 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 		}
 	}
 	ids := map[string]string{} // by key
+	ordered := map[string]bool{}
 	for _, e := range o.events {
+		if e.kind == sawOrder {
+			ordered[e.text] = true
+		}
 		if e.kind != sawPlaced {
 			continue
 		}
@@ -20,17 +24,23 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 		}
 		ids[e.text] = e.gen
 	}
+	charged := map[string]string{} // by key
 	for _, books := range o.books {
 		for _, g := range books.Generations {
 			id, placed := ids[g.IdempotencyKey]
-			switch {
-			case g.IdempotencyKey == "":
-				say(event{gen: g.ID}, "it was ordered without a key")
+			switch other, twice := charged[g.IdempotencyKey]; {
+			case !ordered[g.IdempotencyKey]:
+				say(event{gen: g.ID}, "its key %q is none of an order", g.IdempotencyKey)
+			case twice:
+				say(event{gen: g.ID}, "its key %s was charged for %s too", g.IdempotencyKey, other)
 			case placed && id != g.ID:
 				say(event{gen: g.ID}, "its key %s was answered with %s", g.IdempotencyKey, id)
 			}
-			delete(ids, g.IdempotencyKey)
+			charged[g.IdempotencyKey] = g.ID
 		}
+	}
+	for key := range charged {
+		delete(ids, key)
 	}
 	for key, id := range ids {
 		say(event{gen: id}, "it was placed with the key %s, and is not in the books", key)
@@ -71,9 +81,6 @@ func everyPostIsOurs(o *outcome, say func(event, string, ...any)) {
 func oneSubmission(o *outcome, say func(event, string, ...any)) {
 	type submission struct{ process, tenant, key string }
 	ends, placed := map[submission]time.Duration{}, map[submission]time.Duration{}
-	for _, e := range o.events {
-		_ = e
-	}
 	for _, r := range o.sent() {
 		if r.op != routePlace {
 			continue

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"time"
 )
@@ -26,17 +27,129 @@ func (o *outcome) polls() map[account][]request {
 	return polls
 }
 
-// pollsKeepToBudget lets every poll take a token from the bucket that is promised.
+// bucket is what the budget of polls promises. Calls come first: they take tokens and wait for
+// none, but for a quarter of the rate, which is the polls' own.
+type bucket struct {
+	at       time.Duration
+	all, own float64
+}
+
+// What is owed for calls, and how long after the last poll a bucket is surely still the same one.
+const (
+	mostOwed  = pollRate - 2
+	sureAfter = 10 * time.Second
+)
+
+func (b *bucket) fill(at time.Duration) {
+	passed := (at - b.at).Seconds()
+	b.at = at
+	b.all = min(pollRate, b.all+passed*pollRate)
+	b.own = min(1, b.own+passed*pollRate/4)
+}
+
+// take takes a token for a poll, if there is one.
+func (b *bucket) take() bool {
+	const rounding = 1e-6
+	switch {
+	case b.all >= 1-rounding:
+		b.all--
+	case b.own >= 1-rounding:
+		b.own--
+		b.all = max(b.all-1, -mostOwed)
+	default:
+		return false
+	}
+	return true
+}
+
+// pollsKeepToBudget lets every poll and every call take a token from the bucket that is
+// promised to each process and key.
 func pollsKeepToBudget(o *outcome, say func(event, string, ...any)) {
-	for who, list := range o.polls() {
-		tokens, at := pollRate, time.Duration(0)
-		for _, r := range list {
-			tokens = min(pollRate, tokens+(r.at-at).Seconds()*pollRate)
-			if at = r.at; tokens < 1-1e-6 {
-				say(event{at: r.at, actor: who.process}, "more polls than %v a second for %s", pollRate, who.tenant)
-				break
+	list := slices.Clone(o.requests)
+	when := func(r request) time.Duration { // a call counts when it is answered
+		if r.poll {
+			return r.at
+		}
+		return r.end
+	}
+	slices.SortStableFunc(list, func(a, b request) int { return cmp.Compare(when(a), when(b)) })
+	buckets, polled := map[account]*bucket{}, map[account]time.Duration{}
+	for _, r := range list {
+		who := account{r.process, r.tenant}
+		b, at := buckets[who], when(r)
+		if b == nil || at-polled[who] > sureAfter {
+			if !r.poll {
+				continue // there may be no bucket
 			}
-			tokens--
+			b = &bucket{at: at, all: pollRate, own: 1}
+			buckets[who] = b
+		}
+		b.fill(at)
+		if !r.poll {
+			b.all = max(b.all-1, -mostOwed)
+			continue
+		}
+		if polled[who] = at; !b.take() {
+			say(event{at: at, actor: who.process}, "more polls than %v a second beside the calls for %s", pollRate, who.tenant)
+			return
+		}
+	}
+}
+
+// oncePolled lets no two polls of one render be on their way at once, or follow each other
+// faster than the shortest interval but for the read that confirms what the list said.
+func oncePolled(o *outcome, say func(event, string, ...any)) {
+	for who, list := range o.polls() {
+		last := map[string][]request{} // by path, up to three
+		for _, r := range list {
+			if r.op != routeRead || r.status == 404 { // each who asks for what there is not, asks anew
+				continue
+			}
+			before := last[r.path]
+			at := event{at: r.at, actor: who.process, gen: path.Base(r.path)}
+			if n := len(before); n > 0 && r.at < before[n-1].end {
+				say(at, "a poll of %s began before the one before had ended", who.tenant)
+			}
+			if len(before) == 3 {
+				if r.at-before[0].at < 2*minInterval*8/10 {
+					say(at, "four polls within %v", r.at-before[0].at)
+				}
+				before = before[1:]
+			}
+			last[r.path] = append(before, r)
+		}
+	}
+}
+
+// seldomPolled looks at renders that were queued for long.
+func seldomPolled(o *outcome, say func(event, string, ...any)) {
+	const settle = 10 * time.Minute
+	for _, f := range o.faults {
+		if f.id != "U21" || f.to-f.from < 2*settle || o.mixed(f) {
+			continue
+		}
+		for who, list := range o.polls() {
+			count := map[string]int{}
+			for _, r := range list {
+				if r.op == routeRead && r.at > f.from+settle && r.at < f.to {
+					count[r.path]++
+				}
+			}
+			born := map[string]time.Duration{}
+			for _, e := range o.events {
+				if e.kind == sawPlaced {
+					born[e.gen] = e.at
+				}
+			}
+			for name, n := range count {
+				gen := path.Base(name)
+				if born[gen] > f.from {
+					continue
+				}
+				if most := int((f.to-f.from-settle)/(maxInterval*8/10)) + 2; n > most {
+					say(event{at: f.from, actor: who.process, gen: gen}, "%d polls of a render that stays queued for %v, more than %d", n, f.to-f.from, most)
+				}
+			}
 		}
 	}
 }

@@ -130,6 +130,26 @@ func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
+// noInventedEnd looks at the renders that were ordered while the catalog called all of them
+// queued.
+func noInventedEnd(o *outcome, say func(event, string, ...any)) {
+	for _, f := range o.faults {
+		if f.id != "U21" {
+			continue
+		}
+		young := map[string]bool{}
+		for _, e := range o.events {
+			switch {
+			case e.kind == sawPlaced && f.from < e.at && e.at < f.to:
+				young[e.gen] = true
+			case e.state == easelv1.State_STATE_DELETED:
+			case (e.kind == sawUpdate || e.kind == sawGet) && young[e.gen] && ended(e.state) && e.observed < f.to:
+				say(e, "%s, and the catalog has only said that it is queued", e.state)
+			}
+		}
+	}
+}
+
 // lastStateArrives compares what each caller was told last with the truth.
 func lastStateArrives(o *outcome, say func(event, string, ...any)) {
 	for _, e := range o.events {

@@ -32,6 +32,7 @@ const (
 	sawFault   = "fault"   // a fault began or ended
 	sawHeld    = "held"    // a stream that nobody read was kept
 	sawLeak    = "leak"    // something was seen that nobody may see
+	sawOver    = "over"    // a limit did not hold
 )
 
 // event is one line of the history.

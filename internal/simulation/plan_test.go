@@ -74,7 +74,7 @@ var (
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8"}
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3"}
-	ofCallers  = []string{"L1", "L2", "L3", "L4", "L6", "L7", "S3"}
+	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
 func either(n, m int) func(*rand.Rand) int {
@@ -88,10 +88,10 @@ func minutes(r *rand.Rand, least, most int) time.Duration {
 var kinds = []kind{
 	{
 		name: "week", weight: 30, count: either(10, 16),
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19"}),
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = time.Duration(5+r.IntN(5)) * 24 * time.Hour
-			p.Workers, p.Pause = 1, time.Duration(50+r.IntN(60))*time.Minute
+			p.Workers, p.Pause = 1, time.Duration(8+r.IntN(12))*time.Minute
 			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
 		},
 	},
@@ -160,7 +160,7 @@ var kinds = []kind{
 	},
 	{
 		name: "slow", weight: 5, count: either(2, 4),
-		troubles: slices.Concat(ofReads, []string{"U19", "K3", "N4"}),
+		troubles: slices.Concat(ofReads, []string{"U19", "U21", "K3", "N4"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = minutes(r, 60, 120)
 			p.Workers, p.Pause = 2, 5*time.Minute
@@ -195,8 +195,11 @@ func only(id string) kind {
 		switch id {
 		case "U7":
 			p.Held, p.Tenants = true, 1
-		case "U19":
+		case "U19", "U21":
 			p.Length = 40 * time.Minute
+			if id == "U21" {
+				p.Length = 4 * time.Hour
+			}
 		}
 		if !p.takes(id) {
 			p.Dialect, p.Held, p.Replicas = "default", false, 1
@@ -239,6 +242,9 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 			ID: id, At: slot*time.Duration(i) + slot/10 + time.Duration(r.Int64N(int64(slot/4))),
 			For: 20*time.Second + time.Duration(r.Int64N(int64(70*time.Second))), Replica: r.IntN(p.Replicas), Variant: r.IntN(6),
 		}
+		if id == "U21" {
+			t.For *= 120 // as good as for ever
+		}
 		if k.name == "chaos" {
 			t.At = time.Duration(r.Int64N(int64(p.Length * 4 / 5)))
 		} else {
@@ -254,7 +260,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 // takes reports whether a trouble makes sense in the plan.
 func (p *plan) takes(id string) bool {
 	switch id {
-	case "U11", "U13": // they change members of the record, which must not be wrapped
+	case "U11", "U13", "U21": // they change members of the record, which must not be wrapped
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare && !strings.Contains(p.Dialect, "snake")
 	case "L7":
 		return !p.Held

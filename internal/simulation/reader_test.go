@@ -209,10 +209,10 @@ func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *strin
 			*etag = chunk.GetInfo().GetEtag()
 		}
 		if len(chunk.GetData()) > 0 && chunk.GetOffset() != int64(len(*data)) {
-			c.note(event{kind: sawLeak, gen: id, text: "a chunk is not where the one before ended"})
+			c.note(event{kind: sawFile, gen: id, text: "a chunk is not where the one before ended"})
 		}
 		if crc32.Checksum(chunk.GetData(), castagnoli) != chunk.GetCrc32C() && len(chunk.GetData()) > 0 {
-			c.note(event{kind: sawLeak, gen: id, text: "a chunk does not have its checksum"})
+			c.note(event{kind: sawFile, gen: id, text: "a chunk does not have its checksum"})
 		}
 		*data = append(*data, chunk.GetData()...)
 	}

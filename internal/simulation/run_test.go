@@ -56,6 +56,12 @@ type truth struct {
 // simulate runs a plan in a bubble of its own.
 func simulate(t *testing.T, p plan) (o *outcome) {
 	t.Helper()
+	defer func() {
+		// A bubble with something left in it ends with a panic. The outcome tells what it was.
+		if why := recover(); why != nil && (o == nil || len(o.left) == 0) {
+			panic(why)
+		}
+	}()
 	synctest.Test(t, func(t *testing.T) {
 		w, err := newWorld(p)
 		if err != nil {

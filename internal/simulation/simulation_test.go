@@ -53,7 +53,7 @@ func TestOneSeed(t *testing.T) {
 	began := time.Now()
 	o := keeps(t, j)
 	r := reportOf(j, o, time.Since(began))
-	t.Logf("%+v in %v, digest %s", r.Load, r.Took, r.Digest)
+	t.Logf("%+v, digest %s", r.Load, r.Digest)
 	for _, f := range o.faults {
 		t.Logf("%+v", f)
 	}

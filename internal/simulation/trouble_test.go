@@ -35,6 +35,13 @@ func (s *scene) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
+// done counts what a caller of the trouble has done, if it has.
+func (s *scene) done(ok bool) {
+	if ok {
+		s.count.Add(1)
+	}
+}
+
 // act says what a trouble does: begin makes it, and gives how to end it and how often it
 // fired; victim makes the load that meets it.
 type act struct {
@@ -220,6 +227,7 @@ var acts = map[string]act{
 		sandbox.Fault{Redirect: "https://catalog/", Status: 308}, sandbox.Fault{Status: 304}),
 	"U18": broken(reachCatalog, watchOne, reads, sandbox.Fault{Oversize: 9 << 20, Count: 2}),
 	"U19": {reach: reachOutage, victim: askMuch, begin: uplinks(reachOutage, refused, true).begin},
+	"U21": broken(reachCatalog, watchOne, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}}),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *scene) (func(), func() int) {
 		return inject(s, sandbox.Fault{
 			Status: []int{500, 403, 400}[s.Variant%3], Key: s.c.tenant.key,
@@ -253,9 +261,10 @@ var acts = map[string]act{
 		low := int64(0)
 		o.limit = &low
 		if _, ok := s.c.buy(o, 30*time.Second); ok {
-			s.c.note(event{kind: sawLeak, text: "an order above its limit was placed"})
+			s.c.note(event{kind: sawOver, text: "an order above the most that it may cost was placed"})
+		} else if s.c.refused == "PRICE_ABOVE_LIMIT" {
+			s.count.Add(1)
 		}
-		s.count.Add(1)
 	}},
 	"K7": {reach: reachNobody, victim: leaveAnOrder},
 	"K8": {reach: reachNobody, victim: orderTwice},
@@ -292,16 +301,15 @@ var acts = map[string]act{
 
 	"L1": {reach: reachNobody, victim: neverRead},
 	"L2": {reach: reachNobody, victim: func(s *scene) {
-		s.c.orderAndFollow(s.c.essay(false), viewing{slow: 10 * time.Second})
-		s.count.Add(1)
+		s.done(s.c.orderAndFollow(s.c.essay(false), viewing{slow: 10 * time.Second}))
 	}},
 	"L3": {reach: reachNobody, victim: openAndCancel},
 	"L4": {reach: reachNobody, victim: herd},
+	"L5": {reach: reachCallers, victim: openTooMany},
 	"L6": {reach: reachNobody, victim: joinAtTheEnd},
 	"L7": {reach: reachNobody, victim: spy},
 	"S3": {reach: reachNobody, victim: func(s *scene) {
-		s.c.orderAndFollow(s.c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED})
-		s.count.Add(1)
+		s.done(s.c.orderAndFollow(s.c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED}))
 	}},
 }
 

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -90,16 +91,15 @@ func leaveAnOrder(s *scene) {
 // orderTwice sends one key twice at once.
 func orderTwice(s *scene) {
 	o := s.c.haiku(false)
-	done := make(chan struct{})
+	both := make(chan bool)
 	twin := s.c.helper(s.next("twin"))
 	go func() {
-		defer close(done)
 		twin.pause(time.Millisecond)
-		twin.buy(o, 30*time.Second)
+		_, ok := twin.buy(o, 30*time.Second)
+		both <- ok
 	}()
-	s.c.buy(o, 30*time.Second)
-	<-done
-	s.count.Add(1)
+	_, ok := s.c.buy(o, 30*time.Second)
+	s.done(<-both && ok)
 }
 
 // seeEndGoBack watches on after the end, while the catalog takes it back now and then.
@@ -130,6 +130,49 @@ func neverRead(s *scene) {
 	s.c.deaf(d, s)
 }
 
+// callerStreams is how many streams the server lets one caller have.
+const callerStreams = 1000
+
+// openTooMany opens streams until one is refused.
+func openTooMany(s *scene) {
+	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
+	if !ok {
+		return
+	}
+	d, err := s.world.door(s.world.replicas[s.Replica], s.c.tenant.key)
+	if err != nil {
+		s.world.problem("no door: %v", err)
+		return
+	}
+	defer d.close()
+	ctx, cancel := context.WithCancel(s.c.world.ctx)
+	defer cancel()
+	for open := 0; ; open++ {
+		began := time.Now()
+		stream, err := d.grpc.WatchGeneration(d.signed(ctx), &easelv1.WatchGenerationRequest{GenerationId: id})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if err == nil && open < callerStreams {
+			continue
+		}
+		code, reason := codes.OK, ""
+		if err != nil {
+			code, reason = s.c.failed(event{gen: id}, err)
+		}
+		switch took := time.Since(began); {
+		case err == nil:
+			s.c.note(event{kind: sawOver, gen: id, text: fmt.Sprintf("%d streams of one caller were let in", open+1)})
+		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // trouble of another sort
+		case took > 50*time.Millisecond:
+			s.c.note(event{kind: sawOver, gen: id, text: fmt.Sprintf("the refusal of a stream took %v", took)})
+		default:
+			s.count.Add(1)
+		}
+		return
+	}
+}
+
 // openAndCancel opens watches and leaves at once.
 func openAndCancel(s *scene) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
@@ -139,8 +182,7 @@ func openAndCancel(s *scene) {
 	for range 300 {
 		s.c.glance(id)
 	}
-	s.c.follow(viewing{id: id})
-	s.count.Add(1)
+	s.done(s.c.follow(viewing{id: id}))
 }
 
 // herd makes many watch one render.
@@ -190,7 +232,9 @@ func spy(s *scene) {
 	for range 4 {
 		for what, err := range thief.pry(id) {
 			switch status.Code(err) {
-			case codes.NotFound, codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
+			case codes.NotFound:
+				s.count.Add(1)
+			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
 			default: // it tells the render from one that there is not
 				thief.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("%s of another tenant's render: %v", what, err)})
 			}
@@ -198,7 +242,6 @@ func spy(s *scene) {
 		}
 		thief.pause(time.Second)
 	}
-	s.count.Add(1)
 }
 
 func (c *caller) searchError(err error) { c.world.searchKeys(c, fmt.Sprint(err)) }

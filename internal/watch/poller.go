@@ -157,6 +157,7 @@ func (p *poller) look(now time.Time) (jobs []job, again time.Time) {
 			return jobs, at
 		case sweep && (len(d.reads) == 0 || !p.list.down): // else a read shows first what is down
 			p.sweep(now)
+			d.reads = slices.DeleteFunc(d.reads, func(e *entry) bool { return e.busy }) // it serves them too
 			jobs = append(jobs, job{})
 			sweep, again = false, d.soonest
 		default:
