@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -47,7 +48,7 @@ func styleOf(p *program, w io.Writer) style {
 	if !ok || !term.IsTerminal(int(file.Fd())) || p.env("TERM") == "dumb" {
 		return style{}
 	}
-	locale := p.env("LC_ALL") + p.env("LC_CTYPE") + p.env("LANG")
+	locale := cmp.Or(p.env("LC_ALL"), p.env("LC_CTYPE"), p.env("LANG"))
 	return style{
 		terminal: true,
 		colour:   p.env("NO_COLOR") == "",
