@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	rpccode "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -117,12 +118,44 @@ func plainMessage(text string) string {
 func messageOf(err error) string { return oneLine(plainMessage(status.Convert(err).Message())) }
 
 // write prints the failure for a person: one line that says what, one that says what to do.
-func (f failure) write(w io.Writer) {
-	text := "easel: " + f.line() + "\n"
-	if f.cure != "" {
-		text += "       " + oneLine(f.cure) + "\n"
+// On a terminal, which has a width, they are wrapped between words, and the command to copy
+// gets a line of its own.
+func (f failure) write(w io.Writer, width int) {
+	text := wrapped("easel: "+f.line(), width)
+	cure, command := oneLine(f.cure), ""
+	if before, after, found := strings.Cut(cure, ": easel "); found && width > 0 {
+		cure, command = before+":", "         easel "+after+"\n"
 	}
-	_, _ = io.WriteString(w, text) // where errors can't be written, nothing can be done
+	if cure != "" {
+		text += wrapped("       "+cure, width)
+	}
+	_, _ = io.WriteString(w, text+command) // where errors can't be written, nothing can be done
+}
+
+// wrapped breaks a line between words so that it fits, and indents what follows as its
+// cure is. Without a width the line stays one.
+func wrapped(line string, width int) string {
+	const indent = "       "
+	if width <= 2*len(indent) {
+		return line + "\n"
+	}
+	var out strings.Builder
+	column := 0
+	for i, word := range strings.Split(line, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n >= width && column > len(indent):
+			out.WriteString("\n" + indent)
+			column = len(indent)
+		default:
+			out.WriteByte(' ')
+			column++
+		}
+		out.WriteString(word)
+		column += n
+	}
+	return out.String() + "\n"
 }
 
 // line says what has failed.

@@ -62,7 +62,7 @@ func TestAnErrorTellsEveryBadFieldAndWhenToRetry(t *testing.T) {
 	})
 	var text, line bytes.Buffer
 	f := explain(t.Context(), err)
-	f.write(&text)
+	f.write(&text, 0)
 	const want = "easel: it failed; inputs.seed: must be a number; model_id: is empty (INVALID_ARGUMENT INVALID_REQUEST); try again in 3.0s\n"
 	if text.String() != want {
 		t.Errorf("got  %swant %s", text.String(), want)
@@ -96,7 +96,7 @@ func TestErrorsAreJSONWhereTheOutputIs(t *testing.T) {
 
 func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 	var text bytes.Buffer
-	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text)
+	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text, 0)
 	if text.String() != "easel: one [31mtwo\n" {
 		t.Errorf("got %q", text.String())
 	}
@@ -177,5 +177,24 @@ func TestARejectedKeyRemindsOfTheSandboxOnThisMachineAlone(t *testing.T) {
 		if strings.Contains(got.stderr, "forgets its keys") != reminded {
 			t.Errorf("%s:\n%s", addr, got.stderr)
 		}
+	}
+}
+
+func TestOnATerminalAFailureIsWrappedBetweenWordsAndItsCommandIsNot(t *testing.T) {
+	f := failure{message: "interrupted while nobody was looking", cure: "The render goes on at the catalog. Pick it up with: easel watch gen_0123456789012345678901234567890123456789"}
+	var out strings.Builder
+	f.write(&out, 40)
+	want := `easel: interrupted while nobody was
+       looking
+       The render goes on at the
+       catalog. Pick it up with:
+         easel watch gen_0123456789012345678901234567890123456789
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+	out.Reset()
+	if f.write(&out, 0); len(linesOf(out.String())) != 2 {
+		t.Errorf("in a pipe it is\n%s", out.String())
 	}
 }

@@ -61,9 +61,18 @@ func run(ctx context.Context, args []string, p *program) int {
 	if p.jsonErrors {
 		f.writeJSON(p.stderr)
 	} else {
-		f.write(p.stderr)
+		f.write(p.stderr, p.errWidth())
 	}
 	return f.exit
+}
+
+// errWidth is the width of the terminal that errors go to, 0 where they go elsewhere.
+func (p *program) errWidth() int {
+	if !styleOf(p, p.stderr).terminal {
+		return 0
+	}
+	width, _ := sizeOf(p.stderr)
+	return width
 }
 
 // helpFirst turns "easel help generate" into "easel generate --help".
