@@ -79,8 +79,10 @@ breaking: .build/protodeps
 generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(TOOL) buf generate
 	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/openapi/easel.swagger.json'
+	@# TypeScript alone has no ordinary package of google.rpc, whose messages tell an error's details.
+	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
-	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/gen'
+	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/gen'
 
 packages: .build/tools ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
 	@rm -rf .build/packages .build/stage && mkdir -p .build/packages .build/stage

@@ -2,10 +2,11 @@
 //
 // It writes the descriptor image, from which a language that has no stubs here can make its
 // own, and for Python and TypeScript the file that lets a user import the whole contract from
-// one place.
+// one place. The service config goes with each language: it is what a client retries by.
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,19 +17,23 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: stubs IMAGE DIRECTORY")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: stubs IMAGE SERVICE-CONFIG DIRECTORY")
 		os.Exit(2)
 	}
-	if err := finish(os.Args[1], os.Args[2]); err != nil {
+	if err := finish(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, "stubs:", err)
 		os.Exit(1)
 	}
 }
 
 // finish reads the full image that buf built, and writes into the directory of generated code.
-func finish(from, gen string) error {
+func finish(from, retries, gen string) error {
 	full, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	config, err := os.ReadFile(retries)
 	if err != nil {
 		return err
 	}
@@ -42,15 +47,23 @@ func finish(from, gen string) error {
 		return err
 	}
 	ours := contract(&set)
-	python, typescript := filepath.Join(gen, "python", "src", "easel"), filepath.Join(gen, "typescript", "src", "easel", "v1")
+	golang := filepath.Join(gen, "go", "easel", "v1")
+	python := filepath.Join(gen, "python", "src", "easel")
+	typescript := filepath.Join(gen, "typescript", "src", "easel", "v1")
+	java := filepath.Join(gen, "java", "src", "main", "resources", "easel", "v1")
 	for path, text := range map[string]string{
 		filepath.Join(gen, "easel.binpb"):          string(image),
+		filepath.Join(golang, "service_config.go"): goConfig(config),
 		filepath.Join(python, "__init__.py"):       "",
 		filepath.Join(python, "py.typed"):          "",
-		filepath.Join(python, "v1", "__init__.py"): pythonIndex(ours),
-		filepath.Join(typescript, "index.js"):      typescriptIndex(ours),
-		filepath.Join(typescript, "index.d.ts"):    typescriptIndex(ours),
+		filepath.Join(python, "v1", "__init__.py"): pythonIndex(ours, config),
+		filepath.Join(typescript, "index.js"):      typescriptIndex(ours) + "export const serviceConfig = " + string(bytes.TrimSpace(config)) + ";\n",
+		filepath.Join(typescript, "index.d.ts"):    typescriptIndex(ours) + "/** " + aboutConfig + " */\nexport declare const serviceConfig: object;\n",
+		filepath.Join(java, "service_config.json"): string(config),
 	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -71,8 +84,15 @@ func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDes
 // generatedFrom heads a generated file, after the comment sign of its language.
 const generatedFrom = "Code generated from proto/easel/v1 by make generate. DO NOT EDIT.\n"
 
+const aboutConfig = "What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams."
+
+func goConfig(config []byte) string {
+	return "// " + generatedFrom + "\npackage easelv1\n\n// ServiceConfig is for grpc.WithDefaultServiceConfig. " + aboutConfig +
+		"\nconst ServiceConfig = `" + string(config) + "`\n"
+}
+
 // pythonIndex exports each name by itself: strict type checkers take nothing else for public.
-func pythonIndex(files []*descriptorpb.FileDescriptorProto) string {
+func pythonIndex(files []*descriptorpb.FileDescriptorProto, config []byte) string {
 	var text strings.Builder
 	text.WriteString("# " + generatedFrom + "\"\"\"The contract of Easel: messages, enums, and a stub for each service.\"\"\"\n\n")
 	export := func(module, name string) {
@@ -92,6 +112,7 @@ func pythonIndex(files []*descriptorpb.FileDescriptorProto) string {
 			export(module+"_grpc", "add_"+service.GetName()+"Servicer_to_server")
 		}
 	}
+	fmt.Fprintf(&text, "\n# %s For the channel option grpc.service_config.\nSERVICE_CONFIG = \"\"\"\\\n%s\"\"\"\n", aboutConfig, config)
 	return text.String()
 }
 

@@ -54,3 +54,30 @@ from easel.v1.model_service_pb2 import GetModelResponse as GetModelResponse
 from easel.v1.model_service_pb2_grpc import ModelServiceServicer as ModelServiceServicer
 from easel.v1.model_service_pb2_grpc import ModelServiceStub as ModelServiceStub
 from easel.v1.model_service_pb2_grpc import add_ModelServiceServicer_to_server as add_ModelServiceServicer_to_server
+
+# What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams. For the channel option grpc.service_config.
+SERVICE_CONFIG = """\
+{
+  "methodConfig": [
+    {
+      "name": [
+        {"service": "easel.v1.AccountService", "method": "GetAccount"},
+        {"service": "easel.v1.ModelService", "method": "ListModels"},
+        {"service": "easel.v1.ModelService", "method": "GetModel"},
+        {"service": "easel.v1.GenerationService", "method": "QuoteGeneration"},
+        {"service": "easel.v1.GenerationService", "method": "CreateGeneration"},
+        {"service": "easel.v1.GenerationService", "method": "GetGeneration"},
+        {"service": "easel.v1.GenerationService", "method": "ListGenerations"},
+        {"service": "easel.v1.GenerationService", "method": "WaitGeneration"}
+      ],
+      "retryPolicy": {
+        "maxAttempts": 5,
+        "initialBackoff": "0.5s",
+        "maxBackoff": "5s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"]
+      }
+    }
+  ]
+}
+"""

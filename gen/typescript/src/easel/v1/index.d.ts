@@ -5,3 +5,5 @@ export * from "./generation_pb.js";
 export * from "./generation_service_pb.js";
 export * from "./model_pb.js";
 export * from "./model_service_pb.js";
+/** What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams. */
+export declare const serviceConfig: object;

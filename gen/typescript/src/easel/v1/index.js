@@ -5,3 +5,26 @@ export * from "./generation_pb.js";
 export * from "./generation_service_pb.js";
 export * from "./model_pb.js";
 export * from "./model_service_pb.js";
+export const serviceConfig = {
+  "methodConfig": [
+    {
+      "name": [
+        {"service": "easel.v1.AccountService", "method": "GetAccount"},
+        {"service": "easel.v1.ModelService", "method": "ListModels"},
+        {"service": "easel.v1.ModelService", "method": "GetModel"},
+        {"service": "easel.v1.GenerationService", "method": "QuoteGeneration"},
+        {"service": "easel.v1.GenerationService", "method": "CreateGeneration"},
+        {"service": "easel.v1.GenerationService", "method": "GetGeneration"},
+        {"service": "easel.v1.GenerationService", "method": "ListGenerations"},
+        {"service": "easel.v1.GenerationService", "method": "WaitGeneration"}
+      ],
+      "retryPolicy": {
+        "maxAttempts": 5,
+        "initialBackoff": "0.5s",
+        "maxBackoff": "5s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"]
+      }
+    }
+  ]
+};
