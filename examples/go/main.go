@@ -13,6 +13,7 @@ import (
 	"os"
 	"time"
 
+	_ "google.golang.org/genproto/googleapis/rpc/errdetails" // or the details of an error can't be read
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"

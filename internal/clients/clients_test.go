@@ -1,0 +1,210 @@
+package clients
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var languages = flag.String("languages", "go", "the examples to run, of go, python, typescript and java; all but go must be built")
+
+// patience is how long anything may take on a busy machine.
+const patience = 2 * time.Minute
+
+// commands is how each example is started, from the root of the repository.
+var commands = map[string][]string{
+	"python":     {".build/clients/python/bin/python", "examples/python/render.py"},
+	"typescript": {"node", "examples/typescript/dist/render.js"},
+	"java":       {"java", "-cp", ".build/clients/java/classes:.build/clients/java/lib/*", "Render"},
+}
+
+// root is the top of the repository.
+var root = filepath.Join("..", "..")
+
+// client is one example, with a key and a wire of its own.
+type client struct {
+	language string
+	command  []string
+	key      string
+	file     string // where its picture goes
+	wire     *wire
+	run      *process
+}
+
+func must(t *testing.T) func(string, error) string {
+	return func(found string, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+}
+
+func build(t *testing.T, out, path string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "build", "-o", out, path)
+	command.Dir = root
+	if text, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}
+
+func newClients(t *testing.T, s *stack) (clients []*client) {
+	t.Helper()
+	for _, language := range strings.Split(*languages, ",") {
+		c := &client{
+			language: language, key: "sandbox_live_of_" + language, command: commands[language],
+			file: filepath.Join(t.TempDir(), "sea.png"), wire: newWire(t, s.addr),
+		}
+		if language == "go" {
+			c.command = []string{filepath.Join(t.TempDir(), "example")}
+			build(t, c.command[0], "./examples/go")
+		}
+		if c.command == nil {
+			t.Fatalf("there is no example in %q", language)
+		}
+		s.admin(t, http.MethodPost, "keys", fmt.Sprintf(`{"name":%q,"balanceCents":5000,"key":%q}`, language, c.key), nil)
+		clients = append(clients, c)
+	}
+	return clients
+}
+
+// start runs the example, again where it ran before.
+func (c *client) start(t *testing.T, arguments ...string) {
+	t.Helper()
+	env := append(os.Environ(), "EASEL_ADDR="+c.wire.addr, "EASEL_API_KEY="+c.key)
+	c.run = begin(t, env, append(append([]string{}, c.command...), arguments...)...)
+}
+
+// together does something for all clients at once, since each takes its time.
+func together(t *testing.T, clients []*client, do func(*client) error) {
+	t.Helper()
+	var group sync.WaitGroup
+	for _, c := range clients {
+		group.Go(func() {
+			if err := do(c); err != nil {
+				t.Errorf("%s: %v", c.language, err)
+			}
+		})
+	}
+	if group.Wait(); t.Failed() {
+		t.FailNow()
+	}
+}
+
+func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.T) {
+	s := startStack(t)
+	clients := newClients(t, s)
+	s.hold(t)
+	watching := func(c *client, mark int) error {
+		_, err := c.run.await(mark, `(?m)^watching: \S+`, patience)
+		return err
+	}
+	ids := map[*client]string{}
+	for _, c := range clients {
+		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
+	}
+	together(t, clients, func(c *client) error { return watching(c, 0) })
+	for _, c := range clients {
+		ids[c] = must(t)(c.run.await(0, `(?m)^ordered: (\S+)`, patience))
+		c.run.kill() // it knows the order by its key alone
+		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
+	}
+	together(t, clients, func(c *client) error { return watching(c, 0) })
+	for _, c := range clients {
+		if id := must(t)(c.run.await(0, `(?m)^ordered: (\S+)`, patience)); id != ids[c] {
+			t.Errorf("%s: the same key became %s and %s", c.language, ids[c], id)
+		}
+	}
+
+	marks := map[*client]int{}
+	mark := func() {
+		for _, c := range clients {
+			marks[c] = c.run.shown()
+		}
+	}
+	s.facade.kill()
+	mark()
+	s.serve(t)
+	together(t, clients, func(c *client) error { return watching(c, marks[c]) })
+
+	for _, c := range clients {
+		if c.wire.freeze() == 0 {
+			t.Fatalf("%s: there was nothing to freeze", c.language)
+		}
+	}
+	mark()
+	together(t, clients, func(c *client) error { return watching(c, marks[c]) })
+
+	for _, c := range clients {
+		c.wire.cutAt.Store(300 << 10)
+	}
+	s.admin(t, http.MethodDelete, "faults", "", nil)
+	together(t, clients, func(c *client) error {
+		if code, err := c.run.ends(patience); err != nil || code != 0 {
+			text, _ := c.run.output()
+			return fmt.Errorf("it ended with %d, %v:\n%s", code, err, text)
+		}
+		return nil
+	})
+	for _, c := range clients {
+		c.check(t, s, ids[c])
+	}
+}
+
+// check looks at what a client leaves behind.
+func (c *client) check(t *testing.T, s *stack, id string) {
+	t.Helper()
+	text, _ := c.run.output()
+	t.Logf("%s\n%s", c.language, text)
+	if n := c.wire.cuts.Load(); n != 1 {
+		t.Errorf("%s: the download was cut %d times", c.language, n)
+	}
+	if got, want := readFile(t, c.file), s.content(t, c.key, id); !bytes.Equal(got, want) || len(want) < 300<<10 {
+		t.Errorf("%s: %d bytes, which are not the %d of the catalog", c.language, len(got), len(want))
+	}
+	if left, _ := filepath.Glob(c.file + ".*"); len(left) > 0 {
+		t.Errorf("%s: it leaves %q", c.language, left)
+	}
+	var b books
+	s.admin(t, http.MethodGet, "audit?key="+c.key, "", &b)
+	if len(b.Faults) > 0 || len(b.Generations) != 1 || b.Generations[0].ID != id || b.Generations[0].Charges != 1 {
+		t.Errorf("%s: the books say %+v", c.language, b)
+	}
+}
+
+func TestEveryClientPrintsTheTypedDetailsOfAFailure(t *testing.T) {
+	s := startStack(t)
+	clients := newClients(t, s)
+	for _, c := range clients {
+		c.start(t, "studio/nothing", "a calm sea at dusk", c.file)
+	}
+	together(t, clients, func(c *client) error {
+		code, err := c.run.ends(patience)
+		text, _ := c.run.output()
+		t.Logf("%s\n%s", c.language, text)
+		if err != nil || code != 1 {
+			return fmt.Errorf("it ended with %d, %v:\n%s", code, err, text)
+		}
+		for _, part := range []string{"ErrorInfo", "UPSTREAM_INVALID_INPUT", "BadRequest", "model_id"} {
+			if !strings.Contains(text, part) {
+				return fmt.Errorf("%q is not in\n%s", part, text)
+			}
+		}
+		return nil
+	})
+	for _, c := range clients {
+		if _, err := os.Stat(c.file); err == nil {
+			t.Errorf("%s: there is a file", c.language)
+		}
+	}
+}

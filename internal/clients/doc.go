@@ -1,0 +1,6 @@
+// Package clients proves the examples: the real program serves, the real examples of every
+// language call it, and the test kills, cuts and freezes what is between them.
+//
+// Without flags it runs the Go example alone, which needs nothing but Go. `make test-clients`
+// builds the others first and runs all of them.
+package clients

@@ -1,0 +1,109 @@
+package clients
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// stack is a catalog, a facade over it, and a way to the administration of the catalog.
+type stack struct {
+	program string
+	catalog string // host and port
+	addr    string // of the facade, which keeps it over restarts
+	facade  *process
+}
+
+func startStack(t *testing.T) *stack {
+	t.Helper()
+	s := &stack{program: filepath.Join(t.TempDir(), "easel"), addr: "127.0.0.1:0"}
+	build(t, s.program, "./cmd/easel")
+	catalog := begin(t, nil, s.program, "sandbox", "--addr", "127.0.0.1:0", "--admin", "--seed", "1", "--speed", "10")
+	s.catalog = must(t)(catalog.await(0, `http://(127\.0\.0\.1:\d+)`, patience))
+	s.serve(t)
+	return s
+}
+
+// serve starts the facade, on the address that it had before.
+func (s *stack) serve(t *testing.T) {
+	t.Helper()
+	s.facade = begin(t, nil, s.program, "serve", "--upstream-url", "http://"+s.catalog+"/api/v1/api/catalog",
+		"--grpc-addr", s.addr, "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
+	s.addr = must(t)(s.facade.await(0, `"server":"grpc","addr":"([^"]+)"`, patience))
+}
+
+// hold lets no render be seen finished.
+func (s *stack) hold(t *testing.T) {
+	t.Helper()
+	for _, fault := range []string{
+		`{"route":"GET /generations","status":503}`,
+		`{"route":"GET /generations/{id}","set":{"status":"queued"}}`,
+		`{"route":"POST /generations","set":{"status":"queued"}}`,
+	} {
+		s.admin(t, http.MethodPost, "faults", fault, nil)
+	}
+}
+
+// books are the parts of the catalog's audit that are looked at.
+type books struct {
+	Faults      []string `json:"faults"`
+	Generations []struct {
+		ID      string `json:"id"`
+		Charges int    `json:"charges"`
+	} `json:"generations"`
+}
+
+// content reads the file of a render from the catalog itself, by no code of the facade.
+func (s *stack) content(t *testing.T, key, id string) []byte {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.catalog+"/api/v1/api/catalog/generations/"+id+"/content", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s %v", response.Status, err)
+	}
+	return data
+}
+
+// admin calls the administration of the catalog.
+func (s *stack) admin(t *testing.T, method, path, body string, into any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.catalog+"/_sandbox/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s", method, path, response.Status)
+	}
+	if into != nil {
+		if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

@@ -1,0 +1,118 @@
+package clients
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// wire carries the connections of one client to the server, and harms them.
+type wire struct {
+	addr   string
+	target string
+
+	cutAt atomic.Int64 // the next connection that has carried so many bytes to the client is cut; 0 is none
+	cuts  atomic.Int64 // how many were
+
+	mu    sync.Mutex
+	conns []*carried
+}
+
+// carried is one connection.
+type carried struct {
+	client, server net.Conn
+	frozen         chan struct{} // closed when nothing passes any more
+}
+
+func newWire(t *testing.T, target string) *wire {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{addr: listener.Addr().String(), target: target}
+	t.Cleanup(func() {
+		_ = listener.Close()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, c := range w.conns {
+			c.cut()
+		}
+	})
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			w.carry(conn)
+		}
+	}()
+	return w
+}
+
+func (w *wire) carry(client net.Conn) {
+	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", w.target)
+	if err != nil {
+		_ = client.Close() // the server is down
+		return
+	}
+	c := &carried{client: client, server: server, frozen: make(chan struct{})}
+	w.mu.Lock()
+	w.conns = append(w.conns, c)
+	w.mu.Unlock()
+	go w.pass(c, server, client, func(int64) {})
+	go w.pass(c, client, server, func(total int64) {
+		if at := w.cutAt.Load(); at > 0 && total > at && w.cutAt.CompareAndSwap(at, 0) {
+			w.cuts.Add(1)
+			c.cut()
+		}
+	})
+}
+
+func (w *wire) pass(c *carried, to, from net.Conn, passed func(total int64)) {
+	defer c.cut()
+	var total int64
+	for buffer := make([]byte, 32<<10); ; {
+		n, err := from.Read(buffer)
+		select {
+		case <-c.frozen:
+			_, _ = io.Copy(io.Discard, from) // what comes is swallowed
+			return
+		default:
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+			total += int64(n)
+			passed(total)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// freeze lets the connections of this moment stand, with nothing passing on them, and counts them.
+func (w *wire) freeze() (stopped int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		select {
+		case <-c.frozen:
+		default:
+			close(c.frozen)
+			stopped++
+		}
+	}
+	return stopped
+}
+
+func (c *carried) cut() {
+	_ = c.client.Close() // both may be closed already
+	_ = c.server.Close()
+}
