@@ -2,7 +2,9 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
@@ -57,9 +59,24 @@ func requestTypes() ([]proto.Message, error) {
 // ofContract reports whether a message type is one of the contract's.
 func ofContract(name protoreflect.FullName) bool { return name.Parent() == "easel.v1" }
 
-// routes are the REST routes of the contract, as "METHOD /template".
-func routes() []string {
-	var all []string
+// binding is the REST form of a method.
+type binding struct {
+	verb, template string
+	inBody         bool // the request is the body
+}
+
+// inPath reports whether the path names a field.
+func (b binding) inPath(field protoreflect.Name) bool {
+	return strings.Contains(bareTemplate(b.template), "{"+string(field)+"}")
+}
+
+// bareTemplate is a template without what its fields must look like.
+func bareTemplate(template string) string {
+	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
+}
+
+// bindings visits every method that has a REST form.
+func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if !ok {
@@ -67,12 +84,17 @@ func routes() []string {
 		}
 		switch pattern := rule.GetPattern().(type) {
 		case *annotations.HttpRule_Get:
-			all = append(all, "GET "+pattern.Get)
+			visit(m, binding{verb: http.MethodGet, template: pattern.Get})
 		case *annotations.HttpRule_Post:
-			all = append(all, "POST "+pattern.Post)
+			visit(m, binding{verb: http.MethodPost, template: pattern.Post, inBody: rule.GetBody() == "*"})
 		case *annotations.HttpRule_Delete:
-			all = append(all, "DELETE "+pattern.Delete)
+			visit(m, binding{verb: http.MethodDelete, template: pattern.Delete})
 		}
 	})
+}
+
+// routes are the REST routes of the contract, as "METHOD /template".
+func routes() (all []string) {
+	bindings(func(_ protoreflect.MethodDescriptor, b binding) { all = append(all, b.verb+" "+b.template) })
 	return slices.Compact(all)
 }

@@ -53,7 +53,7 @@ func newGateway(ctx context.Context, conn *grpc.ClientConn) (*gateway, error) {
 		runtime.WithMetadata(describeCall),
 		runtime.WithErrorHandler(handleError),
 		runtime.WithRoutingErrorHandler(g.handleRoutingError),
-		runtime.WithMiddlewares(nameRoute),
+		runtime.WithMiddlewares(nameRoute, newParameters().check),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
+	s := serve(t, newStudio()) // no call may come so far
+	for _, test := range []struct{ method, path, field, takes string }{
+		{"GET", "/v1/generations/g?max_stalness=0s", "max_stalness", "maxStaleness"},
+		{"GET", "/v1/generations/g?maxStaleness=0s&Until=x", "Until", "maxStaleness"},
+		{"GET", "/v1/generations/g?maxStaleness.seconds=5", "maxStaleness.seconds", "maxStaleness"},
+		{"GET", "/v1/generations/g?generationId=other", "generationId", "maxStaleness"},
+		{"GET", "/v1/generations/g?", "", ""},
+		{"GET", "/v1/generations/g?=1", "", "maxStaleness"},
+		{"GET", "/v1/generations?size=5", "size", "pageSize, pageToken"},
+		{"GET", "/v1/generations?pageSize[a]=5", "pageSize[a]", "pageSize, pageToken"},
+		{"GET", "/v1/generations?pageSize=5;pageToken=x", "", "semicolon"},
+		{"GET", "/v1/generations/g:wait?time=5s", "time", "timeout, until"},
+		{"GET", "/v1/generations/g:watch?heartbeat=5s", "heartbeat", "heartbeatInterval, includeContent, knownEtag, until"},
+		{"GET", "/v1/generations:watch?ids=a", "ids", "generationIds, heartbeatInterval, until"},
+		{"GET", "/v1/generations/g/content?offset=5", "offset", "etag, readLimit, readOffset, waitTimeout"},
+		{"DELETE", "/v1/generations/g?forced=true", "forced", "allowMissing, force"},
+		{"GET", "/v1/models?page=5", "page", "pageSize, pageToken"},
+		{"GET", "/v1/models/house/model?page=5", "page", "takes no query parameters"},
+		{"GET", "/v1/account?id=5", "id", "takes no query parameters"},
+		{"POST", "/v1/generations?maxCostCents=5", "maxCostCents", "takes no query parameters"},
+		{"POST", "/v1/generations:quote?modelId=m", "modelId", "takes no query parameters"},
+	} {
+		body := ""
+		if test.method == http.MethodPost {
+			body = "{}"
+		}
+		answer, text := do(t, s.http, request(t, test.method, test.path, body))
+		if test.takes == "" {
+			if answer.StatusCode != http.StatusOK {
+				t.Errorf("%s is answered %s: %s", test.path, answer.Status, text)
+			}
+			continue
+		}
+		st := wantError(t, restStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
+		faults := detail[*errdetails.BadRequest](st).GetFieldViolations()
+		if answer.StatusCode != http.StatusBadRequest || len(faults) != 1 || faults[0].GetField() != test.field || !strings.Contains(faults[0].GetDescription(), test.takes) {
+			t.Errorf("%s is answered %s with %v", test.path, answer.Status, faults)
+		}
+	}
+	if n := len(s.studio.seen); n != 1 { // the one with nothing in its query
+		t.Errorf("%d calls were made", n)
+	}
+}
+
+func TestEveryQueryParameterThatIsUnknownIsNamed(t *testing.T) {
+	s := serve(t, newStudio())
+	_, text := do(t, s.http, request(t, http.MethodGet, "/v1/generations?b=1&pageSize=2&a=3&b=4", ""))
+	faults := detail[*errdetails.BadRequest](restStatus(t, text)).GetFieldViolations()
+	if len(faults) != 2 || faults[0].GetField() != "a" || faults[1].GetField() != "b" {
+		t.Errorf("named are %v", faults)
+	}
+}
+
+func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
+	studio := newStudio()
+	var asked *easelv1.GetGenerationRequest
+	studio.get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		asked = req
+		return &easelv1.GetGenerationResponse{}, nil
+	}
+	var offset int64
+	studio.download = func(req *easelv1.DownloadGenerationRequest, _ grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+		offset = req.GetReadOffset()
+		return nil
+	}
+	s := serve(t, studio)
+	for _, spelling := range []string{"maxStaleness", "max_staleness"} {
+		do(t, s.http, request(t, http.MethodGet, "/v1/generations/g?"+spelling+"=5s", ""))
+		if got := asked.GetMaxStaleness().AsDuration(); got != 5*time.Second {
+			t.Errorf("%s arrives as %v", spelling, got)
+		}
+	}
+	for n, path := range []string{"GET content?readOffset=1", "HEAD content?read_offset=2"} {
+		method, rest, _ := strings.Cut(path, " ")
+		do(t, s.http, request(t, method, "/v1/generations/g/"+rest, ""))
+		if offset != int64(n)+1 {
+			t.Errorf("%s arrives as %d", path, offset)
+		}
+	}
+	if answer, text := do(t, s.http, request(t, http.MethodGet, "/?from=a-link", "")); answer.StatusCode != http.StatusOK {
+		t.Errorf("a page is answered %s: %s", answer.Status, text)
+	}
+}
+
+func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
+	known := newParameters()
+	for _, route := range routes() {
+		names, ok := known[bareTemplate(route)]
+		if !ok {
+			t.Errorf("nothing is known of %s", route)
+		}
+		for inJSON, name := range names {
+			if strings.Contains(route, "{"+string(name)) {
+				t.Errorf("%s of %s is in its path", inJSON, route)
+			}
+		}
+	}
+	if len(known) != len(routes())+1 { // a download may be asked for with HEAD
+		t.Errorf("%d routes are known of %d", len(known), len(routes()))
+	}
+}
