@@ -128,6 +128,8 @@ const (
 	// writeTimeout is how long a client may take no byte while bytes wait for it.
 	// It holds for each piece written, as a stream has no total.
 	writeTimeout = 30 * time.Second
+	// downloadTimeout is the same for the bytes of a result.
+	downloadTimeout = 2 * time.Minute
 	// httpMoreStreams is how many requests one HTTP/2 connection may have open beside
 	// the streams of a caller.
 	httpMoreStreams = 250

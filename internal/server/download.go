@@ -41,6 +41,7 @@ func (g *gateway) download(w http.ResponseWriter, r *http.Request, params map[st
 		return
 	}
 	defer answer.body.close()
+	allowPauses(w)
 	answer.writeHeader(w)
 	if answer.code >= http.StatusMultipleChoices || r.Method == http.MethodHead {
 		return

@@ -9,5 +9,6 @@ var (
 	ConnAge, DrainTimeout                   = Limits{}.connAge(), Config{}.drainTimeout()
 	HandshakeTimeout, HeaderTimeout         = handshakeTimeout, headerTimeout
 	BodyTimeout, IdleTimeout, WriteTimeout  = bodyTimeout, idleTimeout, writeTimeout
+	DownloadTimeout                         = downloadTimeout
 	TurnPatience, VanishedTimeout, PingsMin = turnPatience, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )

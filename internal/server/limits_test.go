@@ -99,9 +99,9 @@ func limits() []limit {
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting",
 		}, nil},
 		{
-			"a reader that takes nothing", "30 s, a download 2 min; REST " + long(server.WriteTimeout),
+			"a reader that takes nothing", long(server.WriteTimeout) + ", a download " + long(server.DownloadTimeout),
 			"`RESOURCE_EXHAUSTED` `READER_TOO_SLOW`; REST breaks the connection",
-			[]string{"TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp", "TestADownloadThatIsStuckIsFreedAfterTwoMinutes", "TestAClientThatDoesNotReadLosesItsStream"},
+			[]string{"TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp", "TestADownloadThatIsStuckIsFreedAfterTwoMinutes", "TestAClientThatDoesNotReadLosesItsStream", "TestADownloadMayPauseForTwoMinutesOverRESTToo"},
 			nil,
 		},
 		{

@@ -14,15 +14,32 @@ const steadyPiece = 32 << 10
 type steadyWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
+	patience   time.Duration
 }
 
 // steadyWrites puts the limit on every answer.
 func steadyWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		steady := &steadyWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
+		steady := &steadyWriter{ResponseWriter: w, connection: http.NewResponseController(w), patience: writeTimeout}
 		defer steady.limit() // what is left in buffers is written after the handler
 		next.ServeHTTP(steady, r)
 	})
+}
+
+// allowPauses gives the client of an answer the patience that a download has over gRPC:
+// who plays or saves a file may pause on purpose.
+func allowPauses(w http.ResponseWriter) {
+	for {
+		if steady, ok := w.(*steadyWriter); ok {
+			steady.patience = downloadTimeout
+			return
+		}
+		wrapped, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		w = wrapped.Unwrap()
+	}
 }
 
 // Write implements io.Writer.
@@ -53,5 +70,5 @@ func (w *steadyWriter) FlushError() error {
 func (w *steadyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // A connection that knows no deadline goes without: only tests have such.
-func (w *steadyWriter) limit()   { _ = w.connection.SetWriteDeadline(time.Now().Add(writeTimeout)) }
+func (w *steadyWriter) limit()   { _ = w.connection.SetWriteDeadline(time.Now().Add(w.patience)) }
 func (w *steadyWriter) unlimit() { _ = w.connection.SetWriteDeadline(time.Time{}) }

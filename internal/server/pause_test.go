@@ -1,0 +1,65 @@
+package server
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
+	files := newTLSFiles(t, "server")
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const size = 1 << 20 // far more than lies in buffers
+				f := &file{size: size, etag: "e"}
+				studio, ended := newStudio(), make(chan struct{})
+				studio.download = func(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+					defer close(ended)
+					return f.download(req, stream)
+				}
+				s := serve(t, studio, func(c *Config) { c.TLS = files.TLS })
+				transport := smallWindows(s, files.clientConfig(t, nil), http2)
+				defer transport.CloseIdleConnections()
+				r := request(t, http.MethodGet, "/v1/generations/g/content", "")
+				r.URL.Scheme = "https"
+				answer, err := transport.RoundTrip(r)
+				if err != nil || (answer.ProtoMajor == 2) != http2 {
+					t.Fatal(answer, err)
+				}
+				defer answer.Body.Close()
+				time.Sleep(downloadTimeout - time.Second) // a pause that is allowed
+				if _, err := io.CopyN(io.Discard, answer.Body, size/2); err != nil {
+					t.Fatalf("after a pause of two minutes the download broke off: %v", err)
+				}
+				synctest.Wait()
+				stuck := time.Now()
+				<-ended
+				if took := time.Since(stuck); took != downloadTimeout {
+					t.Errorf("a download that is stuck was freed after %v", took)
+				}
+				if n, err := io.Copy(io.Discard, answer.Body); err == nil {
+					t.Errorf("it ended as if all had come, after %d more bytes", n)
+				}
+			})
+		})
+	}
+}
+
+// smallWindows is a client that takes little ahead of what is read.
+func smallWindows(s *site, tlsConfig *tls.Config, http2 bool) *http.Transport {
+	return &http.Transport{
+		DialContext:        pipeDialer(s.httpPipe),
+		TLSClientConfig:    tlsConfig,
+		ForceAttemptHTTP2:  http2,
+		DisableCompression: true,
+		HTTP2:              &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 128 << 10},
+	}
+}
