@@ -54,7 +54,7 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 			t.Errorf("%s is answered %s with %v", test.path, answer.Status, faults)
 		}
 	}
-	if n := len(s.studio.seen); n != 1 { // the one with nothing in its query
+	if n := len(s.seen); n != 1 { // the one with nothing in its query
 		t.Errorf("%d calls were made", n)
 	}
 }

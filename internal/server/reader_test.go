@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -181,7 +182,10 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // L1
 	eventually(t, "all are stuck", func() bool { return goroutines("].send(") >= readers })
 	from := catalog.looks.Load()
 	eventually(t, "many more changes", func() bool { return catalog.looks.Load() > from+100 })
-	held := (liveHeap() - before) / readers
+	held := int64(math.MaxInt64)
+	for range 5 { // polls go on, and what they use for a moment comes on top
+		held = min(held, (liveHeap()-before)/readers)
+	}
 	t.Logf("a reader that is stuck holds %d KiB, of its client and of the server together", held>>10)
 	if held > each {
 		t.Errorf("a reader that is stuck holds %d bytes", held)

@@ -1,0 +1,190 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// All that races happens at few moments, so that much of it happens at the same one.
+const (
+	raceTick  = 10 * time.Millisecond
+	raceTicks = 40
+	// raceLasts is far more than a poll takes to come, and less than a heartbeat, which
+	// would wake a watch that slept through the end.
+	raceLasts = 5 * time.Second
+)
+
+// finish is how a render of a race ends, and when.
+type finish struct {
+	at    time.Time
+	state catalog.State
+}
+
+// racing is a catalog whose renders end at set moments. An answer takes a while, and half
+// of them tell what was so when they were asked for.
+type racing struct {
+	finishes map[string]finish // by id
+	asked    atomic.Int64
+	stale    *atomic.Int64 // answers that were wrong by the time they arrived
+}
+
+func (u *racing) state(id string) catalog.State {
+	if end := u.finishes[id]; !time.Now().Before(end.at) {
+		return end.state
+	}
+	return catalog.StateQueued
+}
+
+func (u *racing) record(ctx context.Context, id string) (catalog.Generation, error) {
+	n := u.asked.Add(1)
+	before := u.state(id)
+	if err := pause(ctx, time.Duration(n/2%4)*raceTick); err != nil {
+		return catalog.Generation{}, err
+	}
+	now := u.state(id)
+	if n%2 == 0 && before != now {
+		u.stale.Add(1)
+		now = before
+	}
+	return catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}, nil
+}
+
+func (u *racing) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+	return u.record(ctx, id)
+}
+
+func (u *racing) Generations(ctx context.Context, _ catalog.Credential) (list []catalog.Generation, err error) {
+	before := map[string]catalog.State{}
+	for id := range u.finishes {
+		before[id] = u.state(id)
+	}
+	n := u.asked.Add(1)
+	if err := pause(ctx, time.Duration(n/2%4)*raceTick); err != nil {
+		return nil, err
+	}
+	for id, then := range before {
+		now := u.state(id)
+		if n%2 == 0 && then != now {
+			u.stale.Add(1)
+			now = then
+		}
+		list = append(list, catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()})
+	}
+	return list, nil
+}
+
+// raced counts what became of the races.
+type raced struct {
+	early, same, late    int          // when the watch began, beside the end of its render
+	stale                atomic.Int64 // see racing
+	hung, wrong, leavers atomic.Int64
+}
+
+// race lets watches begin while their renders end, in one bubble: two of each render, and
+// now and then one more that leaves.
+func (r *raced) race(t *testing.T, seed uint64, renders int) {
+	synctest.Test(t, func(t *testing.T) {
+		dice, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
+		tick := func() time.Time { return began.Add(time.Duration(dice.IntN(raceTicks)) * raceTick) }
+		up := &racing{finishes: map[string]finish{}, stale: &r.stale}
+		hub, err := watch.New(watch.Config{Upstream: up, Seed: seed + 1, MinInterval: 5 * raceTick, MaxInterval: 20 * raceTick, Rate: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for n := range renders {
+			ids = append(ids, fmt.Sprintf("g%d", n))
+			up.finishes[ids[n]] = finish{tick(), []catalog.State{succeeded, failed, refunded}[dice.IntN(3)]}
+		}
+		ctx, giveUp := context.WithTimeout(t.Context(), raceTicks*raceTick+raceLasts)
+		defer giveUp()
+		var all sync.WaitGroup
+		for _, id := range ids {
+			end := up.finishes[id]
+			for range 2 {
+				from := tick()
+				r.count(from.Compare(end.at))
+				all.Go(func() { r.follow(ctx, hub, id, from, end) })
+			}
+			if from, stay := tick(), time.Duration(dice.IntN(8))*raceTick; dice.IntN(4) == 0 {
+				all.Go(func() { r.leave(ctx, hub, id, from, stay) })
+			}
+		}
+		all.Wait()
+		giveUp()
+		synctest.Wait()
+		hub.Close()
+	})
+}
+
+func (r *raced) count(order int) {
+	switch {
+	case order < 0:
+		r.early++
+	case order == 0:
+		r.same++
+	default:
+		r.late++
+	}
+}
+
+// follow watches a render to its end, which it must be told, as the last of all.
+func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time.Time, end finish) {
+	time.Sleep(time.Until(from))
+	var last catalog.State
+	back := false
+	for event, err := range hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}) {
+		if err != nil {
+			r.hung.Add(1)
+			return
+		}
+		if event.Update != nil {
+			back = back || last.Terminal()
+			last = event.Update.Generation.State
+		}
+	}
+	if last != end.state || back {
+		r.wrong.Add(1)
+	}
+}
+
+// leave watches a render for a while.
+func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.Time, stay time.Duration) {
+	time.Sleep(time.Until(from))
+	ctx, cancel := context.WithTimeout(ctx, stay)
+	defer cancel()
+	for range hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}) {
+	}
+	r.leavers.Add(1)
+}
+
+// EASEL_SOAK=1 makes it a million, which takes minutes.
+func TestAWatchThatBeginsWhileItsRenderEndsIsToldSo(t *testing.T) { // L6
+	races := 20_000
+	if os.Getenv("EASEL_SOAK") != "" {
+		races = 1_000_000
+	}
+	const renders = 50 // in one bubble, with two watches each
+	var r raced
+	for n := range races / (2 * renders) {
+		r.race(t, uint64(n), renders)
+	}
+	t.Logf("%d watches began before the end of their render, %d at the same moment, %d after; %d answers were stale; %d more watches left",
+		r.early, r.same, r.late, r.stale.Load(), r.leavers.Load())
+	if r.hung.Load() != 0 || r.wrong.Load() != 0 {
+		t.Errorf("%d watches hung, %d were told something else than the end", r.hung.Load(), r.wrong.Load())
+	}
+	if least := races / 100; min(r.early, r.same, r.late, int(r.stale.Load()), int(r.leavers.Load())) < least {
+		t.Errorf("something of it happened fewer than %d times", least)
+	}
+}
