@@ -170,7 +170,7 @@ func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.
 
 // EASEL_SOAK=1 makes it a million, which takes minutes.
 func TestAWatchThatBeginsWhileItsRenderEndsIsToldSo(t *testing.T) { // L6
-	races := 20_000
+	races := 10_000
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000
 	}
