@@ -102,10 +102,17 @@ type checkedStream struct {
 	grpc.ServerStream
 	ctx   context.Context
 	rules rules
+	span  *callSpan
 }
 
 // Context implements grpc.ServerStream.
 func (s *checkedStream) Context() context.Context { return s.ctx }
+
+// SendMsg implements grpc.ServerStream.
+func (s *checkedStream) SendMsg(message any) error {
+	s.span.message()
+	return s.ServerStream.SendMsg(message)
+}
 
 // RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(message any) error {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"math"
 
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	_ "google.golang.org/grpc/encoding/gzip" // callers may compress; importing it is how it is switched on
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/stats"
 )
 
 // newPublicGRPC is the gRPC server that callers reach.
@@ -55,16 +53,11 @@ func (s *Server) newRESTGRPC() *grpc.Server {
 
 // grpcOptions are what both servers have in common.
 func (s *Server) grpcOptions(from func(context.Context) origin) []grpc.ServerOption {
-	intercept := &interceptor{service: s.config.Service, rules: s.rules, gates: s.gates, logger: s.logger, origin: from}
-	known := fullMethods()
+	intercept := &interceptor{service: s.config.Service, rules: s.rules, gates: s.gates, tracing: s.tracing, logger: s.logger, origin: from}
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.config.Limits.messageBytes()),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.UnaryInterceptor(intercept.unary),
 		grpc.StreamInterceptor(intercept.stream),
-		grpc.StatsHandler(otelgrpc.NewServerHandler(
-			// Names that callers make up would be spans and time series without end.
-			otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return known[info.FullMethodName] }),
-		)),
 	}
 }

@@ -21,6 +21,7 @@ type interceptor struct {
 	service Service
 	rules   rules
 	gates   *gates
+	tracing *tracing
 	logger  *slog.Logger
 	// origin says who calls: the peer of a connection, or who the gateway says it
 	// calls for.
@@ -28,7 +29,7 @@ type interceptor struct {
 }
 
 func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context) error {
+	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context, _ *callSpan) error {
 		if err := i.rules.check(ctx, req); err != nil {
 			return err
 		}
@@ -40,19 +41,22 @@ func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServer
 }
 
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context) error {
-		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules})
+	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, span *callSpan) error {
+		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, span: span})
 	})
 }
 
-// around makes one call: it is authenticated and let in, its error or panic becomes a
-// status, and one line says how it went.
-func (i *interceptor) around(ctx context.Context, method string, streams bool, call func(context.Context) error) (err error) {
+// around makes one call: it is traced, authenticated and let in, its error or panic becomes
+// a status, and one line says how it went.
+func (i *interceptor) around(ctx context.Context, method string, streams bool, call func(context.Context, *callSpan) error) (err error) {
 	start, from := time.Now(), i.origin(ctx)
+	ctx, span := i.tracing.begin(ctx, method, from)
 	var cause error // before it became a status
 	caller := ""    // its name, where a held key makes callers prove it
 	defer func() {
-		i.log(ctx, method, who{from.peer, caller}, time.Since(start), status.Convert(err), cause)
+		st := status.Convert(err)
+		i.log(ctx, method, who{from.peer, caller}, time.Since(start), st, cause)
+		span.end(st)
 	}()
 	defer func() {
 		if value := recover(); value != nil {
@@ -71,7 +75,7 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, c
 		return statusOf(cause).Err()
 	}
 	defer leave()
-	cause = call(callCtx)
+	cause = call(callCtx, span)
 	return statusOf(cause).Err()
 }
 

@@ -26,7 +26,9 @@ func obliging() *studio {
 	s.model = func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 		return &easelv1.GetModelResponse{}, nil
 	}
-	s.watch = func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error { return nil }
+	s.watch = func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+		return nil
+	}
 	s.watchAll = func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 		return nil
 	}

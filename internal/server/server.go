@@ -32,6 +32,7 @@ type Server struct {
 	logger       *slog.Logger
 	rules        rules
 	gates        *gates
+	tracing      *tracing
 	health       *healthServer
 	certificates *certificates // nil without TLS
 
@@ -47,7 +48,11 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{config: config, logger: config.logger(), rules: rules, gates: newGates(config.Limits), health: newHealthServer()}
+	tracing, err := newTracing()
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	s := &Server{config: config, logger: config.logger(), rules: rules, gates: newGates(config.Limits), tracing: tracing, health: newHealthServer()}
 	if config.TLS.enabled() {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
 			return nil, fmt.Errorf("server: %w", err)
