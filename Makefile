@@ -3,6 +3,7 @@
 # The race detector also needs a C compiler; without one the tests run without it.
 
 GO      ?= go
+PYTHON  ?= python3
 TOOL     = $(GO) tool -modfile=internal/tools/go.mod
 LINT     = $(GO) tool -modfile=internal/tools/lint/go.mod golangci-lint
 RACE    := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
@@ -16,7 +17,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test simulate simulate-bugs torture fuzz bench-schedule check generate packages lint breaking fmt clean
+.PHONY: help build demo run test test-openapi simulate simulate-bugs torture fuzz bench-schedule check generate packages lint breaking fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -38,6 +39,15 @@ test: ## Run everything that proves the project
 	$(GO) test $(RACE) -timeout 15m ./...
 	@# What the race detector makes too slow or meaningless runs once more without it.
 	$(GO) test -run 'Large|64Megabyte' ./internal/server
+
+test-openapi: .build/strangers ## Show the REST port to a validator and to a tester that makes up requests (needs Python)
+	EASEL_STRANGERS='$(CURDIR)/.build/strangers/bin' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'AValidatorOfOpenAPI|WhateverTheDocument'
+
+.build/strangers: internal/tools/openapi/requirements.txt
+	@rm -rf $@ && mkdir -p .build
+	$(PYTHON) -m venv $@
+	$@/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, from seed SEED (default: 1)
 	@mkdir -p .build
@@ -78,11 +88,12 @@ breaking: .build/protodeps
 
 generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(TOOL) buf generate
-	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/openapi/easel.swagger.json'
 	@# TypeScript alone has no ordinary package of google.rpc, whose messages tell an error's details.
 	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
 	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/gen'
+	$(GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
+	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/openapi/easel.openapi.json'
 
 packages: .build/tools ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
 	@rm -rf .build/packages .build/stage && mkdir -p .build/packages .build/stage

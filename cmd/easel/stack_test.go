@@ -64,10 +64,10 @@ func find(t *testing.T, pattern, text string) string {
 }
 
 // startDev starts the whole stack on free ports, and gives the environment of its clients.
-func startDev(t *testing.T) map[string]string {
+func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
 	dev := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") },
-		"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--speed", "20", "--seed", "1")
+		append([]string{"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--speed", "20", "--seed", "1"}, flags...)...)
 	return map[string]string{
 		"EASEL_ADDR":    find(t, `gRPC +(\S+)`, dev.stdout.String()),
 		"EASEL_API_KEY": find(t, `key +(\S+)`, dev.stdout.String()),

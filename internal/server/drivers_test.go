@@ -200,7 +200,7 @@ func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 
 func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
 	plain := proto.CloneOf(req)
-	plain.ReadOffset, plain.ReadLimit, plain.Etag = 0, 0, ""
+	plain.ReadOffset, plain.ReadLimit = 0, 0
 	r := c.request(ctx, "GenerationService/DownloadGeneration", plain)
 	switch {
 	case req.GetReadLimit() > 0:

@@ -202,12 +202,12 @@ func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
 }
 
 func TestOtherBytesThanThoseBegunWithAreRefused(t *testing.T) {
-	s := newStack(t)
-	c := grpcCaller{s, s.key}
-	g := create(t, c, order(t, picture, "k", "a lake"))
-	wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-	_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), Etag: `"another"`})
-	wantStatus(t, err, codes.DataLoss, "CONTENT_CHANGED", 0)
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), Etag: `"another"`})
+		wantStatus(t, err, codes.DataLoss, "CONTENT_CHANGED", 412)
+	})
 }
 
 func TestAResultThatBreaksOffIsResumedOrSaidToBeBroken(t *testing.T) { // U16

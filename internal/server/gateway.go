@@ -82,6 +82,8 @@ func (g *gateway) handleStreams() error {
 		{http.MethodGet, watchAllPath, g.watchGenerations},
 		{http.MethodGet, contentPath, g.download},
 		{http.MethodHead, contentPath, g.download},
+		{http.MethodDelete, waitPath, g.notTaken},
+		{http.MethodDelete, watchPath, g.notTaken},
 	} {
 		if err := g.mux.HandlePath(route.method, route.path, route.handler); err != nil {
 			return err

@@ -188,10 +188,17 @@ func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
 		"/v1/generations/g":         "GET, DELETE",
 		"/v1/generations/g/content": "GET, HEAD",
 		"/v1/generations:quote":     "POST",
+		"/v1/generations/g:wait":    "GET",
+		"/v1/generations/g:watch":   "GET",
 	} {
 		answer, _ := do(t, s.http, request(t, http.MethodPut, path, ""))
 		if got := answer.Header.Get("Allow"); got != want {
 			t.Errorf("%s allows %q, want %q", path, got, want)
+		}
+	}
+	for _, call := range []string{"wait", "watch"} { // and not the render "g:wait"
+		if answer, _ := do(t, s.http, request(t, http.MethodDelete, "/v1/generations/g:"+call, "")); answer.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("DELETE of the path of a %s is answered with %s", call, answer.Status)
 		}
 	}
 }
@@ -247,7 +254,7 @@ func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
 		{code: codes.OutOfRange, reason: "READ_OFFSET_OUT_OF_RANGE", http: 416},
 		{code: codes.ResourceExhausted, reason: "UPSTREAM_RATE_LIMITED", retry: time.Millisecond, http: 429, header: "Retry-After: 1"},
 		{code: codes.Unavailable, reason: "UPSTREAM_UNAVAILABLE", retry: time.Minute, http: 503, header: "Retry-After: 60"},
-		{code: codes.DataLoss, reason: "CONTENT_CHANGED", http: 500},
+		{code: codes.DataLoss, reason: "CONTENT_CHANGED", http: 412},
 		{code: codes.DeadlineExceeded, reason: "DEADLINE_EXCEEDED", http: 504},
 	} {
 		t.Run(test.code.String()+" "+test.reason, func(t *testing.T) {

@@ -27,6 +27,7 @@ var httpCodes = map[string]int{
 	reasonTooLarge:     http.StatusRequestEntityTooLarge,
 	reasonSlowBody:     http.StatusRequestTimeout,
 	reasonPrecondition: http.StatusPreconditionFailed,
+	reasonChanged:      http.StatusPreconditionFailed, // the caller named other bytes: no fault of ours
 	reasonHost:         http.StatusMisdirectedRequest,
 }
 

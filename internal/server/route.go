@@ -14,6 +14,7 @@ import (
 
 // The routes of the calls that have handlers of our own.
 const (
+	waitPath     = "/v1/generations/{generation_id}:wait"
 	watchPath    = "/v1/generations/{generation_id}:watch"
 	watchAllPath = "/v1/generations:watch"
 	contentPath  = "/v1/generations/{generation_id}/content"
@@ -47,6 +48,9 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template := routeTemplate(r)
 		m := matchedOf(r.Context())
+		if m != nil && m.probe && refuses(r.Method, template) {
+			return
+		}
 		if m != nil {
 			m.pattern = r.Method + " " + template
 		}
@@ -58,6 +62,17 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 		span.SetAttributes(attribute.String("http.route", template))
 		next(w, r, params)
 	}
+}
+
+// refuses reports whether a route is there to refuse: DELETE of a call's path would reach
+// the render whose id ends like that.
+func refuses(method, template string) bool {
+	return method == http.MethodDelete && (template == waitPath || template == watchPath)
+}
+
+// notTaken is the handler of a route that is there to refuse.
+func (g *gateway) notTaken(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+	g.handleRoutingError(r.Context(), g.mux, nil, w, r, http.StatusMethodNotAllowed)
 }
 
 func routeTemplate(r *http.Request) string {

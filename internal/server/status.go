@@ -26,6 +26,7 @@ const (
 	reasonPrecondition = "PRECONDITION_FAILED"
 	reasonRange        = "READ_OFFSET_OUT_OF_RANGE"
 	reasonBalance      = "INSUFFICIENT_BALANCE"
+	reasonChanged      = "CONTENT_CHANGED"
 	reasonStreamQuota  = "STREAM_QUOTA_EXCEEDED"
 	reasonOverloaded   = "OVERLOADED"
 )

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// stranger gives a program that `make test-openapi` installs.
+func stranger(t *testing.T, name string) string {
+	t.Helper()
+	bin := os.Getenv("EASEL_STRANGERS")
+	if bin == "" {
+		t.Skip("make test-openapi installs the programs for this, and runs it")
+	}
+	path, err := exec.LookPath(filepath.Join(bin, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
+	document := filepath.Join("..", "..", "gen", "openapi", "easel.openapi.json")
+	out, err := exec.CommandContext(t.Context(), stranger(t, "openapi-spec-validator"), document).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestWhateverTheDocumentAllowsIsAnsweredAsItSays makes up requests from the document, good
+// and bad ones, alone and in sequences, and holds every answer against it. The balance is
+// small, so that orders are refused too, and streams are short, so that they end.
+//
+// Two checks are left out. Which data is valid is more than the schema can say: the catalog
+// decides on inputs, and a page token must have been given out. And protobuf's JSON takes
+// more than the schema says: null for what is absent, the number of an enum's value.
+func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
+	schemathesis := stranger(t, "schemathesis")
+	for name, flags := range map[string][]string{
+		"with money":                   {"--balance", "1000.00"},
+		"with little, and not so fast": {"--balance", "0.05", "--failure-rate", "0.5", "--rate-limit", "20"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dev := startDev(t, append(flags, "--max-stream-age", "1s")...)
+			command := exec.CommandContext(t.Context(), schemathesis, "run", "http://"+dev["REST"]+"/openapi.json",
+				"--header", "Authorization: Bearer "+dev["EASEL_API_KEY"],
+				"--exclude-checks", "positive_data_acceptance,negative_data_rejection",
+				"--max-examples", "5", "--seed", "1", "--request-timeout", "20", "--no-color", "--continue-on-failure")
+			command.Dir = t.TempDir()
+			out, err := command.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
+}

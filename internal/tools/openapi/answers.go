@@ -1,0 +1,141 @@
+package main
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// statusSchema is what every error is.
+const statusSchema = "#/components/schemas/Status"
+
+// answer is one HTTP status that means an error.
+type answer struct {
+	status int
+	text   string
+	// of says which methods may answer so; nil is all.
+	of func(method protoreflect.MethodDescriptor, verb string) bool
+}
+
+// answers is the table of the errors. The test of the document holds it against what
+// the server answers.
+type answers []answer
+
+func newAnswers() answers {
+	return answers{
+		{400, "INVALID_ARGUMENT: a rule of the contract is broken or the catalog refuses the input, and BadRequest names the fields. FAILED_PRECONDITION: the state does not allow it, and the reason says why.", nil},
+		{401, "UNAUTHENTICATED: there is no key, or the catalog rejects it.", nil},
+		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up the same key may be sent again.", named("CreateGeneration", "QuoteGeneration")},
+		{403, "PERMISSION_DENIED: the catalog does not allow this, or a page of another origin asked.", nil},
+		{404, "NOT_FOUND: there is no such record.", named("GetModel", "QuoteGeneration", "CreateGeneration", "GetGeneration", "WaitGeneration", "WatchGeneration", "WatchGenerations", "DownloadGeneration", "DeleteGeneration")},
+		{408, "DEADLINE_EXCEEDED with reason REQUEST_BODY_TIMEOUT: the body did not arrive in time.", withBody},
+		{409, "ALREADY_EXISTS or ABORTED: what the idempotency key stands for is another order, or is being submitted.", named("CreateGeneration")},
+		{412, "FAILED_PRECONDITION or DATA_LOSS: the file is not the one of If-Match or of etag.", named("DownloadGeneration")},
+		{413, "RESOURCE_EXHAUSTED with reason REQUEST_TOO_LARGE: the body is too large.", withBody},
+		{415, "INVALID_ARGUMENT with reason UNSUPPORTED_MEDIA_TYPE: the body is not JSON.", withBody},
+		{416, "OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE.", named("DownloadGeneration")},
+		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: a server without callers' names answers to loopback names alone.", nil},
+		{429, "RESOURCE_EXHAUSTED: too much at once; Retry-After says when to come back.", nil},
+		{500, "INTERNAL or DATA_LOSS: the catalog answered with something that can't be used.", nil},
+		{503, "UNAVAILABLE: the catalog or this server can't answer now; Retry-After says when to come back.", nil},
+		{504, "DEADLINE_EXCEEDED: there was no answer in time.", nil},
+	}
+}
+
+func named(names ...protoreflect.Name) func(protoreflect.MethodDescriptor, string) bool {
+	return func(method protoreflect.MethodDescriptor, _ string) bool {
+		for _, name := range names {
+			if method.Name() == name {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func withBody(_ protoreflect.MethodDescriptor, verb string) bool { return verb == http.MethodPost }
+
+func (a answers) shared() openapi3.ResponseBodies {
+	shared := openapi3.ResponseBodies{}
+	for _, answer := range a {
+		text := answer.text
+		response := &openapi3.Response{Description: &text, Content: openapi3.NewContentWithJSONSchemaRef(
+			openapi3.NewSchemaRef(statusSchema, nil))}
+		response.Headers = headersOf(answer.status)
+		shared[strconv.Itoa(answer.status)] = &openapi3.ResponseRef{Value: response}
+	}
+	return shared
+}
+
+func headersOf(status int) openapi3.Headers {
+	switch status {
+	case http.StatusUnauthorized:
+		return headers("WWW-Authenticate", "The word Bearer.")
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return headers("Retry-After", "Whole seconds, where it is known when to come back.")
+	case http.StatusRequestedRangeNotSatisfiable:
+		return headers("Content-Range", "The size of the file, where it is known.")
+	default:
+		return nil
+	}
+}
+
+func headers(pairs ...string) openapi3.Headers {
+	all := openapi3.Headers{}
+	for n := 0; n < len(pairs); n += 2 {
+		all[pairs[n]] = &openapi3.HeaderRef{Value: &openapi3.Header{Parameter: openapi3.Parameter{
+			Description: pairs[n+1], Schema: openapi3.NewStringSchema().NewRef(),
+		}}}
+	}
+	return all
+}
+
+// write gives an operation the answers that it has.
+func (a answers) write(operation *openapi3.Operation, method protoreflect.MethodDescriptor, verb string) {
+	operation.Responses.Delete("default")
+	for _, answer := range a {
+		if answer.of == nil || answer.of(method, verb) {
+			code := strconv.Itoa(answer.status)
+			operation.Responses.Set(code, &openapi3.ResponseRef{Ref: "#/components/responses/" + code})
+		}
+	}
+	switch {
+	case method.Name() == "DownloadGeneration":
+		bytes(operation)
+	case method.IsStreamingServer():
+		events(operation, method)
+	}
+	text := comment(method.Output())
+	if ok := operation.Responses.Status(http.StatusOK); ok != nil && !method.IsStreamingServer() {
+		ok.Value.Description = &text
+	}
+}
+
+// events are the content of a stream: an event or a line for each message.
+func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
+	text := "A stream, open until the goal is reached. As server-sent events each message is the data of an event named after its member, with the etag as id; \"done\" and \"failure\" end it. As JSON lines each message is a line."
+	response := operation.Responses.Status(http.StatusOK).Value
+	response.Description = &text
+	line := &openapi3.Schema{AnyOf: openapi3.SchemaRefs{
+		openapi3.NewSchemaRef("#/components/schemas/"+string(method.Output().Name()), nil),
+		openapi3.NewSchemaRef("", openapi3.NewObjectSchema().WithPropertyRef("error", openapi3.NewSchemaRef(statusSchema, nil))),
+	}}
+	response.Content = openapi3.Content{
+		"text/event-stream":    openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema()),
+		"application/x-ndjson": openapi3.NewMediaType().WithSchema(line),
+	}
+}
+
+// bytes are the content of a download: whatever type the catalog says.
+func bytes(operation *openapi3.Operation) {
+	content := openapi3.Content{"*/*": openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))}
+	for _, status := range []int{http.StatusOK, http.StatusPartialContent} {
+		response := operation.Responses.Status(status).Value
+		response.Content = content
+		response.Headers = headers("ETag", "Names the bytes.", "Accept-Ranges", "The word bytes.", "Content-Disposition", "A file name.")
+	}
+	text := "The file is the one of If-None-Match."
+	operation.Responses.Set("304", &openapi3.ResponseRef{Value: &openapi3.Response{Description: &text}})
+}

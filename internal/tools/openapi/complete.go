@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+)
+
+// Patterns of what protobuf's JSON writes as text.
+const (
+	whole       = `^-?[0-9]+$`
+	natural     = `^[0-9]+$`
+	anyDuration = `^-?[0-9]+(\.[0-9]{1,9})?s$`
+	duration    = `^[0-9]+(\.[0-9]{1,9})?s$`
+)
+
+// complete adds to the document what the contract says and OpenAPI 2 could not.
+func complete(doc *openapi3.T, c contract) error {
+	doc.Servers = openapi3.Servers{{URL: "/", Description: "The server that gave out this document"}}
+	doc.Components.SecuritySchemes = openapi3.SecuritySchemes{"bearer": {Value: &openapi3.SecurityScheme{
+		Type: "http", Scheme: "bearer", Description: doc.Components.SecuritySchemes["bearer"].Value.Description,
+	}}}
+	doc.Tags = slices.CompactFunc(doc.Tags, func(a, b *openapi3.Tag) bool { return a.Name == b.Name })
+	answers := newAnswers()
+	doc.Components.Responses = answers.shared()
+	for _, path := range doc.Paths.InMatchingOrder() {
+		item := doc.Paths.Value(path)
+		for verb, operation := range item.Operations() {
+			method, ok := c.methods[operation.OperationID]
+			if !ok {
+				return fmt.Errorf("no method is %s", operation.OperationID)
+			}
+			completeOperation(doc, operation, method)
+			answers.write(operation, method, verb)
+		}
+		if content := item.Get; content != nil && strings.HasSuffix(path, "/content") {
+			item.Head = headOf(content)
+		}
+	}
+	completeSchemas(doc, c)
+	return link(doc)
+}
+
+// link tells where the id that an order answers with is of use.
+func link(doc *openapi3.T) error {
+	create := doc.Paths.Value("/v1/generations")
+	if create == nil || create.Post == nil {
+		return errors.New("there is no POST /v1/generations")
+	}
+	links := openapi3.Links{}
+	for path, item := range doc.Paths.Map() {
+		if !strings.HasPrefix(path, "/v1/generations/{generationId}") {
+			continue
+		}
+		for _, operation := range item.Operations() {
+			links[operation.OperationID] = &openapi3.LinkRef{Value: &openapi3.Link{
+				OperationID: operation.OperationID,
+				Parameters:  map[string]any{"generationId": "$response.body#/generation/generationId"},
+			}}
+		}
+	}
+	create.Post.Responses.Status(http.StatusOK).Value.Links = links
+	return nil
+}
+
+func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
+	name := string(method.Name())
+	operation.OperationID = string(unicode.ToLower(rune(name[0]))) + name[1:]
+	operation.Summary = name
+	operation.Description = comment(method)
+	for _, parameter := range operation.Parameters {
+		p := parameter.Value
+		field := method.Input().Fields().ByJSONName(p.Name)
+		if field == nil {
+			continue // a header
+		}
+		p.Description = comment(field)
+		p.Example = p.Extensions["x-example"]
+		delete(p.Extensions, "x-example")
+		limit(p.Schema, field)
+		if p.In == openapi3.ParameterInPath && p.Schema.Value.Pattern == "" {
+			p.Schema.Value.MinLength = 1
+		}
+	}
+	if body := operation.RequestBody; body != nil {
+		body.Value.Description = comment(method.Input())
+	}
+}
+
+// headOf is the operation that answers with the headers of get alone.
+func headOf(get *openapi3.Operation) *openapi3.Operation {
+	head := *get
+	head.OperationID = "headOf" + strings.ToUpper(get.OperationID[:1]) + get.OperationID[1:]
+	head.Summary += " (headers alone)"
+	head.Description = "The headers that the download would have: its type, size, etag and file name."
+	head.Responses = openapi3.NewResponses()
+	head.Responses.Delete("default")
+	for status, response := range get.Responses.Map() {
+		bare := *response
+		if response.Value != nil {
+			value := *response.Value
+			value.Content = nil
+			bare = openapi3.ResponseRef{Value: &value}
+		}
+		head.Responses.Set(status, &bare)
+	}
+	return &head
+}
+
+// completeSchemas writes the rules of the messages into their schemas.
+func completeSchemas(doc *openapi3.T, c contract) {
+	for _, name := range slices.Sorted(maps.Keys(doc.Components.Schemas)) {
+		schema := doc.Components.Schemas[name].Value
+		message, ok := c.messages[name]
+		if !ok {
+			continue
+		}
+		for property, ref := range schema.Properties {
+			limit(ref, message.Fields().ByJSONName(property))
+		}
+		if strings.HasSuffix(name, "Request") {
+			strict := false
+			schema.AdditionalProperties = openapi3.AdditionalProperties{Has: &strict}
+			choose(schema, message)
+		}
+	}
+}
+
+// choose writes which members a request must have.
+func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
+	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
+	for _, rule := range rules.GetOneof() {
+		for _, name := range rule.GetFields() {
+			field := message.Fields().ByName(protoreflect.Name(name))
+			schema.OneOf = append(schema.OneOf, openapi3.NewSchemaRef("", &openapi3.Schema{Required: []string{field.JSONName()}}))
+		}
+	}
+	if schema.Properties["modelId"] != nil {
+		schema.Required = append(schema.Required, "modelId")
+	}
+}
+
+// limit writes the rules of a field into its schema.
+func limit(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
+	if ref.Ref != "" || field == nil {
+		return
+	}
+	rules := limitsOf(field)
+	apply(ref.Value, rules)
+	if field.IsList() && rules.items != nil {
+		apply(ref.Value.Items.Value, *rules.items)
+	}
+	if field.IsList() || ref.Value.Pattern != "" {
+		return
+	}
+	ref.Value.Pattern = textOf(field, rules.nonNegative)
+}
+
+// textOf is the pattern of what is no text in the contract, and text in JSON.
+func textOf(field protoreflect.FieldDescriptor, nonNegative bool) string {
+	any, positive := "", ""
+	switch {
+	case field.Kind() == protoreflect.Int64Kind:
+		any, positive = whole, natural
+	case field.Message() != nil && field.Message().FullName() == "google.protobuf.Duration":
+		any, positive = anyDuration, duration
+	}
+	if nonNegative {
+		return positive
+	}
+	return any
+}
+
+func apply(schema *openapi3.Schema, rules limits) {
+	schema.Pattern = rules.pattern
+	if rules.maxLength > 0 {
+		schema.MaxLength = &rules.maxLength
+	}
+	if rules.maxItems > 0 {
+		schema.MaxItems = &rules.maxItems
+	}
+	if rules.min != nil {
+		schema.Min = rules.min
+	}
+}

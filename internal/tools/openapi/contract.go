@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	_ "google.golang.org/genproto/googleapis/api/annotations" // so that the options are known
+)
+
+// contract is what the .proto files say: the methods by the operation ids of the OpenAPI
+// 2 document, and the messages by their schemas' names.
+type contract struct {
+	methods  map[string]protoreflect.MethodDescriptor
+	messages map[string]protoreflect.MessageDescriptor
+}
+
+func readContract(image string) (contract, error) {
+	c := contract{map[string]protoreflect.MethodDescriptor{}, map[string]protoreflect.MessageDescriptor{}}
+	text, err := os.ReadFile(image)
+	if err != nil {
+		return c, err
+	}
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(text, &set); err != nil {
+		return c, err
+	}
+	files, err := protodesc.NewFiles(&set)
+	if err != nil {
+		return c, err
+	}
+	files.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
+		c.add(file)
+		return true
+	})
+	return c, nil
+}
+
+func (c contract) add(file protoreflect.FileDescriptor) {
+	for n := range file.Messages().Len() {
+		message := file.Messages().Get(n)
+		c.messages[string(message.Name())] = message
+	}
+	for n := range file.Services().Len() {
+		service := file.Services().Get(n)
+		for m := range service.Methods().Len() {
+			method := service.Methods().Get(m)
+			c.methods[fmt.Sprintf("%s_%s", service.Name(), method.Name())] = method
+		}
+	}
+}
+
+// comment gives what stands before a declaration, as Markdown.
+func comment(d protoreflect.Descriptor) string {
+	lines := strings.Split(d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments, "\n")
+	for n, line := range lines {
+		lines[n] = strings.TrimPrefix(line, " ")
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+// limits are the rules of a field that JSON Schema can say too. Zero values say nothing.
+type limits struct {
+	pattern     string
+	maxLength   uint64
+	maxItems    uint64
+	min         *float64
+	items       *limits
+	nonNegative bool // of a 64-bit number or a duration, which JSON has as text
+}
+
+var (
+	matches = regexp.MustCompile(`^this\.matches\('(.*?)'\)`)
+	atMost  = regexp.MustCompile(`size\(bytes\(this\)\) <= (\d+)`)
+)
+
+func limitsOf(field protoreflect.FieldDescriptor) limits {
+	rules, _ := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
+	return readRules(rules)
+}
+
+func readRules(rules *validate.FieldRules) (l limits) {
+	for _, rule := range rules.GetCel() {
+		if m := matches.FindStringSubmatch(rule.GetExpression()); m != nil {
+			l.pattern = strings.ReplaceAll(m[1], `\\`, `\`)
+		}
+		if m := atMost.FindStringSubmatch(rule.GetExpression()); m != nil {
+			_, _ = fmt.Sscan(m[1], &l.maxLength) // digits
+		}
+	}
+	if text := rules.GetString(); text != nil {
+		l.maxLength = max(text.GetMaxBytes(), text.GetMaxLen(), l.maxLength)
+	}
+	if list := rules.GetRepeated(); list != nil {
+		items := readRules(list.GetItems())
+		l.maxItems, l.items = list.GetMaxItems(), &items
+	}
+	if number := rules.GetInt32(); number != nil && number.HasGte() {
+		least := float64(number.GetGte())
+		l.min = &least
+	}
+	l.nonNegative = rules.GetInt64().HasGte() || rules.GetDuration().HasGte()
+	return l
+}

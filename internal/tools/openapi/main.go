@@ -1,0 +1,70 @@
+// Command openapi writes the OpenAPI 3 document of the REST form. It takes the OpenAPI 2
+// document that protoc-gen-openapiv2 makes, and adds what that one can't say: the rules of
+// the requests, each HTTP status with its content, streams of events and of bytes.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/getkin/kin-openapi/openapi2"
+	"github.com/getkin/kin-openapi/openapi2conv"
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: openapi IMAGE OPENAPI2 OPENAPI3")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		fmt.Fprintln(os.Stderr, "openapi:", err)
+		os.Exit(1)
+	}
+}
+
+func write(image, from, to string) error {
+	contract, err := readContract(image)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", image, err)
+	}
+	doc, err := convert(from)
+	if err != nil {
+		return fmt.Errorf("convert %s: %w", from, err)
+	}
+	if err := complete(doc, contract); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(doc, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := check(text); err != nil {
+		return fmt.Errorf("the document is not valid: %w", err)
+	}
+	return os.WriteFile(to, append(text, '\n'), 0o644)
+}
+
+func convert(name string) (*openapi3.T, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var doc openapi2.T
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	return openapi2conv.ToV3(&doc)
+}
+
+// check reads the text as a stranger would: references are followed, examples are held
+// against their schemas.
+func check(text []byte) error {
+	doc, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		return err
+	}
+	return doc.Validate(context.Background())
+}
