@@ -17,7 +17,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-openapi simulate simulate-bugs torture fuzz bench-schedule check generate packages lint breaking fmt clean
+.PHONY: help build demo run test test-openapi simulate simulate-bugs torture fuzz bench bench-schedule check generate packages lint breaking fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -67,6 +67,16 @@ fuzz: ## Look for inputs that break something, FUZZTIME (default: 30s) for each 
 	    echo "== $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 	  done; \
 	done
+
+bench: build .build/bench ## Measure the facade beside a bare one (an hour or so); make bench-P9 measures one row
+	.build/bench -json .build/bench.json
+
+bench-%: build .build/bench
+	.build/bench -json .build/bench-$*.json $*
+
+.PHONY: .build/bench
+.build/bench:
+	$(GO) build -o $@ ./internal/bench
 
 bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
 	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch
