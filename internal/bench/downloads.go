@@ -25,7 +25,7 @@ func (b *bench) results(ctx context.Context, set setting) (*scene, int, error) {
 		return nil, 0, err
 	}
 	size := b.load(resultBytes)
-	if err := s.control(ctx, "/content?bytes=%d", size); err == nil {
+	if err = s.control(ctx, "/content?bytes=%d", size); err == nil {
 		err = s.control(ctx, "/renders?prefix=r&n=1&median=1ms&sigma=0")
 	}
 	if err != nil {

@@ -35,7 +35,6 @@ type h2conn struct {
 
 // h2stream is one call.
 type h2stream struct {
-	tag     int // of the caller's
 	pending []byte
 	credit  int
 	ended   bool
@@ -90,8 +89,13 @@ func (c *h2conn) call(method string, request proto.Message, s *h2stream) error {
 	defer c.mu.Unlock()
 	c.block.Reset()
 	for _, field := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", "/easel.v1." + method}, {":authority", "localhost"},
-		{"content-type", "application/grpc"}, {"te", "trailers"}, {"authorization", "Bearer " + benchKey},
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/easel.v1." + method},
+		{":authority", "localhost"},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
+		{"authorization", "Bearer " + benchKey},
 	} {
 		if err := c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
 			return err

@@ -49,7 +49,10 @@ func runLearn(args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lasting)
 	defer cancel()
-	for range hub.Watch(ctx, watch.Request{Credential: catalog.Forwarded(catalog.NewSecret(benchKey)), IDs: ids}) {
+	for _, err := range hub.Watch(ctx, watch.Request{Credential: catalog.Forwarded(catalog.NewSecret(benchKey)), IDs: ids}) {
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
 	}
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

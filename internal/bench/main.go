@@ -38,7 +38,7 @@ func run(args []string) error {
 	flags.Float64Var(&b.scale, "scale", 1, "share of the full load of each row; figures of less than 1 are not comparable")
 	output := flags.String("json", "", "also write the results to this file")
 	flags.Usage = func() {
-		fmt.Fprintf(flags.Output(), "usage: bench [flags] [row ...]\n\nRows: %s. Without any, all of them.\n\n", strings.Join(rowNames(), " "))
+		_, _ = fmt.Fprintf(flags.Output(), "usage: bench [flags] [row ...]\n\nRows: %s. Without any, all of them.\n\n", strings.Join(rowNames(), " "))
 		flags.PrintDefaults()
 	}
 	switch err := flags.Parse(args); {
@@ -55,7 +55,7 @@ func run(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	return b.measure(ctx, chosen, *output)
+	return b.measure(ctx, os.Stdout, chosen, *output)
 }
 
 // roles are the parts that this program plays for its own runs.

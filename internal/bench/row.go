@@ -63,8 +63,9 @@ func choose(names []string) ([]row, error) {
 }
 
 // measure measures the rows, prints each as it is done, and how noisy the machine was.
-func (b *bench) measure(ctx context.Context, chosen []row, output string) error {
-	fmt.Printf("%s; median of %d, least and most behind it\n\n%s", machine(), b.repeats, heading)
+func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row, output string) error {
+	write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
+	write("%s; median of %d, least and most behind it\n\n%s", machine(), b.repeats, heading)
 	var results []result
 	var calm []float64
 	for _, r := range chosen {
@@ -73,10 +74,10 @@ func (b *bench) measure(ctx context.Context, chosen []row, output string) error 
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
-		result.print(os.Stdout)
+		write("%s\n", result)
 		results = append(results, result)
 	}
-	fmt.Printf("\nNoise: the same piece of work took %.0f%% more at worst than at best, before the rows.\n", 100*(slices.Max(calm)/slices.Min(calm)-1))
+	write("\nNoise: the same piece of work took %.0f%% more at worst than at best, before the rows.\n", 100*(slices.Max(calm)/slices.Min(calm)-1))
 	if output == "" {
 		return nil
 	}
@@ -130,7 +131,8 @@ func progress(name string, done, of int) {
 
 const heading = "row   measure                                                    beside                    easel                     ratio    reach    dream\n"
 
-func (r result) print(w io.Writer) {
+// String is the row of the table.
+func (r result) String() string {
 	base := ""
 	if len(r.Base) > 0 {
 		base = span(r.Base)
@@ -139,7 +141,7 @@ func (r result) print(w io.Writer) {
 	if r.Least {
 		sign = "≥"
 	}
-	fmt.Fprintf(w, "%-5s %-58s %-25s %-25s %-8s %s%-7s %s%-7s %s\n", r.Name, r.Title+", "+r.Unit, base, span(r.Ours),
+	return fmt.Sprintf("%-5s %-58s %-25s %-25s %-8s %s%-7s %s%-7s %s", r.Name, r.Title+", "+r.Unit, base, span(r.Ours),
 		short(r.Ratio), sign, short(r.Reach), sign, short(r.Dream), r.verdict())
 }
 

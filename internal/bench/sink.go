@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 
 	"google.golang.org/grpc"
@@ -25,11 +26,10 @@ func runSink() error {
 	}
 	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		for {
-			switch err := stream.RecvMsg(nil); err {
-			case nil:
-			case io.EOF:
+			switch err := stream.RecvMsg(nil); {
+			case errors.Is(err, io.EOF):
 				return stream.SendMsg(nil)
-			default:
+			case err != nil:
 				return err
 			}
 		}

@@ -50,9 +50,13 @@ func (a *attacker) next() uint32 {
 func (a *attacker) headers(more ...hpack.HeaderField) []byte {
 	a.block.Reset()
 	for _, f := range append([]hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "easel.test"},
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "http"},
+		{Name: ":authority", Value: "easel.test"},
 		{Name: ":path", Value: "/easel.v1.GenerationService/WatchGeneration"},
-		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}, {Name: "authorization", Value: "Bearer key"},
+		{Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
+		{Name: "authorization", Value: "Bearer key"},
 	}, more...) {
 		_ = a.encoder.WriteField(f)
 	}
@@ -217,7 +221,7 @@ func (s siege) attack(ctx context.Context, addr string, deaf bool, sent *atomic.
 // healthy calls over both forms until ctx ends, and counts what was answered.
 func (s siege) healthy(ctx context.Context, t *testing.T, served *atomic.Int64) {
 	t.Helper()
-	transport, scheme := credentials.TransportCredentials(insecure.NewCredentials()), "http"
+	transport, scheme := insecure.NewCredentials(), "http"
 	if s.client != nil {
 		transport, scheme = credentials.NewTLS(s.client), "https"
 	}

@@ -258,7 +258,7 @@ func (v visit) create() {
 	g.Inputs = req.GetInputs()
 	v.by.owned[id], v.by.orders[key] = g, id
 	v.by.charged += g.GetCostCents()
-	v.town.ids = append(v.town.ids, id)
+	v.ids = append(v.ids, id)
 }
 
 func (v visit) get() {

@@ -275,7 +275,7 @@ func (c *chaos) checkShape() {
 			if e.busy && !e.swept {
 				flying++
 			}
-			if e.swept && !(e.busy && p.sweeping) {
+			if e.swept && (!e.busy || !p.sweeping) {
 				c.t.Errorf("%s waits for a sweep that is not under way", e.id)
 			}
 			for back, r := range e.subs {
