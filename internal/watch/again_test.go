@@ -1,8 +1,12 @@
 package watch_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -188,6 +192,80 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesWhatIsKnown(t *testing.T) {
 		}
 		if known != 1 {
 			b.t.Errorf("the known state came %d times", known)
+		}
+	})
+}
+
+func TestARenderThatIsWatchedAgainAndAgainTeachesOnce(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"new": queued}, func(b *bench) {
+		for range 5 {
+			old := b.up.record("old", succeeded)
+			old.CreateTime, old.TerminalTime = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour+time.Minute)
+			b.hub.Created(tenant, old, "m", time.Now())
+			pass(time.Hour)
+		}
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: time.Second})
+		pass(2 * time.Second)
+		if h := s.look().heartbeats[0]; h.HasTypical {
+			b.t.Errorf("typical remaining %v, from one render", h.TypicalRemaining)
+		}
+	})
+}
+
+func TestTheFirstLookAtAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		b.hub.Created(tenant, b.up.record("a", queued), "m", time.Now())
+		s := b.watch("a")
+		pass(time.Second)
+		b.wantStates(s, "queued")
+		if n := b.up.calls(); n != 0 {
+			b.t.Errorf("%d polls within a second of the answer to the order", n)
+		}
+		b.up.set("a", succeeded)
+		pass(5 * time.Second)
+		b.wantEnd(s, nil)
+	})
+}
+
+func TestAWatchAtItsGoalEndsWellWhateverHappensThen(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
+		b.watch("b")
+		slow := &seen{}
+		go func() {
+			for event, err := range b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}) {
+				slow.add(event, err)
+				time.Sleep(20 * time.Second)
+			}
+			slow.mu.Lock()
+			defer slow.mu.Unlock()
+			slow.ended = true
+		}()
+		pass(time.Second)
+		b.up.set("a", succeeded)
+		pass(5 * time.Second)
+		b.up.with(func(u *upstream) { u.fail = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"} })
+		pass(time.Minute)
+		b.wantStates(slow, "queued", "succeeded")
+		b.wantEnd(slow, nil)
+	})
+}
+
+func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // U13
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		up := newUpstream(map[string]catalog.State{"a": failed})
+		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{t, up, hub, t.Context()}
+		b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		pass(time.Second)
+		b.up.set("a", queued)
+		pass(5 * time.Minute)
+		hub.Close()
+		if n := hub.Stats().Regressions; n < 10 || strings.Count(log.String(), "backwards") != 1 {
+			t.Errorf("%d records were dropped, and the log says\n%s", n, log.String())
 		}
 	})
 }

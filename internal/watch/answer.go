@@ -86,23 +86,41 @@ func (p *poller) absent(e *entry, now time.Time) {
 	e.tell()
 }
 
+// admit takes in a record that a call has brought. Where no poll has come before, it counts as
+// the first look.
+func (p *poller) admit(e *entry, g catalog.Generation, now time.Time) {
+	p.apply(e, g)
+	if e.gap == 0 {
+		p.again(e, now)
+	}
+}
+
 // apply takes a record into an entry and tells the watchers what they can see of it;
 // mu is held.
 func (p *poller) apply(e *entry, g catalog.Generation) {
 	before := e.state.State
 	changed, regressed := e.advance(g)
 	if regressed {
-		p.hub.stats.Regressions++
-		p.hub.cfg.Logger.Warn("dropped a state that would have gone backwards",
-			"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
+		p.regressed(e, g)
 	}
 	if took := e.took(g, before); took > 0 {
 		e.learned = true
-		p.hub.history.add(p.historyOf(e), took)
+		p.hub.history.add(p.historyOf(e), fingerprint(e.id), took)
 	}
 	if changed {
 		e.tell()
 	}
+}
+
+// regressed counts a record that was dropped, and logs the first of many that say the same.
+func (p *poller) regressed(e *entry, g catalog.Generation) {
+	p.hub.stats.Regressions++
+	if e.dropped == g.State {
+		return
+	}
+	e.dropped = g.State
+	p.hub.cfg.Logger.Warn("dropped a state that would have gone backwards",
+		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 
 func (p *poller) historyOf(e *entry) historyKey { return historyKey{p.cred.Tenant, e.state.ModelID} }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"math"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -19,6 +20,7 @@ type entry struct {
 	etag  string             // of the record as it was read, before anything was filled in
 	rank  int                // highest rank that the state has had
 
+	dropped  catalog.State       // would have gone backwards, and was logged
 	missing  bool                // the catalog has never shown it
 	deleted  bool                // by a call of ours: no answer brings it back
 	fresh    bool                // state was read since the entry is watched, and may be told
@@ -186,11 +188,16 @@ func (e *entry) wanted(now time.Time, refundWindow time.Duration) bool {
 }
 
 // share is how many renders the watch waits for that waits for the fewest, this one among
-// them: what a poll of the entry is worth to somebody.
-func (e *entry) share() int {
-	least := e.subs[0].sub.open
+// them: what a poll of the entry is worth to somebody. A watch of everything does not wait for
+// what has ended, but for as many as are shown.
+func (e *entry) share(shown int) int {
+	least := math.MaxInt
 	for _, r := range e.subs {
-		if least = min(least, r.sub.open); least <= 1 {
+		waits := r.sub.open
+		if r.sub.req.everything() {
+			waits = shown
+		}
+		if least = min(least, waits); least <= 1 {
 			return 1
 		}
 	}

@@ -24,24 +24,28 @@ type histories map[historyKey]*history
 
 type history struct {
 	durations []time.Duration
-	next      int // the oldest, once all are in use
-	news      int // added since the curve was made
+	renders   []uint64 // whose they are: one that is seen again teaches nothing new
+	next      int      // the oldest, once all are in use
+	news      int      // added since the curve was made
 	curve     *curve
 }
 
-func (h histories) add(key historyKey, d time.Duration) {
+func (h histories) add(key historyKey, render uint64, d time.Duration) {
 	one := h[key]
 	if one == nil {
 		one = &history{}
 		h.makeRoom()
 		h[key] = one
 	}
-	one.news++
-	if len(one.durations) < historySize {
-		one.durations = append(one.durations, d)
+	if slices.Contains(one.renders, render) {
 		return
 	}
-	one.durations[one.next] = d
+	one.news++
+	if len(one.durations) < historySize {
+		one.durations, one.renders = append(one.durations, d), append(one.renders, render)
+		return
+	}
+	one.durations[one.next], one.renders[one.next] = d, render
 	one.next = (one.next + 1) % historySize
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -57,8 +58,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MaxInterval < c.MinInterval {
 		faults = append(faults, errors.New("watch: MaxInterval is below MinInterval"))
 	}
-	if !(c.Rate > 0) {
-		faults = append(faults, errors.New("watch: Rate is not above 0"))
+	if !(c.Rate > 0) || math.IsInf(c.Rate, 1) {
+		faults = append(faults, errors.New("watch: Rate is not a number above 0"))
 	}
 	if c.RefundWindow < 0 {
 		faults = append(faults, errors.New("watch: RefundWindow is negative"))
@@ -149,7 +150,7 @@ func (h *Hub) Observe(cred catalog.Credential, g catalog.Generation) Update {
 		e.advance(g)
 		return e.update()
 	}
-	h.pollers[cred.Tenant].apply(e, g)
+	h.pollers[cred.Tenant].admit(e, g, time.Now())
 	return e.update()
 }
 
@@ -158,11 +159,11 @@ func (h *Hub) Observe(cred catalog.Credential, g catalog.Generation) Update {
 func (h *Hub) Created(cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.poller(cred)
-	e := p.watchable(g.ID, g.ObserveTime)
+	now, p := time.Now(), h.poller(cred)
+	e := p.watchable(g.ID, now)
 	e.modelID, e.created = modelID, placed
-	p.apply(e, g)
-	p.show(e, g.ObserveTime)
+	p.admit(e, g, now)
+	p.show(e, now)
 	return e.update()
 }
 

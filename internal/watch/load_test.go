@@ -156,6 +156,29 @@ func TestARenderThatWasOrderedHereGetsItsTurnAmongThoseThatArePolled(t *testing.
 	})
 }
 
+func TestAWatchOfEverythingWaitsForWhatIsUnderWayAndNotForAllThatItKnows(t *testing.T) {
+	states, ids := renders(60)
+	for i := range 1000 {
+		states[fmt.Sprintf("old%04d", i)] = succeeded
+	}
+	states["live"] = queued
+	inBubble(t, states, func(b *bench) {
+		b.up.listed = func(id string) bool { return id[0] != 'g' }
+		all := b.watch()
+		pass(5 * time.Second)
+		b.up.with(func(u *upstream) { u.listed = func(string) bool { return false } })
+		for _, id := range ids { // four times as much as the rate
+			b.watch(id)
+		}
+		pass(2 * time.Minute)
+		b.up.set("live", succeeded)
+		pass(time.Minute)
+		if last := all.look().updates[len(all.look().updates)-1]; last.Generation.ID != "live" || last.Generation.State != succeeded {
+			b.t.Error("the one render that a watch of everything waits for is not read beside sixty others")
+		}
+	})
+}
+
 func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
 	for name, listed := range map[string]func(string) bool{"list usable": nil, "list of no use": func(string) bool { return false }} {
 		t.Run(name, func(t *testing.T) {

@@ -183,6 +183,7 @@ type demand struct {
 	listable []*entry  // a sweep could serve them
 	reads    []*entry  // to be read one by one now
 	soonest  time.Time // when the next one after them is due
+	shown    int       // that the list has shown and somebody waits for, those on their way among them
 }
 
 // demand asks all entries.
@@ -190,8 +191,14 @@ func (p *poller) demand(now time.Time) *demand {
 	d := &demand{}
 	usable := p.list.usable(now)
 	for _, e := range p.order {
+		if !e.wanted(now, p.hub.cfg.RefundWindow) {
+			continue
+		}
+		if !e.listed.IsZero() {
+			d.shown++
+		}
 		switch {
-		case e.busy || !e.wanted(now, p.hub.cfg.RefundWindow):
+		case e.busy:
 		case usable && e.hint == nil && !now.Before(e.alone):
 			d.listable = append(d.listable, e)
 		default:
@@ -225,7 +232,7 @@ func (p *poller) read(e *entry) job {
 func (d *demand) mostUrgent(now time.Time, unit time.Duration, hinted bool) *entry {
 	best, most := 0, -1.0
 	for i, e := range d.reads {
-		urgency := (now.Sub(e.due) + unit).Seconds() / float64(e.share())
+		urgency := (now.Sub(e.due) + unit).Seconds() / float64(e.share(d.shown))
 		if changed := e.hint != nil; hinted && changed != (d.reads[best].hint != nil) {
 			if !changed {
 				continue

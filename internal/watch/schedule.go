@@ -225,11 +225,17 @@ func (d *dice) draw() float64 {
 }
 
 // diceOf gives a thing its dice: the same for the same seed and name.
-func diceOf(seed uint64, name string) dice {
-	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+func diceOf(seed uint64, name string) dice { return dice(fnv(seed, name)) }
+
+// fingerprint stands for a name where a few in 2⁶⁴ may be mistaken for others.
+func fingerprint(name string) uint64 { return fnv(0, name) }
+
+// fnv is the hash FNV-1a.
+func fnv(seed uint64, name string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
 	hash := uint64(offset) ^ seed
 	for i := range len(name) {
 		hash = (hash ^ uint64(name[i])) * prime
 	}
-	return dice(hash)
+	return hash
 }

@@ -149,13 +149,13 @@ func TestAfterAModelHasChangedTheScheduleFollowsWithinItsHistory(t *testing.T) {
 	slow := durations{draw: func(r *rand.Rand) float64 { return logNormal(r, 30, 0.3) }}
 	quick := durations{draw: func(r *rand.Rand) float64 { return logNormal(r, 6, 0.3) }}
 	key, h, r := historyKey{"t", "m"}, histories{}, rand.New(rand.NewPCG(1, 1))
-	for _, d := range slow.sample(500, r) {
-		h.add(key, d)
+	for i, d := range slow.sample(500, r) {
+		h.add(key, uint64(i), d)
 	}
 	for seen, most := range map[int]float64{0: 5, 20: 2.5, 100: 1.3} {
-		one := histories{key: {durations: slices.Clone(h[key].durations), next: h[key].next}}
-		for _, d := range quick.sample(seen, r) {
-			one.add(key, d)
+		one := histories{key: {durations: slices.Clone(h[key].durations), renders: slices.Clone(h[key].renders), next: h[key].next}}
+		for i, d := range quick.sample(seen, r) {
+			one.add(key, 1000+uint64(i), d)
 		}
 		c := one.curve(key)
 		got := measure(quick, 5000, []func(time.Duration) time.Duration{func(age time.Duration) time.Duration { return c.gap(age, usual) }})

@@ -49,7 +49,7 @@ const (
 
 // subscribe joins before anything is read, so that no change falls between.
 func (h *Hub) subscribe(req Request) *subscription {
-	if req.Heartbeat == 0 {
+	if req.Heartbeat <= 0 {
 		req.Heartbeat = defaultHeartbeat
 	}
 	if req.everything() {
@@ -163,11 +163,11 @@ func (s *subscription) next(now time.Time) step {
 		s.caughtUp = true
 		return step{event: &Event{CaughtUp: &CaughtUp{Count: s.shown}}}
 	}
-	if s.err != nil {
-		return step{err: s.err}
-	}
 	settles := s.settle(now)
-	return step{settles: settles, done: !s.req.everything() && s.open == 0}
+	if !s.req.everything() && s.open == 0 {
+		return step{done: true}
+	}
+	return step{settles: settles, err: s.err}
 }
 
 // tell makes the event of one entry, and notes what the watcher knows then. It gives nil

@@ -44,6 +44,12 @@ type record struct {
 	etag string
 }
 
+// hint is a copy that does not keep the whole list alive.
+func (r *record) hint() *catalog.Generation {
+	g := r.Generation
+	return &g
+}
+
 // digest prepares a list for taking in. It is the costly part, and needs no lock.
 func digest(list []catalog.Generation) []record {
 	records := make([]record, 0, len(list))
@@ -231,28 +237,28 @@ func (p *poller) hide(e *entry, now time.Time) {
 // hint to read.
 func (p *poller) takeIn(records []record, now time.Time) {
 	for i := range records {
-		g := &records[i]
-		e := p.entries[g.ID]
+		r := &records[i]
+		e := p.entries[r.ID]
 		if e == nil {
 			continue
 		}
-		known := e.fresh && e.state.State == g.State
+		known := e.fresh && e.state.State == r.State
 		switch {
-		case e.denied() && g.State != catalog.StateDeleted:
+		case e.denied() && r.State != catalog.StateDeleted:
 			p.doubt(e, now)
-		case known && (e.listEtag == "" || e.listEtag == g.etag):
-			e.state.ObserveTime = latest(e.state.ObserveTime, g.ObserveTime)
+		case known && (e.listEtag == "" || e.listEtag == r.etag):
+			e.state.ObserveTime = latest(e.state.ObserveTime, r.ObserveTime)
 			p.again(e, now)
-		case whole(g.Generation) && (!e.fresh || p.list.whole):
-			p.apply(e, g.Generation)
+		case whole(r.Generation) && (!e.fresh || p.list.whole):
+			p.apply(e, r.Generation)
 			p.again(e, now)
 		case known: // a detail has changed, as it may do all the time: its own pace will do
-			e.hint = &g.Generation
+			e.hint = r.hint()
 			p.again(e, now)
 		default:
-			e.due, e.hint = now, &g.Generation
+			e.due, e.hint = now, r.hint()
 		}
-		e.listEtag = g.etag
+		e.listEtag = r.etag
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -382,7 +383,7 @@ func TestTheCauseOfAnEndedContextIsTheErrorOfTheWatch(t *testing.T) {
 }
 
 func TestAHubReportsEveryFaultOfItsConfigTogether(t *testing.T) {
-	_, err := watch.New(watch.Config{MinInterval: 10, MaxInterval: 5, Rate: -1})
+	_, err := watch.New(watch.Config{MinInterval: 10, MaxInterval: 5, Rate: math.Inf(1)})
 	if err == nil {
 		t.Fatal("no error")
 	}
