@@ -178,7 +178,8 @@ func (s *watcher) reached(one *story) bool {
 	case state != catalog.StateFailed, s.req.Goal == Terminal && len(s.req.IDs) > 0:
 		return len(s.req.IDs) > 0
 	}
-	return time.Since(one.failed) >= s.window
+	missable := s.world.calm.IsZero() || one.failed.Before(s.world.calm)
+	return missable && time.Since(one.failed) >= s.window
 }
 
 func (s *watcher) checkEnd() {

@@ -31,6 +31,7 @@ type world struct {
 	thin  bool         // the list says less of what has ended
 	part  int          // the list has one render in so many; 0 is all
 
+	calm    time.Time // from when on nothing excuses a refund that is missed
 	asked   []time.Time
 	flying  int
 	most    int                        // requests on their way at once
@@ -295,14 +296,12 @@ func (w *world) heal() {
 	clear(w.until)
 }
 
-// finish takes every render to its last state.
-func (w *world) finish() {
+// goOn takes every render one step further.
+func (w *world) goOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range w.order {
-		for r := w.has[id]; r.state() != catalog.StateSucceeded && r.state() != catalog.StateRefunded; {
-			r.move(w.dice)
-		}
+		w.has[id].move(w.dice)
 	}
 }
 
