@@ -78,7 +78,7 @@ func (p *poller) divide(d *demand, now time.Time) (sweep bool) {
 	switch {
 	case p.sweeping && now.Before(slow):
 		d.soonest = earliest(d.soonest, slow)
-	case p.sweeping, at.After(now) && len(first) < sweepFrom && !p.unintroduced():
+	case p.sweeping, len(first) < sweepFrom && !p.unintroduced():
 		d.reads = append(d.reads, first...) // a few are not worth a sweep out of turn
 	default:
 		at = earlier(at, p.sweptAt.Add(p.hub.cfg.MinInterval/2))
