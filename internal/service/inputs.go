@@ -48,6 +48,9 @@ func (w *inputsWriter) refuse(field, description string) {
 }
 
 func (w *inputsWriter) object(s *structpb.Struct, path string, depth int) {
+	if !w.within(depth) {
+		return
+	}
 	w.out.WriteByte('{')
 	for i, name := range slices.Sorted(maps.Keys(s.GetFields())) {
 		if i > 0 {
@@ -60,10 +63,30 @@ func (w *inputsWriter) object(s *structpb.Struct, path string, depth int) {
 	w.out.WriteByte('}')
 }
 
-func (w *inputsWriter) value(v *structpb.Value, path string, depth int) {
+// list writes the members of an array, which may be none.
+func (w *inputsWriter) list(items []*structpb.Value, path string, depth int) {
+	if !w.within(depth) {
+		return
+	}
+	w.out.WriteByte('[')
+	for i, item := range items {
+		if i > 0 {
+			w.out.WriteByte(',')
+		}
+		w.value(item, path+"["+strconv.Itoa(i)+"]", depth)
+	}
+	w.out.WriteByte(']')
+}
+
+// within reports whether an object or array may be at this depth.
+func (w *inputsWriter) within(depth int) bool {
 	if depth > maxDepth {
 		w.refuse("inputs", fmt.Sprintf("is nested deeper than %d levels", maxDepth))
 	}
+	return w.err == nil
+}
+
+func (w *inputsWriter) value(v *structpb.Value, path string, depth int) {
 	if w.err != nil {
 		return
 	}
@@ -79,14 +102,7 @@ func (w *inputsWriter) value(v *structpb.Value, path string, depth int) {
 	case *structpb.Value_StructValue:
 		w.object(kind.StructValue, path, depth+1)
 	case *structpb.Value_ListValue:
-		w.out.WriteByte('[')
-		for i, item := range kind.ListValue.GetValues() {
-			if i > 0 {
-				w.out.WriteByte(',')
-			}
-			w.value(item, path+"["+strconv.Itoa(i)+"]", depth+1)
-		}
-		w.out.WriteByte(']')
+		w.list(kind.ListValue.GetValues(), path, depth+1)
 	default:
 		w.refuse(path, "is a Value without a kind")
 	}
