@@ -40,7 +40,18 @@ func (s *Server) publicHandler(g *gateway) http.Handler {
 	handler = otelhttp.NewHandler(traceAnswers(reportRoute(handler)), "rest",
 		// The Host header would make a time series for each name that a client makes up.
 		otelhttp.WithServerName("easel"))
-	return limitReads(steadyWrites(securityHeaders(handler)))
+	return skipAbandoned(limitReads(steadyWrites(securityHeaders(handler))))
+}
+
+// skipAbandoned does nothing for a request that was taken back before its turn came. A
+// client that asks and takes back without a pause costs little that way: the standard
+// library keeps thousands of such requests for each connection while handlers are busy.
+func skipAbandoned(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Err() == nil {
+			next.ServeHTTP(w, r)
+		}
+	})
 }
 
 // refuseCrossOrigin stops web pages of elsewhere from ordering renders through the

@@ -49,6 +49,9 @@ func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 // around makes one call: it is traced, authenticated and let in, its error or panic becomes
 // a status, and one line says how it went.
 func (i *interceptor) around(ctx context.Context, method string, streams bool, call func(context.Context, *callSpan) error) (err error) {
+	if ended := ctx.Err(); ended != nil {
+		return statusOf(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
+	}
 	start, from := time.Now(), i.origin(ctx)
 	ctx, span := i.tracing.begin(ctx, method, from)
 	var cause error // before it became a status

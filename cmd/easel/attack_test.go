@@ -1,0 +1,362 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+const (
+	// attackRise is what an attack may add to the resident memory of the server.
+	attackRise = 64 << 20
+	// attackers are the connections of one attack.
+	attackers = 4
+	// neverLate is how long a call beside an attack may take.
+	neverLate = 20 * time.Second
+)
+
+// enemy is what an attack knows of the server.
+type enemy struct {
+	t    *testing.T
+	dial func() (net.Conn, error)
+	// path and headers make a call that the address takes.
+	path    string
+	headers []hpack.HeaderField
+}
+
+// attacked is a server in a process of its own, so that its memory is not the attacker's.
+type attacked struct {
+	grpc, rest string // addresses
+	pid        int
+	trust      *tls.Config // nil in plaintext
+}
+
+func startAttacked(t *testing.T, bin string, encrypted bool) attacked {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"balanceCents":5}`)
+	}))
+	t.Cleanup(upstream.Close)
+	env := []string{
+		"EASEL_UPSTREAM_URL=" + upstream.URL + "/catalog",
+		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
+	}
+	a := attacked{}
+	if encrypted {
+		cert, key := certificate(t, "easel")
+		env = append(env, "EASEL_TLS_CERT_FILE="+cert, "EASEL_TLS_KEY_FILE="+key)
+		text, err := os.ReadFile(cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.trust = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost", NextProtos: []string{"h2"}}
+		a.trust.RootCAs.AppendCertsFromPEM(text)
+	}
+	served, logs := process(t, env, bin, "serve")
+	t.Cleanup(func() { _ = served.Process.Kill(); _ = served.Wait() })
+	a.grpc, a.rest, a.pid = find(t, `"server":"grpc","addr":"([^"]+)"`, logs), find(t, `"server":"http","addr":"([^"]+)"`, logs), served.Process.Pid
+	return a
+}
+
+// resident is the resident memory of the server, now and at its highest, in bytes.
+func (a attacked) resident(t *testing.T) (now, highest int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
+	if err != nil {
+		t.Skipf("this system does not tell the memory of a process: %v", err)
+	}
+	for name, into := range map[string]*int{"VmRSS": &now, "VmHWM": &highest} {
+		kilobytes, err := strconv.Atoi(find(t, name+`:\s+(\d+) kB`, string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = kilobytes << 10
+	}
+	return now, highest
+}
+
+// bystander makes calls in both forms until it is stopped, all of which must be answered.
+type bystander struct {
+	calls   atomic.Int64
+	slowest atomic.Int64
+	stop    func()
+}
+
+func (a attacked) bystander(t *testing.T) *bystander {
+	t.Helper()
+	b, secured, scheme := &bystander{}, insecure.NewCredentials(), "http"
+	transport := &http.Transport{DisableKeepAlives: true}
+	if a.trust != nil {
+		secured, scheme, transport.TLSClientConfig = credentials.NewTLS(a.trust), "https", &tls.Config{RootCAs: a.trust.RootCAs, ServerName: a.trust.ServerName}
+	}
+	conn, err := grpc.NewClient(a.grpc, grpc.WithTransportCredentials(secured))
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := easelv1.NewAccountServiceClient(conn)
+	ctx, cancel := context.WithCancel(t.Context())
+	var both sync.WaitGroup
+	for form, call := range map[string]func() error{
+		"gRPC": func() error {
+			_, err := account.GetAccount(bearing(t, "bystander", neverLate), &easelv1.GetAccountRequest{})
+			return err
+		},
+		"REST": func() error { return accountOver(t, &http.Client{Transport: transport}, scheme+"://"+a.rest) },
+	} {
+		both.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				if err := call(); err != nil {
+					t.Errorf("a call over %s beside an attack: %v", form, err)
+					return
+				}
+				b.calls.Add(1)
+				b.slowest.Store(max(b.slowest.Load(), int64(time.Since(began))))
+			}
+		})
+	}
+	b.stop = func() { cancel(); both.Wait(); conn.Close() }
+	return b
+}
+
+func accountOver(t *testing.T, client *http.Client, base string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), neverLate)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/account", nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer bystander")
+	answer, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s, %w", answer.Status, err)
+	}
+	return nil
+}
+
+// attack runs one attack over some connections at once, and gives how much of it got
+// through: frames or connections, as the attack counts.
+func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
+	var all sync.WaitGroup
+	var done atomic.Int64
+	for range attackers {
+		all.Go(func() {
+			conn, err := e.dial()
+			if err != nil {
+				e.t.Errorf("no connection: %v", err)
+				return
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(2 * time.Second)) // the server need not take all of it
+			done.Add(int64(one(e, conn)))
+		})
+	}
+	all.Wait()
+	return int(done.Load())
+}
+
+// speak begins HTTP/2 on a connection.
+func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	framer := http2.NewFramer(conn, conn)
+	_ = framer.WriteSettings(settings...)
+	return framer
+}
+
+// listen reads what the server says, so that it is not the attacker's window that holds it
+// up, and ends with the connection.
+func listen(framer *http2.Framer) {
+	go func() {
+		for {
+			if _, err := framer.ReadFrame(); err != nil && !errors.As(err, new(http2.StreamError)) {
+				return
+			}
+		}
+	}()
+}
+
+// block is the headers of a call.
+func (e enemy) block(more ...hpack.HeaderField) []byte {
+	var out bytes.Buffer
+	encoder := hpack.NewEncoder(&out)
+	for _, field := range append(append([]hpack.HeaderField{{Name: ":path", Value: e.path}}, e.headers...), more...) {
+		_ = encoder.WriteField(field) // into memory
+	}
+	return out.Bytes()
+}
+
+// until does something again and again, until the connection fails or it was often enough.
+func until(limit int, step func(n int) error) (done int) {
+	for ; done < limit; done++ {
+		if step(done) != nil {
+			return done
+		}
+	}
+	return done
+}
+
+func rapidReset(e enemy, conn net.Conn) int {
+	framer := speak(conn)
+	listen(framer)
+	block := e.block()
+	return until(10_000, func(n int) error {
+		id := uint32(2*n + 1)
+		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}); err != nil {
+			return err
+		}
+		return framer.WriteRSTStream(id, http2.ErrCodeCancel)
+	})
+}
+
+// headerBomb puts one large header into the table of the connection, and names it by its
+// number very often: a byte becomes four kilobytes.
+func headerBomb(e enemy, conn net.Conn) int {
+	framer := speak(conn)
+	listen(framer)
+	var out bytes.Buffer
+	encoder := hpack.NewEncoder(&out)
+	for _, field := range append(e.headers, hpack.HeaderField{Name: ":path", Value: e.path}, hpack.HeaderField{Name: "x-bomb", Value: strings.Repeat("x", 3800)}) {
+		_ = encoder.WriteField(field)
+	}
+	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the newest of the table
+	return until(500, func(n int) error {
+		return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*n + 1), BlockFragment: bomb, EndHeaders: true, EndStream: true})
+	})
+}
+
+// slowHeaders opens connections that never end their first request, a byte at a time.
+func slowHeaders(e enemy, conn net.Conn) int {
+	return crowd(e, conn, "GET / HTTP/1.1\r\nHost: easel.test\r\nX: ")
+}
+
+// halfHandshakes opens connections that begin a TLS hello and go no further.
+func halfHandshakes(e enemy, conn net.Conn) int { return crowd(e, conn, "\x16\x03\x01\x02\x00\x01") }
+
+func crowd(e enemy, first net.Conn, begin string) int {
+	done := 0
+	for range 500 {
+		conn, err := net.Dial("tcp", first.RemoteAddr().String())
+		if err != nil {
+			e.t.Errorf("no connection: %v", err)
+			break
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, begin); err == nil {
+			done++
+		}
+	}
+	_, _ = io.WriteString(first, begin)
+	_, _ = io.ReadAll(first) // the others stay meanwhile
+	return done
+}
+
+// attacks are those of each kind of address; package server has more, which cost nothing.
+// least is how much of one must get through for the test to prove anything.
+var attacks = map[string][]struct {
+	name  string
+	run   func(enemy, net.Conn) int
+	least int
+}{
+	"HTTP/2": {{"rapid reset", rapidReset, 1000}, {"a bomb of headers", headerBomb, 1}},
+	"HTTP/1": {{"slow headers", slowHeaders, 1000}},
+	"TLS":    {{"half-open handshakes", halfHandshakes, 1000}},
+}
+
+func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { // L9
+	bin := filepath.Join(t.TempDir(), "easel")
+	compile(t, bin, "easel", "build", "-o", bin, ".")
+	for _, on := range []struct {
+		address, kind string
+		encrypted     bool
+	}{
+		{"gRPC", "HTTP/2", false},
+		{"gRPC", "HTTP/2", true},
+		{"REST", "HTTP/2", true},
+		{"REST", "HTTP/1", false},
+		{"gRPC", "TLS", true},
+		{"REST", "TLS", true},
+	} {
+		for _, one := range attacks[on.kind] {
+			name := fmt.Sprintf("%s on %s%s", one.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
+			t.Run(name, func(t *testing.T) {
+				server := startAttacked(t, bin, on.encrypted) // a new one, whose memory no other attack has raised
+				server.withstand(t, server.enemy(t, on.address, on.kind), one.run, one.least)
+			})
+		}
+	}
+}
+
+// withstand attacks the server, and fails the test where the memory rises too far or others
+// are not served.
+func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int, least int) {
+	t.Helper()
+	beside := a.bystander(t)
+	for beside.calls.Load() < 200 && !t.Failed() {
+		time.Sleep(time.Millisecond)
+	}
+	before, _ := a.resident(t)
+	undisturbed := beside.calls.Load()
+	beside.slowest.Store(0)
+	began := time.Now()
+	done := e.attack(one)
+	took := time.Since(began)
+	for beside.calls.Load() == undisturbed && !t.Failed() {
+		time.Sleep(time.Millisecond) // an attack can be over before a call is
+	}
+	served := beside.calls.Load() - undisturbed
+	beside.stop()
+	_, highest := a.resident(t)
+	t.Logf("%d got through in %v, memory %.1f%+.1f MiB, %d calls beside it, the slowest %v", done, took.Round(time.Millisecond),
+		float64(before)/(1<<20), float64(highest-before)/(1<<20), served, time.Duration(beside.slowest.Load()))
+	if done < least {
+		t.Errorf("%d got through, which proves nothing", done)
+	}
+	if highest-before > attackRise {
+		t.Errorf("the memory rose by %d bytes", highest-before)
+	}
+}
+
+// enemy is one that knows how to call an address.
+func (a attacked) enemy(t *testing.T, address, kind string) enemy {
+	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
+	e := enemy{t: t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer key")}}
+	addr := a.rest
+	if address == "gRPC" {
+		addr, e.path = a.grpc, easelv1.AccountService_GetAccount_FullMethodName
+		e.headers = append([]hpack.HeaderField{field(":method", "POST")}, append(e.headers, field("content-type", "application/grpc"), field("te", "trailers"))...)
+	} else {
+		e.path, e.headers = "/v1/account", append([]hpack.HeaderField{field(":method", "GET")}, e.headers...)
+	}
+	e.dial = func() (net.Conn, error) { return net.Dial("tcp", addr) }
+	if a.trust != nil && kind == "HTTP/2" {
+		e.dial = func() (net.Conn, error) { return tls.Dial("tcp", addr, a.trust) }
+	}
+	return e
+}

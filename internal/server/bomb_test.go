@@ -1,0 +1,110 @@
+package server_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// bombRise is what a message over the limit may cost.
+const bombRise = 16 << 20
+
+// endless is a body that goes on for as long as it is read.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += int64(len(p))
+	return len(p), nil // of whatever is there
+}
+
+// packed is a gRPC message of n bytes that are mostly alike, compressed.
+func packed(t *testing.T, n int64) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	out.Write(make([]byte, 5))
+	writer := gzip.NewWriter(&out)
+	if _, err := io.CopyN(writer, &endless{}, n); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	message := out.Bytes()
+	message[0] = 1 // compressed
+	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
+	return message
+}
+
+func TestALargeMessageThatWasPackedSmallCostsLittleMemory(t *testing.T) { // I1
+	if raceDetector {
+		t.Skip("memory is not meaningful under the race detector; make test runs this without it")
+	}
+	s := newStack(t)
+	bomb := packed(t, 256<<20)
+	client := &http.Client{Transport: &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, _, _ string, _ *tls.Config) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(s.grpc.Target(), "passthrough:///"))
+	}}}
+	defer client.CloseIdleConnections()
+	rise := peak(func() {
+		for range 5 {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://easel.test"+easelv1.GenerationService_CreateGeneration_FullMethodName, bytes.NewReader(bomb))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Grpc-Encoding": {"gzip"}, "Authorization": {"Bearer " + s.key}}
+			answer, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, answer.Body) // the trailers come after it
+			answer.Body.Close()
+			said := answer.Header.Get("Grpc-Status") + answer.Trailer.Get("Grpc-Status")
+			if said != "8" || codes.ResourceExhausted != 8 {
+				t.Errorf("256 MiB in %d bytes is answered with status %q", len(bomb), said)
+			}
+		}
+	})
+	t.Logf("%d bytes that unpack to 256 MiB cost %.1f MiB", len(bomb), float64(rise)/(1<<20))
+	if rise > bombRise {
+		t.Errorf("the heap rose by %d bytes", rise)
+	}
+}
+
+func TestALargeBodyWithoutEndCostsLittleMemory(t *testing.T) { // I1
+	if raceDetector {
+		t.Skip("memory is not meaningful under the race detector; make test runs this without it")
+	}
+	s := newStack(t)
+	body := &endless{}
+	rise := peak(func() {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.restURL+"/v1/generations", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + s.key}}
+		answer, err := s.http.Do(r)
+		if err != nil {
+			return // the server may close before the client has read the answer
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("it is answered %s", answer.Status)
+		}
+	})
+	t.Logf("%.1f MiB were sent and cost %.1f MiB", float64(body.read)/(1<<20), float64(rise)/(1<<20))
+	if rise > bombRise || body.read < 4<<20 {
+		t.Errorf("%d bytes were sent, and the heap rose by %d", body.read, rise)
+	}
+}
