@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -53,9 +51,11 @@ func TestALargeMessageThatWasPackedSmallCostsLittleMemory(t *testing.T) { // I1
 	}
 	s := newStack(t)
 	bomb := packed(t, 256<<20)
-	client := &http.Client{Transport: &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, _, _ string, _ *tls.Config) (net.Conn, error) {
+	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(s.grpc.Target(), "passthrough:///"))
-	}}}
+	}}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: transport}
 	defer client.CloseIdleConnections()
 	rise := peak(func() {
 		for range 5 {
