@@ -26,7 +26,7 @@ var (
 )
 
 // patience is how long one run may take on the wall clock.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // job is one run that a child is asked for.
 type job struct {

@@ -106,8 +106,7 @@ func newTotal(out io.Writer) *total {
 
 func (s *total) add(r report) {
 	if len(r.Broken) > 0 {
-		s.failed = append(s.failed, r)
-		fmt.Fprintf(s.out, "seed %d (%s) broke a promise: %.400s\n", r.Job.Seed, r.Kind, r.Broken[0])
+		s.fail(r)
 	}
 	s.runs[r.Kind]++
 	if s.loads[r.Kind] == nil {
@@ -131,8 +130,13 @@ func (s *total) repeat(r report, digest string) {
 	s.twice += r.Load.Took
 	if s.again++; r.Digest != digest {
 		r.Broken = append(r.Broken, "a seed is one history: it was another one the second time")
-		s.failed = append(s.failed, r)
+		s.fail(r)
 	}
+}
+
+func (s *total) fail(r report) {
+	s.failed = append(s.failed, r)
+	fmt.Fprintf(s.out, "seed %d (%s) broke a promise: %.400s\n", r.Job.Seed, r.Kind, r.Broken[0])
 }
 
 func (s *total) sum() (sum load) {
