@@ -17,7 +17,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-openapi simulate simulate-bugs torture fuzz bench bench-schedule check generate packages lint breaking fmt clean
+.PHONY: help build demo run test test-openapi simulate simulate-bugs torture fuzz bench bench-schedule check generate packages lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -25,9 +25,11 @@ need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(
 help: ## Show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+
 build: ## Build bin/easel
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/easel ./cmd/easel
+	$(BUILD) -o bin/easel ./cmd/easel
 
 demo: build ## Do the main job once over an embedded sandbox, and paint a picture
 	bin/easel demo
@@ -81,7 +83,25 @@ bench-%: build .build/bench
 bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
 	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch
 
-check: lint breaking ## Vet, lint, and compare the contract with BASE (default: main)
+check: lint tidy breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
+
+tidy:
+	@for module in . internal/tools internal/tools/lint internal/tools/vuln; do $(GO) mod tidy -C $$module -diff || exit; done
+
+# Without the database there is nothing to compare with, and that is no fault of the change.
+vulnerabilities:
+	@mkdir -p .build
+	@$(GO) tool -modfile=internal/tools/vuln/go.mod govulncheck ./... > .build/vulnerabilities.txt 2>&1 && tail -1 .build/vulnerabilities.txt || \
+	  if grep '^govulncheck: fetching vulnerabilities' .build/vulnerabilities.txt; then echo 'The database of vulnerabilities does not answer: NOT checked.'; \
+	  else cat .build/vulnerabilities.txt; exit 1; fi
+
+# The other build is in another directory and takes nothing from the cache.
+reproducible: build
+	@rm -rf .build/again && mkdir -p .build/again
+	@git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C .build/again
+	cd .build/again && $(BUILD) -a -o ../again.bin ./cmd/easel
+	@$(GO) run -C internal/tools ./program '$(CURDIR)/bin/easel' '$(CURDIR)/.build/again.bin'
+	@rm -rf .build/again .build/again.bin
 
 lint: .build/protodeps
 	$(GO) vet ./...
