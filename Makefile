@@ -8,6 +8,7 @@ TOOL     = $(GO) tool -modfile=internal/tools/go.mod
 LINT     = $(GO) tool -modfile=internal/tools/lint/go.mod golangci-lint
 RACE    := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 # What `make breaking` compares the contract with.
 BASE    ?= main
 # How long `make simulate` simulates, and where it begins.
@@ -25,7 +26,7 @@ need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(
 help: ## Show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)'
 
 build: ## Build bin/easel
 	@mkdir -p bin
@@ -105,7 +106,7 @@ reproducible: build
 
 lint: .build/protodeps
 	$(GO) vet ./...
-	$(LINT) run ./...
+	$(LINT) run --allow-parallel-runners ./...
 	$(TOOL) buf lint
 
 breaking: .build/protodeps

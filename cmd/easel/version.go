@@ -9,8 +9,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// version is set by the linker of a release. Without it the toolchain's stamp counts.
-var version string
+// version and revision are set by the linker of a release, whose bytes then do not depend
+// on the directory that it was built in. Without them the toolchain's stamp counts.
+var version, revision string
 
 // build says which program this is.
 type build struct {
@@ -41,6 +42,9 @@ func thisBuild() build {
 			b.Modified = s.Value == "true"
 		}
 	}
+	if revision != "" {
+		b.Revision = revision
+	}
 	return b
 }
 
@@ -55,11 +59,11 @@ func (c *versionCmd) Run(p *program) error {
 		writeJSONLine(p.stdout, b)
 		return nil
 	}
-	revision := ""
+	from := ""
 	if b.Revision != "" {
-		revision = ", revision " + b.Revision[:min(12, len(b.Revision))]
+		from = ", revision " + b.Revision[:min(12, len(b.Revision))]
 	}
-	_, err := fmt.Fprintf(p.stdout, "easel %s (%s, %s%s)\n", b.Version, b.Go, b.Platform, revision)
+	_, err := fmt.Fprintf(p.stdout, "easel %s (%s, %s%s)\n", b.Version, b.Go, b.Platform, from)
 	return err
 }
 
