@@ -18,7 +18,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-openapi simulate simulate-bugs torture fuzz bench bench-schedule check generate packages lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-openapi simulate simulate-bugs torture soak fuzz bench bench-schedule check generate packages lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -63,6 +63,10 @@ simulate-bugs: ## Put each seeded bug into the source, and see that the simulati
 torture: ## Kill the real program 1,200 times over 10,000 orders, and look at the books (minutes)
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
 	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
+
+soak: ## Open a million watches, race a million others, and time those beside stuck readers (minutes)
+	EASEL_SOAK=1 $(GO) test ./internal/server ./internal/watch -count=1 -v -timeout 60m \
+	  -run 'AreStuckDoNotSlow|OpenedAndCancelled|BeginsWhileItsRenderEnds'
 
 fuzz: ## Look for inputs that break something, FUZZTIME (default: 30s) for each target
 	@set -e; for package in $$($(GO) list ./internal/...); do \
