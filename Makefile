@@ -18,7 +18,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-openapi simulate simulate-bugs torture soak fuzz bench bench-schedule check generate packages lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-openapi test-page simulate simulate-bugs torture soak fuzz bench bench-schedule check generate notice packages lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -45,6 +45,12 @@ test: ## Run everything that proves the project
 
 test-openapi: .build/strangers ## Show the REST port to a validator and to a tester that makes up requests (needs Python)
 	EASEL_STRANGERS='$(CURDIR)/.build/strangers/bin' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'AValidatorOfOpenAPI|WhateverTheDocument'
+
+test-page: ## Open the page in a browser, try calls, and keep pictures in .build/page (needs Chromium)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  { echo "Chromium is not on this machine, and the page needs it: install chromium" >&2; exit 1; }
+	@mkdir -p .build/page
+	EASEL_PICTURES='$(CURDIR)/.build/page' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'ThePage'
 
 .build/strangers: internal/tools/openapi/requirements.txt
 	@rm -rf $@ && mkdir -p .build
@@ -129,6 +135,8 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/gen'
 	$(GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/openapi/easel.openapi.json'
+	$(GO) run -C internal/tools ./page '$(CURDIR)/.build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js' '$(CURDIR)/gen/scalar/scalar.js.gz'
+	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/scalar/scalar.js.gz'
 
 packages: .build/tools ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
 	@rm -rf .build/packages .build/stage && mkdir -p .build/packages .build/stage
@@ -140,7 +148,7 @@ packages: .build/tools ## Build the stubs' wheel, npm package and Maven artifact
 	cp gen/easel.binpb .build/packages
 
 # The generators of the other languages, each from its own registry, pinned by its own lock file.
-.build/tools: .build/tools/python .build/tools/node .build/tools/java
+.build/tools: .build/tools/python .build/tools/node .build/tools/page .build/tools/java
 
 .build/tools/python: internal/tools/python/requirements.txt
 	@$(call need,python3,the Python stubs,Python 3.11)
@@ -154,11 +162,29 @@ packages: .build/tools ## Build the stubs' wheel, npm package and Maven artifact
 	npm ci --prefix $@ --silent --no-audit --no-fund
 	@touch $@
 
+# One file of this package is used, which carries within it all that it needs. So the lock file names
+# none of the package's dependencies, and none are fetched.
+.build/tools/page: internal/tools/page/package-lock.json
+	@$(call need,npm,the page,Node 20)
+	@rm -rf $@ && mkdir -p $@ && cp internal/tools/page/package.json $< $@
+	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
+	@touch $@
+
 .build/tools/java: internal/tools/java/pom.xml
 	@$(call need,mvn,the Java stubs,a JDK 17 with Maven 3.8)
 	@rm -rf $@
 	mvn -B -q -ntp -f $< dependency:copy -Dout='$(CURDIR)/$@'
 	@chmod +x $@/*.exe && touch $@
+
+# What the page is made of is installed for this alone.
+notice: .build/tools/page ## Write the licences of what draws the page anew, where its version has changed
+	@rm -rf .build/notice && mkdir -p .build/notice
+	$(NOTICE)
+	npm install --prefix .build/notice --ignore-scripts --legacy-peer-deps --silent --no-audit --no-fund --no-package-lock
+	$(NOTICE)
+	@rm -rf .build/notice
+
+NOTICE = $(GO) run -C internal/tools ./notice '$(CURDIR)/.build/tools/page/node_modules/@scalar/api-reference' '$(CURDIR)/.build/notice' '$(CURDIR)/internal/page/notice.txt'
 
 # The .proto files that ours import, printed from the descriptors in our Go dependencies.
 .build/protodeps: internal/tools/go.mod internal/tools/protodeps/main.go

@@ -8,6 +8,7 @@ import (
 
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/page"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/telemetry"
@@ -98,7 +99,8 @@ func (c *serveCmd) frontend(services *service.Service, observed *telemetry.Telem
 	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
-		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics, OpenAPI: openapi.Document,
+		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics,
+		OpenAPI: openapi.Document, Pages: page.Handlers(),
 		DrainTimeout: clock.calls(), LoopbackHostsOnly: c.unguarded(),
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})

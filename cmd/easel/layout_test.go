@@ -19,12 +19,14 @@ const module = "github.com/easel-grpc/easel"
 var allowed = map[string][]string{
 	"gen/go/easel/v1":     {"buf.build/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
 	"gen/openapi":         {},
+	"gen/scalar":          {},
 	"internal/catalog":    {},
 	"internal/watch":      {module + "/internal/catalog"},
 	"internal/service":    {module + "/gen/", module + "/internal/catalog", module + "/internal/watch", "google.golang.org/"},
 	"internal/server":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/telemetry":  {"go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr"},
 	"internal/sandbox":    {"modernc.org/sqlite", "golang.org/x/image/"},
+	"internal/page":       {module + "/gen/scalar"},
 	"internal/simulation": {}, // all of it is test code
 	"internal/bench":      {module + "/gen/", module + "/internal/catalog", module + "/internal/watch", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "golang.org/x/net/"},
 	"internal/torture":    {}, // so is this

@@ -45,6 +45,9 @@ type Config struct {
 	Metrics http.Handler
 	// OpenAPI is served at /openapi.json. Empty serves none.
 	OpenAPI []byte
+	// Pages are for people with a browser: what answers GET and HEAD at each path.
+	// They need no credential. nil serves none.
+	Pages map[string]http.Handler
 	// DrainTimeout is how long a stop waits for calls to end before it cuts them
 	// off. 0 means 10 s.
 	DrainTimeout time.Duration

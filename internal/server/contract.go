@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -91,10 +90,4 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 			visit(m, binding{verb: http.MethodDelete, template: pattern.Delete})
 		}
 	})
-}
-
-// routes are the REST routes of the contract, as "METHOD /template".
-func routes() (all []string) {
-	bindings(func(_ protoreflect.MethodDescriptor, b binding) { all = append(all, b.verb+" "+b.template) })
-	return slices.Compact(all)
 }

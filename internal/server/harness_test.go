@@ -128,6 +128,7 @@ func serve(t testing.TB, studio *studio, change ...func(*Config)) *site {
 		Service:   studio,
 		Logger:    slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OpenAPI:   []byte(`{"openapi":"3.1.0"}`),
+		Pages:     map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a page")) })},
 	}
 	for _, f := range change {
 		f(&config)

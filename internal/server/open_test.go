@@ -27,6 +27,12 @@ var openCalls = []string{
 // openPages are the paths of the HTTP port that need no credential.
 var openPages = []string{"/", "/openapi.json"}
 
+// routes are the REST routes of the contract, as "METHOD /template".
+func routes() (all []string) {
+	bindings(func(_ protoreflect.MethodDescriptor, b binding) { all = append(all, b.verb+" "+b.template) })
+	return slices.Compact(all)
+}
+
 // served lists what the server says that it serves.
 func (s *site) served(t *testing.T) (services []string) {
 	t.Helper()

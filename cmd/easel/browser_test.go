@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// browser is a Chromium without a window and its one page. It is spoken to over two pipes, in
+// Chromium's own protocol: JSON documents that end in a zero byte.
+type browser struct {
+	t       *testing.T
+	to      *os.File
+	session string // of the page
+
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan browserMessage
+	asked   []string // the addresses of all requests
+	errors  []string // what the page or the browser complained of
+}
+
+type browserMessage struct {
+	ID     int             `json:"id,omitempty"`
+	Method string          `json:"method,omitempty"`
+	Params json.RawMessage `json:"params,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  json.RawMessage `json:"error,omitempty"`
+}
+
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("there is no Chromium on this machine")
+	return ""
+}
+
+// openBrowser starts Chromium with an empty profile, as somebody who likes the scheme, light
+// or dark, and opens an empty page.
+func openBrowser(t *testing.T, scheme string) *browser {
+	t.Helper()
+	program := chromium(t)
+	theirIn, to := pipe(t)
+	from, theirOut := pipe(t)
+	command := exec.CommandContext(t.Context(), program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--remote-debugging-pipe", "--user-data-dir="+emptyProfile(t), "about:blank")
+	command.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirIn.Close()
+	theirOut.Close()
+	b := &browser{t: t, to: to, waiting: map[int]chan browserMessage{}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.read(from)
+	}()
+	t.Cleanup(func() {
+		_, _ = b.send("", "Browser.close", nil)
+		<-ended
+		_ = command.Wait() // it was told to go, and how it went is of no interest
+	})
+	b.open(scheme)
+	return b
+}
+
+// emptyProfile is an empty directory. The browser's helpers write to it for a moment after the browser
+// itself is gone.
+func emptyProfile(t *testing.T) string {
+	t.Helper()
+	directory, err := os.MkdirTemp("", "easel-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for deadline := time.Now().Add(10 * time.Second); os.RemoveAll(directory) != nil; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("the profile %s can't be removed", directory)
+				return
+			}
+		}
+	})
+	return directory
+}
+
+func pipe(t *testing.T) (read, write *os.File) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close(); write.Close() })
+	return read, write
+}
+
+func (b *browser) open(scheme string) {
+	b.t.Helper()
+	var target struct{ TargetID string }
+	b.call(&target, "Target.createTarget", map[string]any{"url": "about:blank"})
+	var attached struct{ SessionID string }
+	b.call(&attached, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true})
+	b.session = attached.SessionID
+	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
+		b.call(nil, domain+".enable", nil)
+	}
+	b.call(nil, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
+	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1360, "height": 900, "deviceScaleFactor": 1, "mobile": false})
+}
+
+// read takes in what the browser says, until it is closed.
+func (b *browser) read(from *os.File) {
+	documents := bufio.NewScanner(from)
+	documents.Buffer(nil, 64<<20) // a picture is one document
+	documents.Split(func(data []byte, _ bool) (int, []byte, error) {
+		if end := bytes.IndexByte(data, 0); end >= 0 {
+			return end + 1, data[:end], nil
+		}
+		return 0, nil, nil
+	})
+	for documents.Scan() {
+		var m browserMessage
+		if err := json.Unmarshal(documents.Bytes(), &m); err != nil {
+			continue // the call that waits for it fails by its time
+		}
+		b.note(m)
+	}
+}
+
+func (b *browser) note(m browserMessage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if answer := b.waiting[m.ID]; answer != nil {
+		delete(b.waiting, m.ID)
+		answer <- m
+		return
+	}
+	var event struct {
+		Request struct{ URL string }
+		Type    string
+		Entry   struct{ Level, Text, URL string }
+	}
+	_ = json.Unmarshal(m.Params, &event) // an event of another shape has none of these
+	switch {
+	case m.Method == "Network.requestWillBeSent":
+		b.asked = append(b.asked, event.Request.URL)
+	case m.Method == "Runtime.exceptionThrown", m.Method == "Runtime.consoleAPICalled" && (event.Type == "error" || event.Type == "warning"),
+		m.Method == "Log.entryAdded" && event.Entry.Level == "error":
+		b.errors = append(b.errors, string(m.Params))
+	}
+}
+
+func (b *browser) send(session, method string, params any) (<-chan browserMessage, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	text, err := json.Marshal(map[string]any{"id": b.last, "method": method, "params": params, "sessionId": session})
+	if session == "" {
+		text, err = json.Marshal(map[string]any{"id": b.last, "method": method, "params": params})
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer := make(chan browserMessage, 1)
+	b.waiting[b.last] = answer
+	_, err = b.to.Write(append(text, 0)) //nolint:gosec // of a few bytes: the pipe holds them
+	return answer, err
+}
+
+// call has the browser do something, and reads its answer.
+func (b *browser) call(result any, method string, params map[string]any) {
+	b.t.Helper()
+	if params == nil {
+		params = map[string]any{}
+	}
+	answer, err := b.send(b.session, method, params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	select {
+	case m := <-answer:
+		if m.Error != nil {
+			b.t.Fatalf("%s: %s", method, m.Error)
+		}
+		if result != nil {
+			if err := json.Unmarshal(m.Result, result); err != nil {
+				b.t.Fatalf("%s: %v in %s", method, err, m.Result)
+			}
+		}
+	case <-time.After(time.Minute):
+		b.t.Fatalf("%s: the browser does not answer", method)
+	}
+}
+
+// value is what an expression of the page's language gives.
+func (b *browser) value(expression string) any {
+	b.t.Helper()
+	var answer struct {
+		Result           struct{ Value any }
+		ExceptionDetails json.RawMessage
+	}
+	b.call(&answer, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true})
+	if answer.ExceptionDetails != nil {
+		b.t.Fatalf("%s: %s", expression, answer.ExceptionDetails)
+	}
+	return answer.Result.Value
+}
+
+// until waits for an expression to be true.
+func (b *browser) until(what, expression string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.picture("failure")
+			b.t.Fatalf("no %s; the page says\n%.3000s\n%s", what, b.value("document.body.innerText"), strings.Join(b.complaints(), "\n"))
+		}
+	}
+}
+
+// press clicks on what an expression finds, as soon as it is there.
+func (b *browser) press(what, element string) {
+	b.t.Helper()
+	b.until(what, element)
+	b.value("void (" + element + ").click()")
+}
+
+// write types text into what an expression finds.
+func (b *browser) write(what, element, text string) {
+	b.t.Helper()
+	b.until(what, element)
+	b.value("void (" + element + ").focus()")
+	b.call(nil, "Input.insertText", map[string]any{"text": text})
+}
+
+func (b *browser) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.errors
+}
+
+// strangers are the hosts that were asked and are not this one.
+func (b *browser) strangers(host string) (others []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, address := range b.asked {
+		if !strings.HasPrefix(address, "http://"+host+"/") && !strings.HasPrefix(address, "data:") && !strings.HasPrefix(address, "blob:") {
+			others = append(others, address)
+		}
+	}
+	return others
+}
+
+// picture keeps what is seen where EASEL_PICTURES names a directory, for people to look at.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	directory := os.Getenv("EASEL_PICTURES")
+	if directory == "" {
+		return
+	}
+	var shot struct{ Data string }
+	b.call(&shot, "Page.captureScreenshot", nil)
+	data, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(directory, fmt.Sprintf("page-%s.png", name)), data, 0o600)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// openPage opens the page of a server and waits until it is drawn.
+func openPage(t *testing.T, host, scheme string) *browser {
+	t.Helper()
+	b := openBrowser(t, scheme)
+	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + host + "/"})
+	b.until("page", `document.readyState === 'complete' && document.getElementById('plain').hidden`)
+	b.until("first heading", `[...document.querySelectorAll('h1')].some(h => h.innerText.trim() === 'Easel')`)
+	return b
+}
+
+func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
+	chromium(t)
+	dev := startDev(t)
+	for scheme, want := range map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(15, 15, 15)"} {
+		t.Run(scheme, func(t *testing.T) {
+			b := openPage(t, dev["REST"], scheme)
+			for _, part := range []string{"Get started", "Command line", "curl", "Go", "Python", "TypeScript", "Java", "Account", "Generations", "Models", "Messages"} {
+				b.until("entry "+part, `[...document.querySelectorAll('aside *')].some(e => !e.children.length && e.textContent.trim() === '`+part+`')`)
+			}
+			b.picture(scheme)
+			if got := b.value(`getComputedStyle(document.body).backgroundColor`); got != want {
+				t.Errorf("the page is %v", got)
+			}
+			if complaints := b.complaints(); len(complaints) > 0 {
+				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
+			}
+			if others := b.strangers(dev["REST"]); len(others) > 0 {
+				t.Errorf("the page asked %q", others)
+			}
+		})
+	}
+}
+
+// labelled finds what is pressed to get to a call, and to send it.
+const (
+	inContents  = `[...document.querySelectorAll('aside button, aside a')].find(e => e.innerText.trim().split('\n')[0] === '%s')`
+	testRequest = `[...document.querySelectorAll('button')].find(e => e.innerText.includes('Test Request') && e.closest('section').innerText.includes('%s'))`
+	send        = `[...document.querySelectorAll('button')].find(e => e.innerText.trim().startsWith('Send') && !e.innerText.includes('Request') && e.offsetParent)`
+)
+
+func TestCallsCanBeTriedFromThePageWithAKeyThatIsKeptNowhere(t *testing.T) {
+	chromium(t)
+	dev := startDev(t)
+	for _, call := range []struct{ service, name, path, answer string }{
+		{"Models", "ListModels", "/v1/models", "studio/landscape"},
+		{"Generations", "QuoteGeneration", "/v1/generations:quote", "priceCents"},
+	} {
+		t.Run(call.name, func(t *testing.T) {
+			b := openPage(t, dev["REST"], "light")
+			b.write("field for the key", `document.querySelector('input[placeholder=Token]')`, dev["EASEL_API_KEY"])
+			b.press("entry of the service", fmt.Sprintf(inContents, call.service))
+			b.press("entry of the call", fmt.Sprintf(inContents, call.name))
+			b.press("button to try it", fmt.Sprintf(testRequest, call.path))
+			b.press("button to send it", send)
+			b.until("answer", `document.body.innerText.includes('200 OK') && document.body.innerText.includes('`+call.answer+`')`)
+			b.picture(call.name)
+			kept := fmt.Sprint(b.value(`(async () => JSON.stringify([{...localStorage}, {...sessionStorage}, await indexedDB.databases(), document.cookie]))()`))
+			if strings.Contains(kept, dev["EASEL_API_KEY"]) || !strings.HasSuffix(kept, `{},[],""]`) {
+				t.Errorf("the browser keeps %s", kept)
+			}
+			if complaints := b.complaints(); len(complaints) > 0 {
+				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
+			}
+			if others := b.strangers(dev["REST"]); len(others) > 0 {
+				t.Errorf("the page asked %q", others)
+			}
+		})
+	}
+}

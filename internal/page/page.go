@@ -1,0 +1,93 @@
+// Package page is what a person sees who opens the REST address in a browser: how to begin
+// in each language, and the API reference, in which calls can be tried. Everything comes
+// from this program; the page asks nobody else for anything, and its policy would not let it.
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/gen/scalar"
+)
+
+// Policy is the Content-Security-Policy of the page. Scripts are files of ours alone. Styles
+// may stand in the page, as the reference positions its parts by them. What a tried call
+// answers is shown from memory (blob:).
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
+	"img-src 'self' data: blob:; media-src blob:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Start is the beginning of the page, as Markdown: the Getting Started of each language.
+// Its programs and commands name localhost:50051 (gRPC) and localhost:8080 (REST), in
+// whose place the browser puts the host that it came from.
+//
+//go:embed start.md
+var Start string
+
+var (
+	//go:embed index.html
+	index []byte
+	//go:embed page.js
+	script []byte
+	//go:embed page.css
+	style []byte
+	//go:embed icon.svg
+	icon []byte
+	//go:embed notice.txt
+	notice []byte
+)
+
+// Handlers are the paths of the page and what answers GET and HEAD there. The page itself
+// is at "/".
+func Handlers() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/":                serve("text/html; charset=utf-8", index),
+		"/page/page.js":    serve("text/javascript; charset=utf-8", script),
+		"/page/page.css":   serve("text/css; charset=utf-8", style),
+		"/page/icon.svg":   serve("image/svg+xml", icon),
+		"/page/start.md":   serve("text/markdown; charset=utf-8", []byte(Start)),
+		"/page/notice.txt": serve("text/plain; charset=utf-8", notice),
+		"/page/scalar.js":  serveCompressed("text/javascript; charset=utf-8", scalar.Document),
+	}
+}
+
+// serve answers with bytes that are the same for everybody. A browser that has them asks
+// whether they are still the same, and is not sent them again.
+func serve(mediaType string, body []byte) http.Handler {
+	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Type", mediaType)
+		header.Set("Content-Security-Policy", Policy)
+		header.Set("Cache-Control", "no-cache")
+		header.Set("ETag", tag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	})
+}
+
+// serveCompressed answers with bytes that gzip made, as they are, and unpacks them for who
+// does not take gzip: no browser.
+func serveCompressed(mediaType string, compressed []byte) http.Handler {
+	asTheyAre := serve(mediaType, compressed)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Vary", "Accept-Encoding")
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			header.Set("Content-Encoding", "gzip")
+			asTheyAre.ServeHTTP(w, r)
+			return
+		}
+		header.Set("Content-Type", mediaType)
+		header.Set("Cache-Control", "no-cache")
+		if reader, err := gzip.NewReader(bytes.NewReader(compressed)); err == nil && r.Method != http.MethodHead {
+			_, _ = io.Copy(w, reader) //nolint:gosec // a file of ours; a client that went away needs no error
+		}
+	})
+}

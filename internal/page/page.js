@@ -1,0 +1,61 @@
+// Draws the page: the Getting Started, then the API reference. Nothing is asked of another
+// host, and a key that is typed in is kept in memory alone, until the page is left.
+'use strict';
+
+const fetched = (path) => fetch(path).then((answer) => {
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer;
+});
+
+// Programs and commands name this machine; here they name the host that the page came from.
+const here = (text) => text
+  .replaceAll('http://localhost:8080', location.origin)
+  .replaceAll('localhost:50051', `${location.hostname}:50051`);
+
+// The reference keeps the Getting Started folded away in its table of contents, and has no setting for that.
+function openStart() {
+  for (const label of document.querySelectorAll('aside .sr-only')) {
+    if (label.textContent.trim() === 'Open Group - Introduction') label.closest('button')?.click();
+  }
+}
+
+async function draw() {
+  const [contract, start] = await Promise.all([
+    fetched('/openapi.json').then((answer) => answer.json()),
+    fetched('/page/start.md').then((answer) => answer.text()),
+  ]);
+  contract.info.description += `\n\n${here(start)}`;
+  document.getElementById('plain').hidden = true;
+  Scalar.createApiReference('#reference', {
+    content: contract,
+    metaData: { title: 'Easel' },
+    favicon: '/page/icon.svg',
+    modelsSectionLabel: 'Messages',
+    authentication: { preferredSecurityScheme: 'bearer' },
+    // What the page would else load from elsewhere, keep, or offer to send there.
+    withDefaultFonts: false,
+    persistAuth: false,
+    telemetry: false,
+    agent: { disabled: true },
+    mcp: { disabled: true },
+    hideClientButton: true,
+    showDeveloperTools: 'never',
+    // The languages that there are stubs for, in their ordinary way to speak HTTP.
+    defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
+    hiddenClients: {
+      c: true, clojure: true, csharp: true, dart: true, fsharp: true, http: true, kotlin: true, node: true, objc: true,
+      ocaml: true, php: true, powershell: true, r: true, ruby: true, rust: true, swift: true,
+      shell: ['httpie', 'wget'], js: ['axios', 'jquery', 'ofetch', 'xhr'], python: ['python3', 'httpx_sync', 'httpx_async', 'aiohttp'],
+      java: ['asynchttp', 'okhttp', 'unirest'],
+    },
+    documentDownloadType: 'json',
+    onLoaded: openStart,
+  });
+}
+
+draw().catch((problem) => {
+  const text = document.createElement('p');
+  text.textContent = `The page can't be drawn: ${problem.message}`;
+  document.getElementById('plain').append(text);
+  document.getElementById('plain').hidden = false;
+});

@@ -1,0 +1,100 @@
+package page
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func get(t *testing.T, path string, header ...string) (*http.Response, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	for n := 0; n < len(header); n += 2 {
+		r.Header.Set(header[n], header[n+1])
+	}
+	w := httptest.NewRecorder()
+	Handlers()[path].ServeHTTP(w, r)
+	answer := w.Result()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(body)
+}
+
+func TestEverythingThatThePageNamesIsServed(t *testing.T) {
+	handlers := Handlers()
+	for _, text := range []string{string(index), string(script)} {
+		for _, match := range regexp.MustCompile(`["'](/page/[^"']+)["']`).FindAllStringSubmatch(text, -1) {
+			if handlers[match[1]] == nil {
+				t.Errorf("nothing serves %s", match[1])
+			}
+		}
+	}
+	for path := range handlers {
+		if answer, body := get(t, path); answer.StatusCode != http.StatusOK || body == "" {
+			t.Errorf("%s answers %s with %d bytes", path, answer.Status, len(body))
+		}
+	}
+}
+
+func TestThePageMayAskOnlyItsOwnHost(t *testing.T) {
+	answer, _ := get(t, "/")
+	if got := answer.Header.Get("Content-Security-Policy"); got != Policy {
+		t.Errorf("the policy is %q", got)
+	}
+	for directive := range strings.SplitSeq(Policy, "; ") {
+		for _, source := range strings.Fields(directive)[1:] {
+			allowed := source == "'none'" || source == "'self'" || source == "data:" || source == "blob:" ||
+				source == "'unsafe-inline'" && strings.HasPrefix(directive, "style-src")
+			if !allowed {
+				t.Errorf("the policy allows %s", directive)
+			}
+		}
+	}
+}
+
+func TestTheReferenceIsSentCompressedAndUnpackedForWhoCanNotReadThat(t *testing.T) {
+	compressed, small := get(t, "/page/scalar.js", "Accept-Encoding", "gzip, br")
+	unpacked, script := get(t, "/page/scalar.js")
+	if compressed.Header.Get("Content-Encoding") != "gzip" || unpacked.Header.Get("Content-Encoding") != "" {
+		t.Errorf("encoded %q and %q", compressed.Header.Get("Content-Encoding"), unpacked.Header.Get("Content-Encoding"))
+	}
+	if len(small)*3 > len(script) || !strings.Contains(script, "createApiReference") {
+		t.Errorf("%d bytes compressed, %d unpacked", len(small), len(script))
+	}
+	if strings.Contains(script, "sourceMappingURL=standalone") {
+		t.Error("the script names a file that nobody serves")
+	}
+}
+
+func TestABrowserThatHasThePageIsNotSentItAgain(t *testing.T) {
+	first, _ := get(t, "/page/scalar.js", "Accept-Encoding", "gzip")
+	again, body := get(t, "/page/scalar.js", "Accept-Encoding", "gzip", "If-None-Match", first.Header.Get("ETag"))
+	if again.StatusCode != http.StatusNotModified || body != "" {
+		t.Errorf("%s with %d bytes", again.Status, len(body))
+	}
+}
+
+// The licences that the notice holds are those of one version of the script.
+func TestTheNoticeIsOfTheVersionThatIsServed(t *testing.T) {
+	manifest, err := os.ReadFile("../tools/page/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`"@scalar/api-reference": "([\d.]+)"`).FindSubmatch(manifest)
+	if version == nil {
+		t.Fatalf("no version in %s", manifest)
+	}
+	if !strings.Contains(string(notice), "@scalar/api-reference "+string(version[1])+"\n") {
+		t.Errorf("the notice is not of version %s: make notice writes it anew", version[1])
+	}
+	_, script := get(t, "/page/scalar.js")
+	if !strings.Contains(script, string(version[1])) {
+		t.Errorf("the script is not of version %s: make generate takes it anew", version[1])
+	}
+}
