@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/page"
+)
+
+// startProgram is the one block of the Getting Started that is marked with a language.
+func startProgram(t *testing.T, language string) string {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page.Start, -1)
+	if len(blocks) != 1 {
+		t.Fatalf("%d blocks are marked %s", len(blocks), language)
+	}
+	return blocks[0][1]
+}
+
+func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
+	work := t.TempDir()
+	runBlocks(t, startDev(t), page.Start, work)
+	wantPictures(t, work, "sea.png", "hills.png")
+}
+
+// TestEveryProgramOfTheGettingStartedWorks runs each as it stands. What the languages beside Go
+// need is where make test-clients installs it.
+func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
+	clients, err := filepath.Abs(filepath.Join("..", "..", ".build", "clients"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd() // a program in Go is of this module
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := filepath.Join(clients, "python", "bin", "python")
+	modules := filepath.Join(clients, "typescript", "node_modules")
+	jars := filepath.Join(clients, "java", "lib")
+	dev := startDev(t)
+	for _, test := range []struct {
+		language, file, needs string
+		commands              [][]string
+	}{
+		{"go", "main.go", "", [][]string{{"go", "run", "-C", here, "WORK/main.go"}}},
+		{"python", "start.py", python, [][]string{{python, "start.py"}}},
+		{"typescript", "start.mts", modules, [][]string{
+			{"node_modules/.bin/tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "start.mts"}, {"node", "start.mjs"},
+		}},
+		{"java", "Start.java", jars, [][]string{{"java", "-cp", filepath.Join(jars, "*"), "Start.java"}}},
+	} {
+		t.Run(test.language, func(t *testing.T) {
+			if _, err := os.Stat(test.needs); test.needs != "" && err != nil {
+				t.Skip("make test-clients installs what this needs")
+			}
+			source, work := atTheServer(dev).Replace(startProgram(t, test.language)), t.TempDir()
+			if err := os.WriteFile(filepath.Join(work, test.file), []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(modules, filepath.Join(work, "node_modules")); err != nil {
+				t.Fatal(err)
+			}
+			var said []byte
+			for _, words := range test.commands {
+				words[len(words)-1] = strings.Replace(words[len(words)-1], "WORK", work, 1)
+				said = runIn(t, work, dev, words)
+			}
+			if !strings.Contains(string(said), "SUCCEEDED") {
+				t.Errorf("it says\n%s", said)
+			}
+		})
+	}
+}
+
+// runIn runs a command in a directory, with the key of the server.
+func runIn(t *testing.T, work string, dev map[string]string, words []string) []byte {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	command.Dir = work
+	command.Env = append(os.Environ(), "EASEL_API_KEY="+dev["EASEL_API_KEY"])
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
+	}
+	return out
+}
