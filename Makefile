@@ -135,6 +135,7 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/gen'
 	$(GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/openapi/easel.openapi.json'
+	$(GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md'
 	$(GO) run -C internal/tools ./page '$(CURDIR)/.build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js' '$(CURDIR)/gen/scalar/scalar.js.gz'
 	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/scalar/scalar.js.gz'
 

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// document is what is written, as Markdown.
+type document struct {
+	out   strings.Builder
+	files []protoreflect.FileDescriptor
+	// anchors are the names that have a heading.
+	anchors map[string]bool
+	// inCalls are the messages that stand below their call.
+	inCalls map[protoreflect.FullName]bool
+}
+
+func newDocument(files []protoreflect.FileDescriptor) *document {
+	d := &document{files: files, anchors: map[string]bool{}, inCalls: map[protoreflect.FullName]bool{}}
+	for _, file := range files {
+		for n := range file.Messages().Len() {
+			d.anchors[string(file.Messages().Get(n).Name())] = true
+		}
+		for n := range file.Enums().Len() {
+			d.anchors[string(file.Enums().Get(n).Name())] = true
+		}
+		for n := range file.Services().Len() {
+			methods(file.Services().Get(n), func(m protoreflect.MethodDescriptor) {
+				d.anchors[string(m.Name())] = true
+				d.inCalls[m.Input().FullName()], d.inCalls[m.Output().FullName()] = true, true
+			})
+		}
+	}
+	return d
+}
+
+func (d *document) printf(format string, values ...any) { fmt.Fprintf(&d.out, format, values...) }
+
+// services writes the table of calls, then each with its request and its response.
+func (d *document) services() {
+	d.printf("# The contract\n\nWhat `easel.v1` promises, call by call. `make generate` writes this from the comments of\n" +
+		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
+	d.eachService(func(s protoreflect.ServiceDescriptor) {
+		methods(s, func(m protoreflect.MethodDescriptor) {
+			d.printf("| [%s](%s) | `%s` | %s |\n", m.Name(), anchor(string(m.Name())), route(m), nature(m))
+		})
+	})
+	d.eachService(func(s protoreflect.ServiceDescriptor) {
+		d.printf("\n## %s\n\n%s\n", s.Name(), d.prose(s))
+		methods(s, d.call)
+	})
+}
+
+func (d *document) eachService(visit func(protoreflect.ServiceDescriptor)) {
+	for _, file := range d.files {
+		for n := range file.Services().Len() {
+			visit(file.Services().Get(n))
+		}
+	}
+}
+
+func (d *document) call(m protoreflect.MethodDescriptor) {
+	d.printf("\n### %s\n\n`%s` · %s\n\n%s\n", m.Name(), route(m), nature(m), d.prose(m))
+	d.message("####", m.Input())
+	d.message("####", m.Output())
+}
+
+// shared writes the messages that stand in others.
+func (d *document) shared() {
+	d.printf("\n## Messages\n")
+	for _, file := range d.files {
+		for n := range file.Messages().Len() {
+			if m := file.Messages().Get(n); !d.inCalls[m.FullName()] {
+				d.message("###", m)
+			}
+		}
+	}
+}
+
+func (d *document) message(level string, m protoreflect.MessageDescriptor) {
+	d.printf("\n%s %s\n\n%s\n", level, m.Name(), d.prose(m))
+	if m.Fields().Len() == 0 {
+		return
+	}
+	d.printf("\n| field | type | |\n|---|---|---|\n")
+	for n := range m.Fields().Len() {
+		f := m.Fields().Get(n)
+		d.printf("| `%s` | %s | %s |\n", f.Name(), d.typeOf(f), cell(d.prose(f)))
+	}
+}
+
+func (d *document) enums() {
+	d.printf("\n## Enums\n")
+	for _, file := range d.files {
+		for n := range file.Enums().Len() {
+			e := file.Enums().Get(n)
+			d.printf("\n### %s\n\n%s\n\n| value | number | |\n|---|---|---|\n", e.Name(), d.prose(e))
+			for v := range e.Values().Len() {
+				value := e.Values().Get(v)
+				d.printf("| `%s` | %d | %s |\n", value.Name(), value.Number(), cell(d.prose(value)))
+			}
+		}
+	}
+}
+
+// typeOf is the type of a field in the words of the .proto file, with what it stands in.
+func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
+	name := f.Kind().String()
+	var named protoreflect.Descriptor
+	if f.Message() != nil {
+		named = f.Message()
+	} else if f.Enum() != nil {
+		named = f.Enum()
+	}
+	if named != nil {
+		name = string(named.Name())
+		if d.anchors[name] {
+			name = fmt.Sprintf("[%s](%s)", name, anchor(name))
+		}
+	}
+	switch oneof := f.ContainingOneof(); {
+	case f.IsList():
+		return "repeated " + name
+	case oneof != nil && oneof.IsSynthetic():
+		return "optional " + name
+	case oneof != nil:
+		return fmt.Sprintf("%s, in `%s`", name, oneof.Name())
+	}
+	return name
+}
+
+func anchor(name string) string { return "#" + strings.ToLower(name) }
+
+// cell is prose on one line, for a table.
+func cell(prose string) string {
+	prose = strings.ReplaceAll(prose, "|", `\|`)
+	return strings.ReplaceAll(strings.ReplaceAll(prose, "\n\n", "<br>"), "\n", " ")
+}
+
+// token is what is not plain English: code that is marked as such, names with underscores or
+// dots between them, names of calls, messages and codes.
+var token = regexp.MustCompile("`[^`]*`|" + `\b[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b(?:OK|UNAUTHENTICATED|UNAVAILABLE|INTERNAL|ABORTED|UNIMPLEMENTED)\b|[<*]`)
+
+// prose is the comment before a declaration, with links to calls and messages.
+func (d *document) prose(of protoreflect.Descriptor) string {
+	lines := strings.Split(of.ParentFile().SourceLocations().ByDescriptor(of).LeadingComments, "\n")
+	for n, line := range lines {
+		lines[n] = strings.TrimPrefix(line, " ")
+	}
+	text := strings.TrimSpace(strings.Join(lines, "\n"))
+	return token.ReplaceAllStringFunc(text, func(word string) string {
+		switch {
+		case word[0] == '`':
+			return word
+		case word == "<" || word == "*":
+			return `\` + word
+		case word == string(of.Name()):
+			return word
+		case d.anchors[word]:
+			return fmt.Sprintf("[%s](%s)", word, anchor(word))
+		}
+		return "`" + word + "`"
+	})
+}

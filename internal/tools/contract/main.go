@@ -1,0 +1,100 @@
+// Command contract writes the contract as a document for people: each call with what it
+// promises, its REST form and its messages, in the words of the .proto files' comments.
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate" // so that the options are known
+	"google.golang.org/genproto/googleapis/api/annotations"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: contract IMAGE DOCUMENT")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "contract:", err)
+		os.Exit(1)
+	}
+}
+
+func write(image, to string) error {
+	files, err := read(image)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", image, err)
+	}
+	d := newDocument(files)
+	d.services()
+	d.shared()
+	d.enums()
+	return os.WriteFile(to, []byte(d.out.String()), 0o644)
+}
+
+// read gives the files of the contract, in order.
+func read(image string) (files []protoreflect.FileDescriptor, err error) {
+	data, err := os.ReadFile(image)
+	if err != nil {
+		return nil, err
+	}
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(data, &set); err != nil {
+		return nil, err
+	}
+	all, err := protodesc.NewFiles(&set)
+	if err != nil {
+		return nil, err
+	}
+	all.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
+		files = append(files, file)
+		return true
+	})
+	slices.SortFunc(files, func(a, b protoreflect.FileDescriptor) int { return strings.Compare(a.Path(), b.Path()) })
+	return files, nil
+}
+
+// methods visits the calls of a service, in the order of the .proto file.
+func methods(s protoreflect.ServiceDescriptor, visit func(protoreflect.MethodDescriptor)) {
+	for n := range s.Methods().Len() {
+		visit(s.Methods().Get(n))
+	}
+}
+
+// route is the REST form of a call.
+func route(m protoreflect.MethodDescriptor) string {
+	rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+	if !ok {
+		return ""
+	}
+	for verb, path := range map[string]string{"GET": rule.GetGet(), "POST": rule.GetPost(), "DELETE": rule.GetDelete()} {
+		if path != "" {
+			return verb + " " + strings.ReplaceAll(path, "=**}", "}")
+		}
+	}
+	return ""
+}
+
+// nature is what a caller wants to know of a call before all else.
+func nature(m protoreflect.MethodDescriptor) string {
+	level := descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
+	if options, ok := m.Options().(*descriptorpb.MethodOptions); ok {
+		level = options.GetIdempotencyLevel()
+	}
+	words := map[descriptorpb.MethodOptions_IdempotencyLevel]string{
+		descriptorpb.MethodOptions_NO_SIDE_EFFECTS: "changes nothing",
+		descriptorpb.MethodOptions_IDEMPOTENT:      "may be sent again",
+	}[level]
+	if m.IsStreamingServer() {
+		words = strings.TrimPrefix(words+", answers with a stream", ", ")
+	}
+	return words
+}
