@@ -38,7 +38,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	var hub *watch.Hub // made below, before anybody can call
 	client, err := catalog.New(catalog.Config{
 		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: telemetry.UpstreamTransport(transport),
-		Called: func(cred catalog.Credential, err error) { hub.Called(cred, err) },
+		Called: func(cred catalog.Credential, err error) { hub.Called(cred, err) }, Ordered: ordered(observed.Observer),
 	})
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)
@@ -51,12 +51,18 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 
 	hub, err = watch.New(watch.Config{
 		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
-		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger,
+		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
 	})
 	if err != nil {
 		return wrongSetting("EASEL_POLL_*", err)
 	}
 	defer hub.Close()
+
+	unmeasure, err := telemetry.Measure(hub.Stats)
+	if err != nil {
+		return err
+	}
+	defer unmeasure()
 
 	services, err := c.services(client, hub, observed.Logger)
 	if err != nil {
@@ -75,6 +81,13 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		ready(front)
 	}
 	return front.Serve(ctx)
+}
+
+// ordered measures orders, with the name of who has placed them.
+func ordered(o *telemetry.Observer) func(context.Context, catalog.Order, catalog.Generation, error) {
+	return func(ctx context.Context, order catalog.Order, g catalog.Generation, err error) {
+		o.Ordered(ctx, service.Caller(ctx), order.ModelID, g, err)
+	}
 }
 
 // services puts the services in front of what they stand on.

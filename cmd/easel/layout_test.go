@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"internal/watch":      {module + "/internal/catalog"},
 	"internal/service":    {module + "/gen/", module + "/internal/catalog", module + "/internal/watch", "google.golang.org/"},
 	"internal/server":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
-	"internal/telemetry":  {"go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr"},
+	"internal/telemetry":  {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr"},
 	"internal/sandbox":    {"modernc.org/sqlite", "golang.org/x/image/"},
 	"internal/page":       {module + "/gen/scalar"},
 	"internal/simulation": {}, // all of it is test code

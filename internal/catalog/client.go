@@ -47,6 +47,13 @@ type Config struct {
 	// It runs on the path of the call, with no lock held: it must be quick, and may be
 	// called at the same time by many.
 	Called func(cred Credential, err error)
+	// Ordered is told how each series of attempts to place an order ended, once, whoever
+	// still waits for it: what money was spent on, and why none was. Nil tells nobody.
+	//
+	// ctx has the values of the call that began the series. g is what was paid for where err
+	// is nil; a key that is known to have succeeded pays nothing and is not told. Otherwise
+	// as Called.
+	Ordered func(ctx context.Context, order Order, g Generation, err error)
 }
 
 // Client speaks to one catalog for any number of credentials. Its methods may be
@@ -65,6 +72,7 @@ type Client struct {
 	idle      time.Duration
 	now       func() time.Time
 	called    func(Credential, error)
+	ordered   func(context.Context, Order, Generation, error)
 	attempts  int
 	jitter    *jitter
 	budget    *budget
@@ -87,6 +95,7 @@ func New(cfg Config) (*Client, error) {
 		idle:      cfg.BodyIdleTimeout,
 		now:       cfg.Now,
 		called:    cfg.Called,
+		ordered:   cfg.Ordered,
 		attempts:  3,
 		jitter:    newJitter(cfg.Seed),
 		budget:    newBudget(),
@@ -106,6 +115,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if c.called == nil {
 		c.called = func(Credential, error) {}
+	}
+	if c.ordered == nil {
+		c.ordered = func(context.Context, Order, Generation, error) {}
 	}
 	return c, nil
 }
@@ -202,7 +214,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 		return err
 	}
 	again := false // an earlier attempt of ours may have been carried out
-	return c.retry(ctx, func() error {
+	return c.retry(ctx, func(ctx context.Context) error {
 		_, err := c.attempt(ctx, cred, request{op: opDelete, id: id})
 		if again && KindOf(err) == KindNotFound {
 			return nil

@@ -66,6 +66,7 @@ type contentBody struct {
 
 	stream  *contentStream // nil between connections
 	resumes int            // since the last new byte
+	tries   int            // to connect, in all
 	cause   error          // why the last connection ended
 	err     error          // how the body ended
 }
@@ -229,7 +230,7 @@ func (b *contentBody) resume() error {
 		if err := sleep(b.ctx, wait); err != nil {
 			return err
 		}
-		err := b.connect()
+		err := b.connect(b.ctx)
 		allowed := b.c.budget.note(err)
 		if err == nil {
 			return nil
@@ -274,7 +275,7 @@ func changed(why string) error {
 
 // connect asks for the file from where the caller stands, and checks that the answer
 // is about the same bytes.
-func (b *contentBody) connect() error {
+func (b *contentBody) connect(ctx context.Context) error {
 	from := b.at
 	if b.etag == "" {
 		from = b.start // what was delivered can only be told by reading it again
@@ -285,7 +286,8 @@ func (b *contentBody) connect() error {
 	if b.etag != "" {
 		header.Set("If-Range", b.etag)
 	}
-	timed, cancel := context.WithCancelCause(b.ctx)
+	b.tries++
+	timed, cancel := context.WithCancelCause(numbered(ctx, b.tries))
 	timer := time.AfterFunc(b.c.timeout, func() { cancel(errSilent) })
 	resp, _, err := b.c.send(timed, b.ctx, b.cred, request{op: opContent, id: b.id, header: header})
 	timer.Stop()

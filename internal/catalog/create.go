@@ -89,9 +89,10 @@ func (c *Client) submit(ctx context.Context, cred Credential, order Order, sub *
 	}
 	for attempt := 0; err == nil; attempt++ {
 		if !c.orders.begin(sub, run, unknown) {
+			c.ordered(ctx, order, g, &Error{Kind: KindOutcomeUnknown, Op: opCreate})
 			return
 		}
-		if g, err = c.post(ctx, cred, order); err == nil {
+		if g, err = c.post(numbered(ctx, attempt+1), cred, order); err == nil {
 			break
 		}
 		if refused(err) && attempt == 0 {
@@ -105,7 +106,9 @@ func (c *Client) submit(ctx context.Context, cred Credential, order Order, sub *
 		run.pause(c.rest(attempt, err))
 		err = nil
 	}
-	c.orders.finish(sub, run, g, certain(err, unknown), unknown)
+	err = certain(err, unknown)
+	c.ordered(ctx, order, g, err)
+	c.orders.finish(sub, run, g, err, unknown)
 }
 
 // withinLimit prices the order first.

@@ -66,7 +66,7 @@ func (a answer) malformed(why string) error {
 // fetch sends a request that may be repeated, and reads its answer.
 func fetch[T any](ctx context.Context, c *Client, cred Credential, r request, read func(answer) (T, error)) (T, error) {
 	var value T
-	err := c.retry(ctx, func() error {
+	err := c.retry(ctx, func(ctx context.Context) error {
 		a, err := c.attempt(ctx, cred, r)
 		if err == nil {
 			value, err = read(a)

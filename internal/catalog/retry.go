@@ -17,9 +17,9 @@ const (
 
 // retry runs a call that may be repeated until it succeeds, fails for good, or is out
 // of attempts, time or budget.
-func (c *Client) retry(ctx context.Context, once func() error) error {
+func (c *Client) retry(ctx context.Context, once func(context.Context) error) error {
 	for n := 1; ; n++ {
-		err := once()
+		err := once(numbered(ctx, n))
 		allowed := c.budget.note(err)
 		wait, again := c.pause(ctx, n, err)
 		if !again || !allowed || n >= c.attempts {
@@ -29,6 +29,26 @@ func (c *Client) retry(ctx context.Context, once func() error) error {
 			return err
 		}
 	}
+}
+
+type attemptKey struct{}
+
+// numbered notes in a context which attempt it is for.
+func numbered(ctx context.Context, attempt int) context.Context {
+	if attempt <= 1 {
+		return ctx
+	}
+	return context.WithValue(ctx, attemptKey{}, attempt)
+}
+
+// Attempt tells a transport which attempt a request is, of those for one call, by the
+// request's context: 1 is the first. Of a download, each connection is one.
+func Attempt(ctx context.Context) int {
+	attempt, ok := ctx.Value(attemptKey{}).(int)
+	if !ok {
+		return 1
+	}
+	return attempt
 }
 
 // pause says whether an error may pass by itself and how long to wait for that, after

@@ -110,8 +110,12 @@ func (s *checkedStream) Context() context.Context { return s.ctx }
 
 // SendMsg implements grpc.ServerStream.
 func (s *checkedStream) SendMsg(message any) error {
-	s.span.message()
-	return s.ServerStream.SendMsg(message)
+	bytes := bytesOf(message) // now: it is not ours any more when it is sent
+	err := s.ServerStream.SendMsg(message)
+	if err == nil {
+		s.span.message(bytes)
+	}
+	return err
 }
 
 // RecvMsg implements grpc.ServerStream.
@@ -123,5 +127,9 @@ func (s *checkedStream) RecvMsg(message any) error {
 	if err := r.refused(); err != nil {
 		return err
 	}
-	return s.rules.check(s.ctx, message)
+	err := s.rules.check(s.ctx, message)
+	if err == nil {
+		s.span.asked(message, true)
+	}
+	return err
 }

@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
-	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc/codes"
 )
 
@@ -37,10 +35,7 @@ func (s *Server) publicHandler(g *gateway) http.Handler {
 	if s.config.LoopbackHostsOnly {
 		handler = refuseOtherHosts(handler)
 	}
-	handler = otelhttp.NewHandler(traceAnswers(reportRoute(handler)), "rest",
-		// The Host header would make a time series for each name that a client makes up.
-		otelhttp.WithServerName("easel"))
-	return skipAbandoned(limitReads(steadyWrites(securityHeaders(handler))))
+	return skipAbandoned(limitReads(steadyWrites(securityHeaders(s.tracing.traceRequests(handler)))))
 }
 
 // skipAbandoned does nothing for a request that was taken back before its turn came. A
@@ -89,14 +84,6 @@ func loopbackHost(hostport string) bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.IsLoopback()
-}
-
-// traceAnswers tells the caller the trace that its request became part of.
-func traceAnswers(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(w.Header()))
-		next.ServeHTTP(w, r)
-	})
 }
 
 // securityHeaders go on every answer. Answers hold what belongs to one caller, and

@@ -29,12 +29,15 @@ type interceptor struct {
 }
 
 func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context, _ *callSpan) error {
+	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context, span *callSpan) error {
 		if err := i.rules.check(ctx, req); err != nil {
 			return err
 		}
+		span.asked(req, false)
 		var err error
-		resp, err = handler(ctx, req)
+		if resp, err = handler(ctx, req); err == nil {
+			span.answered(resp)
+		}
 		return err
 	})
 	return resp, err
@@ -78,6 +81,7 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, c
 		return statusOf(cause).Err()
 	}
 	defer leave()
+	span.enter()
 	cause = call(callCtx, span)
 	return statusOf(cause).Err()
 }

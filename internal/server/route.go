@@ -7,8 +7,6 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 )
 
@@ -31,8 +29,9 @@ func pathFilter(fields []string) *utilities.DoubleArray {
 // matched is where nameRoute leaves the route of a request, for what lies outside
 // of the gateway.
 type matched struct {
-	pattern string // "GET /v1/generations/{generation_id}"
-	probe   bool   // only asks which route it would be
+	pattern string       // "GET /v1/generations/{generation_id}"
+	probe   bool         // only asks which route it would be
+	span    *requestSpan // of the request; nil for a probe
 }
 
 type matchedKey struct{}
@@ -42,8 +41,7 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// nameRoute names the span of a request by the template of its route, never by its
-// path: ids would make as many names as there are renders.
+// nameRoute tells what lies outside of the gateway the route of a request.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template := routeTemplate(r)
@@ -57,9 +55,9 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 		if m != nil && m.probe {
 			return
 		}
-		span := trace.SpanFromContext(r.Context())
-		span.SetName(r.Method + " " + template)
-		span.SetAttributes(attribute.String("http.route", template))
+		if m != nil {
+			m.span.routed(template)
+		}
 		next(w, r, params)
 	}
 }
@@ -78,16 +76,6 @@ func (g *gateway) notTaken(w http.ResponseWriter, r *http.Request, _ map[string]
 func routeTemplate(r *http.Request) string {
 	pattern, _ := runtime.HTTPPattern(r.Context())
 	return strings.ReplaceAll(pattern.String(), "=*}", "}")
-}
-
-// reportRoute hands the route on to the instrumentation, which reads it where the
-// standard library's own router would have written it.
-func reportRoute(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m := &matched{}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), matchedKey{}, m)))
-		r.Pattern = m.pattern
-	})
 }
 
 // tidyPath makes the gateway read each path segment exactly once unescaped. It would

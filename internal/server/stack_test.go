@@ -14,6 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -49,7 +50,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	o := options{
 		sandbox: sandbox.Config{Seed: 11, Speed: 200},
 		hub:     watch.Config{MinInterval: 20 * time.Millisecond, MaxInterval: 200 * time.Millisecond, Rate: 1000},
-		wrap:    func(base http.RoundTripper) http.RoundTripper { return base },
+		wrap:    telemetry.UpstreamTransport,
 		server:  server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
 	}
 	for _, f := range change {
@@ -67,14 +68,21 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	must(err)
 	s.key, err = s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100_000})
 	must(err)
+	observer, err := telemetry.NewObserver()
+	must(err)
 	up := s.upstream(o.memory)
 	client, err := catalog.New(catalog.Config{
 		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 		Called: func(cred catalog.Credential, err error) { s.hub.Called(cred, err) },
+		Ordered: func(ctx context.Context, order catalog.Order, g catalog.Generation, err error) {
+			observer.Ordered(ctx, service.Caller(ctx), order.ModelID, g, err)
+		},
 	})
 	must(err)
-	o.hub.Upstream = client.Once()
+	o.hub.Upstream, o.hub.Observer = client.Once(), observer
 	s.hub, err = watch.New(o.hub)
+	must(err)
+	unmeasure, err := telemetry.Measure(s.hub.Stats)
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
 	services, err := service.New(o.service)
@@ -100,6 +108,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		}
 		services.Close()
 		_ = client.Close(context.Background())
+		unmeasure()
 		s.hub.Close()
 		s.audit()
 		up.close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,11 +13,12 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	"go.opentelemetry.io/otel/semconv/v1.43.0/rpcconv"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 // scope names this package in what it measures.
@@ -24,35 +26,39 @@ const scope = "github.com/easel-grpc/easel/internal/server"
 
 // tracing makes a span and a measurement of each call of the contract, by the names of
 // OpenTelemetry's conventions. The stock handler would make one span of a watch that is open
-// for an hour, with an event for each message; here a watch has a short span when it opens
-// and one when it ends. All that is the same for every call of a method is made once.
+// for an hour, with an event for each message; here a watch or a wait has a short span when
+// it opens and one when it ends. All that is the same for every call of a method is made once.
 type tracing struct {
-	tracer   trace.Tracer
-	duration rpcconv.ServerCallDuration
-	methods  map[string]*tracedMethod
+	tracer trace.Tracer
+	measures
+	methods map[string]*tracedMethod
+	answers sync.Map // of answerKey to metric.MeasurementOption
 }
 
 // tracedMethod is what the spans of a method have in common.
 type tracedMethod struct {
 	name     string // "easel.v1.GenerationService/GetGeneration"
-	watches  bool   // its calls last, and their spans must not
+	lasts    bool   // for longer than a span should
 	about    trace.SpanStartEventOption
 	outcomes [codes.Unauthenticated + 1]metric.MeasurementOption
+	stream   *streamMeasures // nil where its calls are no streams
 }
 
 func newTracing() (*tracing, error) {
-	duration, err := rpcconv.NewServerCallDuration(otel.Meter(scope), metric.WithExplicitBucketBoundaries(
-		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600))
+	measures, err := newMeasures(otel.Meter(scope))
 	if err != nil {
 		return nil, fmt.Errorf("measure calls: %w", err)
 	}
-	t := &tracing{tracer: otel.Tracer(scope), duration: duration, methods: map[string]*tracedMethod{}}
+	t := &tracing{tracer: otel.Tracer(scope), measures: measures, methods: map[string]*tracedMethod{}}
 	for full := range fullMethods() {
-		m := &tracedMethod{name: full[1:], watches: strings.Contains(full, "/Watch")}
+		m := &tracedMethod{name: full[1:], lasts: lasting[full] && !strings.HasSuffix(full, "/DownloadGeneration")}
 		m.about = trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(m.name))
 		for code := range m.outcomes {
 			m.outcomes[code] = metric.WithAttributeSet(attribute.NewSet(
 				semconv.RPCMethod(m.name), semconv.RPCResponseStatusCode(codeName(codes.Code(code)))))
+		}
+		if lasting[full] {
+			m.stream = newStreamMeasures(m.name)
 		}
 		t.methods[full] = m
 	}
@@ -63,11 +69,13 @@ func newTracing() (*tracing, error) {
 type callSpan struct {
 	*tracing
 	*tracedMethod
-	ctx    context.Context
-	span   trace.Span
-	began  time.Time
-	opened atomic.Bool // the span of a watch that has sent something has ended
-	sent   atomic.Int64
+	ctx     context.Context
+	span    trace.Span
+	began   time.Time
+	entered bool        // it was let in
+	opened  atomic.Bool // the span of a call that lasts has ended at its opening
+	sent    atomic.Int64
+	bytes   atomic.Int64 // of results
 }
 
 // begin begins the span of a call in the trace of the caller. A method that is not of the
@@ -86,15 +94,55 @@ func (t *tracing) begin(ctx context.Context, method string, from origin) (contex
 	return ctx, &callSpan{tracing: t, tracedMethod: m, ctx: ctx, span: span, began: time.Now()}
 }
 
-// message notes that a message is on its way to the caller. The first one ends the span of
-// the opening of a watch.
-func (c *callSpan) message() {
+// enter notes that a call was let in.
+func (c *callSpan) enter() {
+	if c == nil || c.stream == nil {
+		return
+	}
+	c.entered = true
+	c.measures.open.Add(c.ctx, 1, c.stream.method)
+}
+
+// asked notes a request that is well formed. A call of one request that lasts is open then.
+func (c *callSpan) asked(request any, streams bool) {
+	if c == nil {
+		return
+	}
+	if c.span.IsRecording() {
+		c.span.SetAttributes(attributesOf(request)...)
+	}
+	if c.lasts && !streams {
+		c.open()
+	}
+}
+
+// answered notes the answer to a call.
+func (c *callSpan) answered(response any) {
+	if c != nil && c.span.IsRecording() {
+		c.span.SetAttributes(attributesOf(response)...)
+	}
+}
+
+// open ends the span of the opening of a call that lasts.
+func (c *callSpan) open() {
+	if c.opened.CompareAndSwap(false, true) {
+		c.span.End()
+	}
+}
+
+// message notes that a message has left, with so many bytes of a result. The first one ends
+// the span of the opening of a watch.
+func (c *callSpan) message(bytes int) {
 	if c == nil {
 		return
 	}
 	c.sent.Add(1)
-	if c.watches && c.opened.CompareAndSwap(false, true) {
-		c.span.End()
+	if bytes > 0 {
+		c.bytes.Add(int64(bytes))
+		c.measures.bytes.Add(c.ctx, int64(bytes), c.stream.method)
+	}
+	if c.lasts {
+		c.open()
 	}
 }
 
@@ -104,21 +152,77 @@ func (c *callSpan) end(st *status.Status) {
 		return
 	}
 	took := time.Since(c.began)
-	c.duration.Inst().Record(c.ctx, took.Seconds(), c.outcomes[min(st.Code(), codes.Unauthenticated)])
+	c.calls.Inst().Record(c.ctx, took.Seconds(), c.outcomes[min(st.Code(), codes.Unauthenticated)])
+	if c.entered {
+		c.measures.open.Add(c.ctx, -1, c.stream.method)
+		c.closures.Add(c.ctx, 1, c.stream.closures[closureOf(st)])
+	}
 	span := c.span
 	if c.opened.Load() {
 		_, span = c.tracer.Start(c.ctx, c.name+" end", trace.WithSpanKind(trace.SpanKindInternal), c.about)
 	}
 	if span.IsRecording() {
-		span.SetAttributes(semconv.RPCResponseStatusCode(codeName(st.Code())))
-		if c.watches {
-			span.SetAttributes(attribute.Float64("easel.watch.duration", took.Seconds()), attribute.Int64("easel.watch.messages", c.sent.Load()))
-		}
-		if serverFault(st.Code()) {
-			span.SetStatus(otelcodes.Error, st.Message())
-		}
+		c.conclude(span, st, took)
 	}
 	span.End()
+}
+
+// conclude writes on the last span of a call how it ended.
+func (c *callSpan) conclude(span trace.Span, st *status.Status, took time.Duration) {
+	span.SetAttributes(semconv.RPCResponseStatusCode(codeName(st.Code())))
+	if c.stream != nil {
+		span.SetAttributes(
+			attribute.String("easel.stream.reason", string(closureOf(st))),
+			attribute.Int64("easel.stream.messages", c.sent.Load()),
+		)
+	}
+	if c.lasts {
+		span.SetAttributes(attribute.Float64("easel.stream.duration", took.Seconds()))
+	}
+	if bytes := c.bytes.Load(); bytes > 0 {
+		span.SetAttributes(attribute.Int64("easel.content.bytes", bytes))
+	}
+	if serverFault(st.Code()) {
+		span.SetStatus(otelcodes.Error, st.Message())
+	}
+}
+
+// attributesOf gives what a message of the contract says of a render or a model.
+func attributesOf(message any) (all []attribute.KeyValue) {
+	text := func(key, value string) {
+		if value != "" {
+			all = append(all, attribute.String(key, value))
+		}
+	}
+	if m, ok := message.(interface{ GetGenerationId() string }); ok {
+		text("easel.generation.id", m.GetGenerationId())
+	}
+	if m, ok := message.(interface{ GetModelId() string }); ok {
+		text("easel.model.id", m.GetModelId())
+	}
+	m, ok := message.(interface{ GetGeneration() *easelv1.Generation })
+	if !ok || m.GetGeneration() == nil {
+		return all
+	}
+	g := m.GetGeneration()
+	text("easel.generation.id", g.GetGenerationId())
+	text("easel.model.id", g.GetModelId())
+	text("easel.generation.state", strings.ToLower(strings.TrimPrefix(g.GetState().String(), "STATE_")))
+	if g.CostCents != nil {
+		all = append(all, attribute.Int64("easel.cost_cents", g.GetCostCents()))
+	}
+	return all
+}
+
+// bytesOf is how many bytes of a result a message carries.
+func bytesOf(message any) int {
+	switch m := message.(type) {
+	case *easelv1.DownloadGenerationResponse:
+		return len(m.GetChunk().GetData())
+	case *easelv1.WatchGenerationResponse:
+		return len(m.GetContent().GetData())
+	}
+	return 0
 }
 
 // codeName writes a code as the conventions do: "DEADLINE_EXCEEDED".

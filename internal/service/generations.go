@@ -68,7 +68,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
 	}
-	update := s.cfg.Hub.Created(credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
+	update := s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
 	return &easelv1.CreateGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
 }
 
@@ -103,7 +103,7 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	if err != nil {
 		return watch.Update{}, aboutGeneration(err, id)
 	}
-	return s.cfg.Hub.Observe(credential(ctx), g), nil
+	return s.cfg.Hub.Observe(ctx, credential(ctx), g), nil
 }
 
 // ListGenerations lists what the catalog lists.
@@ -143,7 +143,7 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	if err != nil && (!missing(err) || !req.GetAllowMissing()) {
 		return nil, aboutGeneration(err, id)
 	}
-	s.cfg.Hub.Deleted(credential(ctx), id)
+	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
 	return &easelv1.DeleteGenerationResponse{}, nil
 }
 

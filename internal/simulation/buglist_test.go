@@ -127,7 +127,7 @@ var bugs = []bug{
 	{
 		name: "a read does not ask what the watchers know",
 		edits: []edit{{
-			"internal/service/generations.go", "	return s.cfg.Hub.Observe(credential(ctx), g), nil\n", "	return watch.Update{Generation: g, Etag: g.Etag()}, nil\n",
+			"internal/service/generations.go", "	return s.cfg.Hub.Observe(ctx, credential(ctx), g), nil\n", "	return watch.Update{Generation: g, Etag: g.Etag()}, nil\n",
 		}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states go forwards"},
@@ -135,8 +135,8 @@ var bugs = []bug{
 	{
 		name: "a render that this process ordered may be missing at once",
 		edits: []edit{{
-			"internal/service/generations.go", "s.cfg.Hub.Created(credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)",
-			"s.cfg.Hub.Observe(credential(ctx), receipt.Generation)",
+			"internal/service/generations.go", "s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)",
+			"s.cfg.Hub.Observe(ctx, credential(ctx), receipt.Generation)",
 		}},
 		jobs:   seeds("only-U10", 1, 2, 3),
 		breaks: []string{"trouble of the catalog ends no watch", "no state is told that the catalog never had"},
@@ -170,7 +170,7 @@ var bugs = []bug{
 	{
 		name: "polls run on the first caller's context",
 		edits: []edit{
-			{"internal/watch/hub.go", "		sub := h.subscribe(req)\n", "		if h.first == nil {\n\t\t\th.first = ctx\n\t\t}\n		sub := h.subscribe(req)\n"},
+			{"internal/watch/hub.go", "		sub := h.subscribe(ctx, req)\n", "		if h.first == nil {\n\t\t\th.first = ctx\n\t\t}\n		sub := h.subscribe(ctx, req)\n"},
 			{"internal/watch/hub.go", "	closed  bool\n", "	closed  bool\n	first   context.Context\n"},
 			{"internal/watch/poller.go", "context.WithTimeout(p.hub.ctx, pollTimeout)", "context.WithTimeout(p.hub.first, pollTimeout)"},
 		},

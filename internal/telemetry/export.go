@@ -82,16 +82,16 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 
 // newMeterProvider measures for the handler, and for an exporter where the
 // environment says so.
-func newMeterProvider(ctx context.Context, about *resource.Resource) (*metric.MeterProvider, http.Handler, error) {
+func newMeterProvider(ctx context.Context, about *resource.Resource, version string) (*metric.MeterProvider, http.Handler, error) {
 	// A registry of our own: what libraries register globally is not ours to show.
 	registry := prometheus.NewRegistry()
 	// Descriptors and resident memory, which the Go runtime can't tell.
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	reader, err := promexporter.New(promexporter.WithRegisterer(registry))
+	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {
 		return nil, nil, err
 	}
-	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader)}
+	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader), metric.WithView(onlyTheTable())}
 	if metricSignal.exported() {
 		exporter, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
@@ -101,6 +101,9 @@ func newMeterProvider(ctx context.Context, about *resource.Resource) (*metric.Me
 	}
 	provider := metric.NewMeterProvider(options...)
 	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {
+		return nil, nil, err
+	}
+	if err := tellBuild(provider.Meter(scope), version); err != nil {
 		return nil, nil, err
 	}
 	return provider, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil

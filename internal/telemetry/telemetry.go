@@ -54,13 +54,15 @@ func (c Config) logOutput() io.Writer {
 	return c.LogOutput
 }
 
-// Telemetry is what the program logs to and is measured by. Spans and measurements
-// go to OpenTelemetry's global providers, which Start sets.
+// Telemetry is what the program logs to and is observed by. Spans and measurements go to
+// OpenTelemetry's global providers, which Start sets.
 type Telemetry struct {
 	// Logger adds the ids of the trace that the context is part of.
 	Logger *slog.Logger
 	// Metrics answers with all metrics in the Prometheus format.
 	Metrics http.Handler
+	// Observer traces and measures what the hub does and what orders cost.
+	Observer *Observer
 }
 
 // Start sets up logs, traces and metrics. The function that it returns sends what is
@@ -80,17 +82,21 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	if err != nil {
 		return nil, nil, fmt.Errorf("traces: %w", err)
 	}
-	metrics, handler, err := newMeterProvider(ctx, about)
+	metrics, handler, err := newMeterProvider(ctx, about, config.Version)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx))
 	}
 	otel.SetTracerProvider(traces)
 	otel.SetMeterProvider(metrics)
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	observer, err := NewObserver()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx), metrics.Shutdown(ctx))
+	}
 	shutdown := func(ctx context.Context) error {
 		return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown)
 	}
-	return &Telemetry{Logger: logger, Metrics: handler}, shutdown, nil
+	return &Telemetry{Logger: logger, Metrics: handler, Observer: observer}, shutdown, nil
 }
 
 // describe says who we are. The environment has the last word.

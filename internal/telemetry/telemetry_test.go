@@ -113,14 +113,14 @@ func TestEveryStepOfAShutdownIsReported(t *testing.T) {
 
 func TestMetricsAreThereWithoutAnExporter(t *testing.T) {
 	telemetry, _ := start(t, Config{ServiceName: "shop", Version: "1.2", LogOutput: io.Discard})
-	counter, err := otel.Meter("test").Int64Counter("pictures")
+	counter, err := otel.Meter("test").Int64Counter("easel.pushes")
 	if err != nil {
 		t.Fatal(err)
 	}
 	counter.Add(t.Context(), 3)
 	answer := httptest.NewRecorder()
 	telemetry.Metrics.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for _, want := range []string{"pictures_total{", "go_goroutine_count", "process_open_fds", `service_name="shop"`, `service_version="1.2"`} {
+	for _, want := range []string{"easel_pushes_total 3", "easel_build_info{", "go_goroutine_count", "process_open_fds", `service_name="shop"`, `service_version="1.2"`} {
 		if !strings.Contains(answer.Body.String(), want) {
 			t.Errorf("/metrics has no %s", want)
 		}

@@ -36,8 +36,7 @@ func UpstreamTransport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	duration, err := httpconv.NewClientRequestDuration(otel.Meter(scope), metric.WithExplicitBucketBoundaries(
-		0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30))
+	duration, err := httpconv.NewClientRequestDuration(otel.Meter(scope))
 	if err != nil {
 		otel.Handle(err) // the names are constants: it can't be
 	}

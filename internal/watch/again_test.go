@@ -37,7 +37,7 @@ func TestAWatcherThatComesBackIsToldEvenWhenTheCatalogGoesBackwards(t *testing.T
 
 func TestAnOrderThatTheCatalogDoesNotShowYetIsToldAsItWasPlaced(t *testing.T) { // U10
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
-		b.hub.Created(tenant, b.up.record("a", queued), "m", time.Now())
+		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 		pass(2 * time.Second)
 		s := b.watch("a")
 		pass(2 * time.Second)
@@ -115,7 +115,7 @@ func TestAnAnswerFromBeforeThe404DoesNotBringARenderBack(t *testing.T) { // U10
 		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
 		b.up.set("a", running)
 		pass(10 * time.Second)
-		b.hub.Observe(tenant, late)
+		b.hub.Observe(context.Background(), tenant, late)
 		pass(time.Second)
 		b.wantStates(all, "queued", "deleted")
 	})
@@ -125,8 +125,8 @@ func TestWhatWeDeletedStaysDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch("a")
 		pass(time.Second)
-		b.hub.Deleted(tenant, "a")
-		b.hub.Observe(tenant, b.up.record("a", queued)) // a read that was on its way
+		b.hub.Deleted(context.Background(), tenant, "a")
+		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued)) // a read that was on its way
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")
@@ -142,7 +142,7 @@ func TestAWatchOfEverythingHearsOfRefundsAndDeletions(t *testing.T) {
 		b.up.set("a", refunded)
 		pass(30 * time.Second)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded")
-		b.hub.Deleted(tenant, "b")
+		b.hub.Deleted(context.Background(), tenant, "b")
 		pass(0)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded", "deleted")
 		calls := b.up.calls()
@@ -170,7 +170,7 @@ func TestRendersThatWereNeverSeenRunningTeachNothing(t *testing.T) {
 		for _, id := range []string{"x", "y", "z"} {
 			old := b.up.record(id, succeeded)
 			old.CreateTime = time.Now().Add(-720 * time.Hour)
-			b.hub.Created(tenant, old, "m", time.Now())
+			b.hub.Created(context.Background(), tenant, old, "m", time.Now())
 		}
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
@@ -201,7 +201,7 @@ func TestARenderThatIsWatchedAgainAndAgainTeachesOnce(t *testing.T) {
 		for range 5 {
 			old := b.up.record("old", succeeded)
 			old.CreateTime, old.TerminalTime = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour+time.Minute)
-			b.hub.Created(tenant, old, "m", time.Now())
+			b.hub.Created(context.Background(), tenant, old, "m", time.Now())
 			pass(time.Hour)
 		}
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: time.Second})
@@ -214,7 +214,7 @@ func TestARenderThatIsWatchedAgainAndAgainTeachesOnce(t *testing.T) {
 
 func TestTheFirstLookAtAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		b.hub.Created(tenant, b.up.record("a", queued), "m", time.Now())
+		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
 		pass(time.Second)
 		b.wantStates(s, "queued")

@@ -8,7 +8,7 @@ import (
 )
 
 // answer takes in the answer to a poll of one generation.
-func (p *poller) answer(id string, g catalog.Generation, err error) {
+func (p *poller) answer(id string, g catalog.Generation, err error, l *look) {
 	h := p.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -24,13 +24,13 @@ func (p *poller) answer(id string, g catalog.Generation, err error) {
 	case err == nil:
 		p.readable(now)
 		p.compare(e, g)
-		p.apply(e, g)
+		p.apply(e, g, l)
 		p.again(e, now)
-		p.trust(now)
+		p.trust(now, l)
 	case kind == catalog.KindNotFound:
 		p.readable(now)
 		e.hint = nil
-		p.absent(e, now)
+		p.absent(e, now, l)
 	default:
 		e.failures++
 		e.lastErr = err.Error()
@@ -58,7 +58,7 @@ func (p *poller) compare(e *entry, g catalog.Generation) {
 }
 
 // trust takes in what the list said of others, once it is known to say all.
-func (p *poller) trust(now time.Time) {
+func (p *poller) trust(now time.Time, l *look) {
 	if !p.list.whole {
 		return
 	}
@@ -66,14 +66,14 @@ func (p *poller) trust(now time.Time) {
 		if e.hint == nil || e.busy || !whole(*e.hint) {
 			continue
 		}
-		p.apply(e, *e.hint)
+		p.apply(e, *e.hint, l)
 		p.again(e, now)
 		e.hint = nil
 	}
 }
 
 // absent takes in a 404.
-func (p *poller) absent(e *entry, now time.Time) {
+func (p *poller) absent(e *entry, now time.Time, l *look) {
 	if e.unseen(now) {
 		if !e.fresh {
 			e.fresh = true
@@ -82,14 +82,17 @@ func (p *poller) absent(e *entry, now time.Time) {
 		p.again(e, now)
 		return
 	}
+	before := e.state
 	e.vanish(now)
+	e.found = l.mark
+	l.note(before, e.state)
 	e.tell()
 }
 
 // admit takes in a record that a call has brought. Where no poll has come before, it counts as
 // the first look.
-func (p *poller) admit(e *entry, g catalog.Generation, now time.Time) {
-	p.apply(e, g)
+func (p *poller) admit(e *entry, g catalog.Generation, now time.Time, found Mark) {
+	p.apply(e, g, &look{mark: found})
 	if e.gap == 0 {
 		p.again(e, now)
 	}
@@ -97,17 +100,19 @@ func (p *poller) admit(e *entry, g catalog.Generation, now time.Time) {
 
 // apply takes a record into an entry and tells the watchers what they can see of it;
 // mu is held.
-func (p *poller) apply(e *entry, g catalog.Generation) {
-	before := e.state.State
+func (p *poller) apply(e *entry, g catalog.Generation, l *look) {
+	before := e.state
 	changed, regressed := e.advance(g)
 	if regressed {
 		p.regressed(e, g)
 	}
-	if took := e.took(g, before); took > 0 {
+	if took := e.took(g, before.State); took > 0 {
 		e.learned = true
 		p.hub.history.add(p.historyOf(e), fingerprint(e.id), took)
 	}
 	if changed {
+		e.found = l.mark
+		l.note(before, e.state)
 		e.tell()
 	}
 }

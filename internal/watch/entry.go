@@ -42,6 +42,8 @@ type entry struct {
 	idle     time.Time // since when nobody watches
 	listed   time.Time // when the list carried it last, or this process placed it
 	learned  bool      // its duration is in the history
+	order    Mark      // of the call that placed it, where this process did
+	found    Mark      // of the poll or the call that has told the newest state
 }
 
 // ref is a watch and the place of the entry in it.

@@ -26,6 +26,7 @@ type Config struct {
 	RefundWindow time.Duration // how long after a failure a refund may still come; 0 = 10 min
 	Seed         uint64        // of the jitter; 0 = random
 	Logger       *slog.Logger  // nil = discard
+	Observer     Observer      // nil = none
 }
 
 // withDefaults fills in what is zero, and reports all that can't be meant.
@@ -104,24 +105,12 @@ func (h *Hub) Close() {
 	h.work.Wait()
 }
 
-// Stats tells what the hub has done.
-func (h *Hub) Stats() Stats {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	stats := h.stats
-	stats.Pollers = len(h.pollers)
-	for _, p := range h.pollers {
-		stats.Generations += len(p.entries)
-	}
-	return stats
-}
-
 // Watch yields the newest state of what is asked for at once and after each change,
 // and heartbeats in between, until the goal is reached. It ends with an error only
 // when ctx ends (with its cause), or when the catalog rejects a forwarded key.
 func (h *Hub) Watch(ctx context.Context, req Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		sub := h.subscribe(req)
+		sub := h.subscribe(ctx, req)
 		defer sub.close()
 		sub.run(ctx, yield)
 	}
@@ -140,8 +129,10 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (Update, bool) {
 }
 
 // Observe takes in a record that a call has read, so that the watchers see it too,
-// and gives it back as the hub sees it: never older than what a watcher was told.
-func (h *Hub) Observe(cred catalog.Credential, g catalog.Generation) Update {
+// and gives it back as the hub sees it: never older than what a watcher was told. ctx is that
+// of the call, for its mark alone.
+func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, g catalog.Generation) Update {
+	mark := h.mark(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.entry(cred, g.ID)
@@ -150,19 +141,20 @@ func (h *Hub) Observe(cred catalog.Credential, g catalog.Generation) Update {
 		e.advance(g)
 		return e.update()
 	}
-	h.pollers[cred.Tenant].admit(e, g, time.Now())
+	h.pollers[cred.Tenant].admit(e, g, time.Now(), mark)
 	return e.update()
 }
 
 // Created notes an order that this process placed at the given time. For a short while a
-// 404 of it means "not visible yet".
-func (h *Hub) Created(cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
+// 404 of it means "not visible yet". ctx is that of the call, for its mark alone.
+func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
+	mark := h.mark(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now, p := time.Now(), h.poller(cred)
 	e := p.watchable(g.ID, now)
-	e.modelID, e.created = modelID, placed
-	p.admit(e, g, now)
+	e.modelID, e.created, e.order = modelID, placed, mark
+	p.admit(e, g, now, mark)
 	p.show(e, now)
 	return e.update()
 }
@@ -199,13 +191,15 @@ func (h *Hub) Unseen(cred catalog.Credential, id string) (Update, bool) {
 	return e.update(), true
 }
 
-// Deleted notes a generation that a call has deleted, and tells its watchers.
-func (h *Hub) Deleted(cred catalog.Credential, id string) {
+// Deleted notes a generation that a call has deleted, and tells its watchers. ctx is that of
+// the call, for its mark alone.
+func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
+	mark := h.mark(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e := h.entry(cred, id); e != nil {
 		e.vanish(time.Now())
-		e.missing, e.deleted = false, true
+		e.missing, e.deleted, e.found = false, true, mark
 		e.tell()
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 // join adds a watch; mu is held.
 func (p *poller) join(s *subscription, now time.Time) {
+	p.enrol(s, 1)
 	s.items = make([]item, 0, len(s.req.IDs))
 	for _, id := range s.req.IDs {
 		e := p.watchable(id, now)
@@ -23,6 +24,14 @@ func (p *poller) join(s *subscription, now time.Time) {
 	case s.req.KnownEtag != "" && len(s.items) == 1:
 		s.items[0].told = s.req.KnownEtag
 		s.items[0].flags |= known
+	}
+}
+
+// enrol counts a watch in or out; mu is held.
+func (p *poller) enrol(s *subscription, by int) {
+	p.open += by
+	if s.trace != nil {
+		p.marked += by
 	}
 }
 
@@ -110,6 +119,7 @@ func (p *poller) detach(s *subscription, at int32, now time.Time) {
 
 // leave takes a watch out; mu is held.
 func (p *poller) leave(s *subscription, now time.Time) {
+	p.enrol(s, -1)
 	p.all = slices.DeleteFunc(p.all, func(one *subscription) bool { return one == s })
 	for at := range s.items {
 		if s.items[at].e != nil {

@@ -1,6 +1,7 @@
 package watch_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -144,7 +145,7 @@ func TestARenderThatWasOrderedHereGetsItsTurnAmongThoseThatArePolled(t *testing.
 		}
 		pass(2 * time.Minute)
 		b.up.set("mine", queued)
-		b.hub.Created(tenant, b.up.record("mine", queued), "m", time.Now())
+		b.hub.Created(context.Background(), tenant, b.up.record("mine", queued), "m", time.Now())
 		s := b.watch("mine")
 		pass(time.Minute)
 		if reads, _ := b.up.reads([]string{"mine"}); reads == 0 {

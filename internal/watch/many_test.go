@@ -1,6 +1,7 @@
 package watch_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -104,7 +105,7 @@ func TestAWatchOfEverythingFollowsTheListAndWhatIsCreatedHere(t *testing.T) {
 		}
 		b.up.set("c", queued) // started elsewhere
 		pass(10 * time.Second)
-		b.hub.Created(tenant, b.up.record("d", queued), "m", time.Now())
+		b.hub.Created(context.Background(), tenant, b.up.record("d", queued), "m", time.Now())
 		b.up.set("d", queued)
 		pass(0)
 		b.wantStates(s, "queued", "succeeded", "queued", "queued")

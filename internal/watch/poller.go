@@ -26,6 +26,8 @@ type poller struct {
 	all     []*subscription // watches of everything that the list has
 	budget  *budget
 	dice    dice
+	open    int // watches
+	marked  int // of those, with a mark
 
 	wake    chan struct{} // of capacity 1: plan again
 	wakeAt  time.Time     // when it plans again by itself
@@ -54,8 +56,11 @@ func newPoller(h *Hub, cred catalog.Credential) *poller {
 	}
 }
 
-// job is one request to make: one generation, or the list where id is empty.
-type job struct{ id string }
+// job is one request to make: one generation, or the list where the id is empty.
+type job struct {
+	Poll
+	number int64 // of all that the hub has made
+}
 
 // run plans and polls until nobody is interested any more. It never waits for a poll.
 func (p *poller) run() {
@@ -97,7 +102,7 @@ func (p *poller) wakeBy(t time.Time) {
 
 // plan decides what to ask now and when to plan again. A poller without interest takes
 // itself out, once nothing is left of a pause that the catalog asked for.
-func (p *poller) plan(now time.Time) (jobs []job, next time.Time, gone bool) {
+func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	p.hub.mu.Lock()
 	defer p.hub.mu.Unlock()
 	p.blocked = false
@@ -142,7 +147,7 @@ func (p *poller) prune(now time.Time) time.Time {
 
 // look makes the jobs that are due and that the budget allows, and says when to look
 // again; zero means that only news can tell.
-func (p *poller) look(now time.Time) (jobs []job, again time.Time) {
+func (p *poller) look(now time.Time) (jobs []*job, again time.Time) {
 	d := p.demand(now)
 	sweep := p.divide(d, now)
 	again = earliest(d.soonest, p.sweepAt)
@@ -156,15 +161,14 @@ func (p *poller) look(now time.Time) (jobs []job, again time.Time) {
 			p.blocked = true
 			return jobs, at
 		case sweep && (len(d.reads) == 0 || !p.list.down): // else a read shows first what is down
-			p.sweep(now)
+			jobs = append(jobs, p.sweep(now))
 			d.reads = slices.DeleteFunc(d.reads, func(e *entry) bool { return e.busy }) // it serves them too
-			jobs = append(jobs, job{})
 			sweep, again = false, d.soonest
 		default:
 			// Every second read goes to what the list has shown to have changed: all of them
 			// would starve the others, where the list and the reads never agree.
 			p.hinted = !p.hinted
-			jobs = append(jobs, p.read(d.mostUrgent(now, p.hub.cfg.MinInterval, p.hinted)))
+			jobs = append(jobs, p.read(d.mostUrgent(now, p.hub.cfg.MinInterval, p.hinted), now))
 		}
 	}
 	return jobs, again
@@ -218,11 +222,17 @@ func (d *demand) alone(e *entry, now time.Time) {
 }
 
 // read makes the job of one read.
-func (p *poller) read(e *entry) job {
+func (p *poller) read(e *entry, now time.Time) *job {
 	e.busy = true
 	p.inFlight++
 	p.hub.stats.Reads++
-	return job{e.id}
+	j := p.job(e.id)
+	p.serve(j, e, now)
+	return j
+}
+
+func (p *poller) job(id string) *job {
+	return &job{Poll: Poll{ID: id}, number: p.hub.stats.Reads + p.hub.stats.Sweeps}
 }
 
 // mostUrgent takes out the read that is longest overdue, measured by how much each poll is
@@ -250,16 +260,19 @@ func (d *demand) mostUrgent(now time.Time, unit time.Duration, hinted bool) *ent
 }
 
 // do makes one request, outside the lock, and takes in what came back.
-func (p *poller) do(j job) {
+func (p *poller) do(j *job) {
 	ctx, cancel := context.WithTimeout(p.hub.ctx, pollTimeout)
 	defer cancel()
-	if j.id == "" {
+	ctx, l, ended := p.hub.polling(ctx, j.Poll)
+	if j.ID == "" {
 		list, err := p.hub.cfg.Upstream.Generations(ctx, p.cred)
-		p.swept(digest(list), err)
+		p.swept(digest(list), err, l)
+		ended(Outcome{Err: err, Changes: l.changes})
 		return
 	}
-	g, err := p.hub.cfg.Upstream.Generation(ctx, p.cred, j.id)
-	p.answer(j.id, g, err)
+	g, err := p.hub.cfg.Upstream.Generation(ctx, p.cred, j.ID)
+	p.answer(j.ID, g, err, l)
+	ended(Outcome{Err: err, State: g.State, Changes: l.changes})
 }
 
 // bounds are those of the schedule.

@@ -220,7 +220,7 @@ func (c *chaos) get(w *world) {
 		g, err := w.read(ctx, id, 20*time.Millisecond)
 		c.hub.Called(w.cred, err)
 		if err == nil {
-			w.checkSaid(c.hub.Observe(w.cred, g))
+			w.checkSaid(c.hub.Observe(context.Background(), w.cred, g))
 		} else if update, ok := c.hub.Unseen(w.cred, id); ok {
 			w.checkSaid(update)
 		}
@@ -236,7 +236,7 @@ func (c *chaos) create(w *world) {
 	w.add(id, "m0", visible)
 	g := w.record(id, w.has[id], false)
 	w.mu.Unlock()
-	c.hub.Created(w.cred, g, "m0", time.Now())
+	c.hub.Created(context.Background(), w.cred, g, "m0", time.Now())
 	if c.dice.IntN(2) == 0 {
 		c.attach(w, []string{id})
 	}
@@ -266,7 +266,7 @@ func (c *chaos) remove(w *world) {
 	}
 	w.mu.Unlock()
 	if r != nil && c.dice.IntN(2) == 0 {
-		c.hub.Deleted(w.cred, id)
+		c.hub.Deleted(context.Background(), w.cred, id)
 	}
 }
 

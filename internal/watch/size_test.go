@@ -44,7 +44,7 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 	}
 	open := func(watches int) (subs []*subscription) {
 		for range watches {
-			subs = append(subs, hub.subscribe(Request{Credential: cred, IDs: ids}))
+			subs = append(subs, hub.subscribe(context.Background(), Request{Credential: cred, IDs: ids}))
 		}
 		return subs
 	}

@@ -27,6 +27,8 @@ type subscription struct {
 	listed   bool    // the first list has come; always true with named ids
 	caughtUp bool
 	err      error
+	trace    Mark  // of the watch
+	polled   int64 // number of the last poll that carries it
 }
 
 // item is what a watch remembers of one generation: a few words, as there may be a
@@ -48,14 +50,14 @@ const (
 )
 
 // subscribe joins before anything is read, so that no change falls between.
-func (h *Hub) subscribe(req Request) *subscription {
+func (h *Hub) subscribe(ctx context.Context, req Request) *subscription {
 	if req.Heartbeat <= 0 {
 		req.Heartbeat = defaultHeartbeat
 	}
 	if req.everything() {
 		req.Goal = Settled // a watch of everything has no goal, but money is followed to its end
 	}
-	s := &subscription{hub: h, req: req, signal: make(chan struct{}, 1), listed: !req.everything()}
+	s := &subscription{hub: h, req: req, signal: make(chan struct{}, 1), listed: !req.everything(), trace: h.mark(ctx)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.poller = h.poller(req.Credential)
@@ -74,7 +76,10 @@ func (s *subscription) close() {
 
 // mark notes a change of the entry at a place and wakes the watch; mu is held.
 func (s *subscription) mark(at int32) {
-	if it := &s.items[at]; it.flags&dirty == 0 {
+	it := &s.items[at]
+	if it.flags&dirty != 0 {
+		s.hub.stats.Conflated++
+	} else {
 		it.flags |= dirty
 		s.dirty = append(s.dirty, at)
 	}
@@ -103,7 +108,7 @@ func (s *subscription) run(ctx context.Context, yield func(Event, error) bool) {
 		step := s.next(time.Now())
 		switch {
 		case step.event != nil:
-			if !yield(*step.event, nil) {
+			if !s.hand(ctx, *step.event, step.found, yield) {
 				return
 			}
 			quiet = time.Now().Add(s.req.Heartbeat)
@@ -125,7 +130,7 @@ func (s *subscription) run(ctx context.Context, yield func(Event, error) bool) {
 				continue // a refund window is over
 			}
 			heartbeat := s.heartbeat(time.Now())
-			if !yield(Event{Heartbeat: &heartbeat}, nil) {
+			if !s.hand(ctx, Event{Heartbeat: &heartbeat}, nil, yield) {
 				return
 			}
 			quiet = time.Now().Add(s.req.Heartbeat)
@@ -133,9 +138,23 @@ func (s *subscription) run(ctx context.Context, yield func(Event, error) bool) {
 	}
 }
 
+// hand gives an event to the watcher, and reports whether it wants more.
+func (s *subscription) hand(ctx context.Context, event Event, found Mark, yield func(Event, error) bool) bool {
+	if s.hub.cfg.Observer == nil {
+		return yield(event, nil)
+	}
+	told := s.hub.cfg.Observer.Telling(ctx, event, found)
+	more := yield(event, nil)
+	if told != nil {
+		told()
+	}
+	return more
+}
+
 // step is what a watch does next: tell an event, or end, or wait.
 type step struct {
 	event   *Event
+	found   Mark      // of what has found it
 	settles time.Time // when to look again although nothing changes; zero: never
 	done    bool
 	err     error
@@ -154,8 +173,9 @@ func (s *subscription) next(now time.Time) step {
 			s.vacate(at)
 			continue
 		}
+		found := s.items[at].e.found
 		if event := s.tell(at, now); event != nil {
-			return step{event: event}
+			return step{event: event, found: found}
 		}
 	}
 	s.dirty = nil

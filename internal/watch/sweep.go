@@ -114,17 +114,22 @@ func (p *poller) unintroduced() bool {
 	return slices.ContainsFunc(p.all, func(s *subscription) bool { return !s.listed })
 }
 
-// sweep begins one list call. It stands for a poll of every entry that the list can serve.
-func (p *poller) sweep(now time.Time) {
+// sweep makes the job of one list call. It stands for a poll of every entry that the list can
+// serve.
+func (p *poller) sweep(now time.Time) *job {
+	p.hub.stats.Sweeps++
+	p.hub.stats.Unshared += float64(len(p.all))
+	j := p.job("")
 	for _, e := range p.demand(now).listable {
 		e.busy, e.swept = true, true
+		p.serve(j, e, now)
 	}
 	p.sweeping, p.sweptAt, p.sweepU = true, now, p.dice.draw()
-	p.hub.stats.Sweeps++
+	return j
 }
 
 // swept takes in the answer to a sweep.
-func (p *poller) swept(records []record, err error) {
+func (p *poller) swept(records []record, err error, l *look) {
 	h := p.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,7 +144,7 @@ func (p *poller) swept(records []record, err error) {
 	p.succeeded(now)
 	p.list.down, p.list.fails = false, 0
 	p.discover(records, now)
-	p.takeIn(records, now)
+	p.takeIn(records, now, l)
 	found := 0
 	for _, e := range asked {
 		if e.listed.Equal(now) {
@@ -235,7 +240,7 @@ func (p *poller) hide(e *entry, now time.Time) {
 
 // takeIn takes in the records of a list. A record that may say less than a read is only a
 // hint to read.
-func (p *poller) takeIn(records []record, now time.Time) {
+func (p *poller) takeIn(records []record, now time.Time, l *look) {
 	for i := range records {
 		r := &records[i]
 		e := p.entries[r.ID]
@@ -250,7 +255,7 @@ func (p *poller) takeIn(records []record, now time.Time) {
 			e.state.ObserveTime = latest(e.state.ObserveTime, r.ObserveTime)
 			p.again(e, now)
 		case whole(r.Generation) && (!e.fresh || p.list.whole):
-			p.apply(e, r.Generation)
+			p.apply(e, r.Generation, l)
 			p.again(e, now)
 		case known: // a detail has changed, as it may do all the time: its own pace will do
 			e.hint = r.hint()

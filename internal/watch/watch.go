@@ -83,12 +83,3 @@ type Heartbeat struct {
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether there is history for TypicalRemaining
 }
-
-// Stats counts what the hub has done since its start, and what it has now.
-type Stats struct {
-	Pollers     int   // credentials that somebody watches with, or did a moment ago
-	Generations int   // that are watched, or were a moment ago
-	Reads       int64 // polls of one generation
-	Sweeps      int64 // polls of the list
-	Regressions int64 // answers dropped because they would have gone backwards
-}

@@ -266,7 +266,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // U10
 
 func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // U10
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
-		b.hub.Created(tenant, b.up.record("a", queued), "m", time.Now())
+		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
 		pass(20 * time.Second)
 		b.wantStates(s, "queued")
@@ -274,7 +274,7 @@ func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // U10
 		pass(5 * time.Second)
 		b.wantStates(s, "queued", "succeeded")
 
-		b.hub.Created(tenant, b.up.record("lost", queued), "m", time.Now())
+		b.hub.Created(context.Background(), tenant, b.up.record("lost", queued), "m", time.Now())
 		lost := b.watch("lost")
 		pass(45 * time.Second)
 		b.wantStates(lost, "queued", "deleted")
@@ -286,7 +286,7 @@ func TestADeleteOfOursIsToldAtOnce(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(time.Second / 2)
-		b.hub.Deleted(tenant, "a")
+		b.hub.Deleted(context.Background(), tenant, "a")
 		pass(0)
 		b.wantStates(s, "queued", "deleted")
 		b.wantEnd(s, nil)
@@ -335,7 +335,7 @@ func TestTypicalRemainingIsMeasuredFromEarlierRenders(t *testing.T) {
 		for i := range 5 {
 			id := fmt.Sprintf("old%d", i)
 			b.up.set(id, queued)
-			b.hub.Created(tenant, b.up.record(id, queued), "m", time.Now())
+			b.hub.Created(context.Background(), tenant, b.up.record(id, queued), "m", time.Now())
 			b.watch(id)
 			pass(20 * time.Second)
 			b.up.set(id, succeeded)
@@ -357,10 +357,10 @@ func TestAWatcherThatJoinsAsTheStateTurnsTerminalNeverHangs(t *testing.T) { // L
 		for i := range 300 {
 			id := fmt.Sprintf("g%03d", i)
 			b.up.set(id, queued)
-			b.hub.Created(tenant, b.up.record(id, queued), "m", time.Now())
+			b.hub.Created(context.Background(), tenant, b.up.record(id, queued), "m", time.Now())
 			all = append(all, b.watch(id))
 			go b.up.set(id, succeeded)
-			go b.hub.Observe(tenant, b.up.record(id, succeeded))
+			go b.hub.Observe(context.Background(), tenant, b.up.record(id, succeeded))
 			all = append(all, b.watch(id))
 		}
 		pass(2 * time.Minute)

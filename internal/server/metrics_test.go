@@ -1,0 +1,214 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	promodel "github.com/prometheus/common/model"
+	"go.opentelemetry.io/otel"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/telemetry"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// measured starts telemetry as the program does, for one test, and gives what scrapes it.
+func measured(t *testing.T) (scrape func() map[string]*dto.MetricFamily) {
+	t.Helper()
+	before, traces, propagator := otel.GetMeterProvider(), otel.GetTracerProvider(), otel.GetTextMapPropagator()
+	observed, shutdown, err := telemetry.Start(t.Context(), telemetry.Config{Version: "test", LogOutput: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = shutdown(context.Background())
+		otel.SetMeterProvider(before)
+		otel.SetTracerProvider(traces)
+		otel.SetTextMapPropagator(propagator)
+	})
+	return func() map[string]*dto.MetricFamily {
+		t.Helper()
+		answer := httptest.NewRecorder()
+		observed.Metrics.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		parser := expfmt.NewTextParser(promodel.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return families
+	}
+}
+
+// value is what a series counts: of a histogram, how many were measured.
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.GetHistogram() != nil:
+		return float64(m.GetHistogram().GetSampleCount())
+	case m.GetCounter() != nil:
+		return m.GetCounter().GetValue()
+	}
+	return m.GetGauge().GetValue()
+}
+
+// total adds up the series of a metric with the labels, given as pairs.
+func total(families map[string]*dto.MetricFamily, name string, labels ...string) (sum float64) {
+	for _, m := range families[name].GetMetric() {
+		matching := 0
+		for _, l := range m.GetLabel() {
+			for i := 0; i < len(labels); i += 2 {
+				if l.GetName() == labels[i] && l.GetValue() == labels[i+1] {
+					matching++
+				}
+			}
+		}
+		if matching == len(labels)/2 {
+			sum += value(m)
+		}
+	}
+	return sum
+}
+
+// holdTable checks that what is exposed is in the table, with its kind and its labels.
+func holdTable(t *testing.T, families map[string]*dto.MetricFamily) {
+	t.Helper()
+	rows := map[string]telemetry.Metric{}
+	for _, row := range telemetry.Table {
+		rows[row.Prometheus()] = row
+	}
+	kinds := map[telemetry.Kind]dto.MetricType{
+		telemetry.Counter: dto.MetricType_COUNTER, telemetry.UpDown: dto.MetricType_GAUGE,
+		telemetry.Gauge: dto.MetricType_GAUGE, telemetry.Histogram: dto.MetricType_HISTOGRAM,
+	}
+	for name, family := range families {
+		row, ok := rows[name]
+		if !ok {
+			t.Errorf("%s is exposed and not in the table", name)
+			continue
+		}
+		if family.GetType() != kinds[row.Kind] {
+			t.Errorf("%s is a %v, not a %s", name, family.GetType(), row.Kind)
+		}
+		if !row.Scraped && family.GetHelp() != row.Text {
+			t.Errorf("%s says %q", name, family.GetHelp())
+		}
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				holdLabel(t, row, label)
+			}
+		}
+	}
+}
+
+func holdLabel(t *testing.T, row telemetry.Metric, got *dto.LabelPair) {
+	t.Helper()
+	at := slices.IndexFunc(row.Labels, func(l telemetry.Label) bool { return l.Prometheus() == got.GetName() })
+	switch {
+	case at < 0:
+		t.Errorf("%s has the label %s, which is not in the table", row.Name, got.GetName())
+	case row.Labels[at].Values != nil && !slices.Contains(row.Labels[at].Values, got.GetValue()):
+		t.Errorf("%s has %s=%q, which is not in the table", row.Name, got.GetName(), got.GetValue())
+	}
+}
+
+// seenRunning is a sandbox whose renders are seen running, too.
+func seenRunning(o *options) { o.sandbox.Dialect.ShowRunning = true }
+
+func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
+	limit := debug.SetMemoryLimit(1 << 40) // else the runtime tells none
+	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
+	scrape := measured(t)
+	s := newStack(t, seenRunning)
+	c, rest := grpcCaller{s, s.key}, restCaller{s, s.key}
+	var seen []map[string]*dto.MetricFamily
+
+	// A job over each form, while somebody watches everything.
+	ctx, leave := context.WithCancel(t.Context())
+	everything, beat := make(chan error, 1), make(chan struct{})
+	go func() { everything <- watchEverything(ctx, c, beat) }()
+	for i, one := range []caller{c, rest, c, rest, c} {
+		g := create(t, one, order(t, picture, string(rune('a'+i)), "a lake"))
+		watched(t, one, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+		if _, err := one.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-beat
+	// A caller that is told to slow down, in the middle of a wait.
+	slow := create(t, c, order(t, picture, "slow", "a lake"))
+	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
+	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+	seen = append(seen, scrape())
+	wait(t, c, slow.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	muddle(t, s)
+	leave()
+	if err := <-everything; err == nil {
+		t.Error("a watch of everything ended by itself")
+	}
+	eventually(t, "the streams have ended", func() bool { return total(scrape(), "easel_streams_open") == 0 })
+	seen = append(seen, scrape())
+
+	for _, families := range seen {
+		holdTable(t, families)
+	}
+	for _, row := range telemetry.Table {
+		fed := slices.ContainsFunc(seen, func(families map[string]*dto.MetricFamily) bool { return total(families, row.Prometheus()) != 0 })
+		if !fed {
+			t.Errorf("nothing feeds %s (%s)", row.Name, row.Prometheus())
+		}
+	}
+	last := seen[len(seen)-1]
+	if got, want := total(last, "easel_spent_cents_total"), float64(s.audit().ChargeCents); got != want {
+		t.Errorf("%v cents were spent, and the books say %v", got, want)
+	}
+	if n := total(last, "http_client_request_duration_seconds", "http_response_status_code", "429"); n != 1 {
+		t.Errorf("%v requests were told to slow down", n)
+	}
+	for _, reason := range []string{"done", "caller_left"} {
+		if total(last, "easel_stream_closures_total", "reason", reason) == 0 {
+			t.Errorf("no stream has ended as %s", reason)
+		}
+	}
+}
+
+// watchEverything watches until ctx ends, and closes beat at the first heartbeat.
+func watchEverything(ctx context.Context, c grpcCaller, beat chan<- struct{}) error {
+	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
+	for told := false; err == nil; {
+		var m *easelv1.WatchGenerationsResponse
+		if m, err = stream.Recv(); err == nil && m.GetHeartbeat() != nil && !told {
+			told = true
+			close(beat)
+		}
+	}
+	return err
+}
+
+// muddle shows the hub a state that would go backwards, and changes that a watcher is too
+// slow for.
+func muddle(t *testing.T, s *stack) {
+	t.Helper()
+	cred := catalog.Forwarded(catalog.NewSecret(s.key))
+	id := create(t, grpcCaller{s, s.key}, order(t, picture, "muddle", "a lake")).GetGenerationId()
+	for event, err := range s.hub.Watch(t.Context(), watch.Request{Credential: cred, IDs: []string{id}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.Update == nil || event.Update.Generation.State.Terminal() {
+			continue
+		}
+		for _, next := range []catalog.State{catalog.StateRunning, catalog.StateSucceeded, catalog.StateQueued} {
+			s.hub.Observe(t.Context(), cred, catalog.Generation{ID: id, State: next, Status: next.String(), ObserveTime: time.Now()})
+		}
+	}
+}

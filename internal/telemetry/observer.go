@@ -1,0 +1,285 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// Observer traces and measures what the hub polls and tells, and what orders cost. Make it
+// after Start, which sets the providers that it takes for its own.
+//
+// A poll is a root span, linked to the watches that it serves and to the calls that placed
+// the orders. A push is a span in the trace of its watch, linked to what has found the change.
+// A span that nobody records costs one look at a context.
+type Observer struct {
+	tracer trace.Tracer
+	instruments
+	events   [3]metric.MeasurementOption // by eventUpdate and so on
+	polls    map[pollKey]metric.MeasurementOption
+	changes  map[catalog.State]metric.MeasurementOption
+	outcomes map[string]metric.MeasurementOption
+	models   capped
+	callers  capped
+}
+
+var _ watch.Observer = (*Observer)(nil)
+
+type instruments struct {
+	pushes, pollsMade, changed, orders, spent metric.Int64Counter
+	heartbeatAge, delay                       metric.Float64Histogram
+}
+
+const (
+	eventUpdate = iota
+	eventHeartbeat
+	eventCaughtUp
+)
+
+// pollKey is what polls are counted by.
+type pollKey struct{ kind, outcome string }
+
+// Most models and callers that have a series of their own.
+const (
+	mostModels  = 50
+	mostCallers = 20
+)
+
+// NewObserver makes an observer over the global providers.
+func NewObserver() (*Observer, error) {
+	made, err := newInstruments(otel.Meter(scope))
+	if err != nil {
+		return nil, err
+	}
+	o := &Observer{
+		tracer: otel.Tracer(scope), instruments: made,
+		polls: map[pollKey]metric.MeasurementOption{}, changes: map[catalog.State]metric.MeasurementOption{}, outcomes: map[string]metric.MeasurementOption{},
+		models: capped{most: mostModels}, callers: capped{most: mostCallers},
+	}
+	for i, event := range []string{"update", "heartbeat", "caught_up"} {
+		o.events[i] = labelled(attribute.String("event", event))
+	}
+	for _, kind := range []string{"read", "sweep"} {
+		for _, outcome := range []string{"ok", "not_found", "throttled", "unreachable", "credential_rejected", "failed"} {
+			o.polls[pollKey{kind, outcome}] = labelled(attribute.String("kind", kind), attribute.String("outcome", outcome))
+		}
+	}
+	for state := catalog.StateQueued; state <= catalog.StateUnrecognized; state++ {
+		o.changes[state] = labelled(attribute.String("state", state.String()))
+	}
+	for _, outcome := range orderOutcomes {
+		o.outcomes[outcome] = labelled(attribute.String("outcome", outcome))
+	}
+	return o, nil
+}
+
+func newInstruments(meter metric.Meter) (made instruments, err error) {
+	var faults [7]error
+	made.pushes, faults[0] = meter.Int64Counter("easel.pushes")
+	made.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
+	made.changed, faults[2] = meter.Int64Counter("easel.changes")
+	made.orders, faults[3] = meter.Int64Counter("easel.orders")
+	made.spent, faults[4] = meter.Int64Counter("easel.spent.cents")
+	made.heartbeatAge, faults[5] = meter.Float64Histogram("easel.heartbeat.age")
+	made.delay, faults[6] = meter.Float64Histogram("easel.detection.delay")
+	return made, errors.Join(faults[:]...)
+}
+
+func labelled(labels ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(labels...))
+}
+
+// Mark implements watch.Observer. A span that is not sampled has none: a link to it would
+// lead nowhere.
+func (o *Observer) Mark(ctx context.Context) watch.Mark {
+	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
+		return span
+	}
+	return nil
+}
+
+// Polling implements watch.Observer.
+func (o *Observer) Polling(ctx context.Context, p watch.Poll) (context.Context, watch.Mark, func(watch.Outcome)) {
+	name, about := "poll", attribute.String("easel.generation.id", p.ID)
+	if p.ID == "" {
+		name, about = "sweep", attribute.Int("easel.sweep.size", p.Generations)
+	}
+	ctx, span := o.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
+		trace.WithLinks(linksOf(p)...), trace.WithAttributes(about, attribute.Int("easel.watches", p.Watches)))
+	return ctx, o.Mark(ctx), func(out watch.Outcome) { o.polled(ctx, span, p, out) }
+}
+
+// The values of the attribute of a link that says what it leads to.
+var (
+	linkOrder = attribute.String("easel.link", "order")
+	linkWatch = attribute.String("easel.link", "watch")
+	linkFound = attribute.String("easel.link", "found_by")
+)
+
+func linksOf(p watch.Poll) []trace.Link {
+	links := make([]trace.Link, 0, len(p.Orders)+len(p.Open))
+	for _, mark := range p.Orders {
+		links = append(links, link(mark, linkOrder))
+	}
+	for _, mark := range p.Open {
+		links = append(links, link(mark, linkWatch))
+	}
+	return links
+}
+
+func link(mark watch.Mark, about attribute.KeyValue) trace.Link {
+	span, _ := mark.(trace.SpanContext)
+	return trace.Link{SpanContext: span, Attributes: []attribute.KeyValue{about}}
+}
+
+// polled ends a poll.
+func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, out watch.Outcome) {
+	kind := "read"
+	if p.ID == "" {
+		kind = "sweep"
+	}
+	o.pollsMade.Add(ctx, 1, o.polls[pollKey{kind, pollOutcome(out.Err)}])
+	for _, change := range out.Changes {
+		o.changed.Add(ctx, 1, o.changes[change.State])
+		o.delay.Record(ctx, change.Delay.Seconds())
+	}
+	if span.IsRecording() {
+		span.SetAttributes(attribute.Int("easel.changes", len(out.Changes)))
+		if out.State != 0 {
+			span.SetAttributes(attribute.String("easel.generation.state", out.State.String()))
+		}
+		if out.Err != nil && catalog.KindOf(out.Err) != catalog.KindNotFound {
+			span.SetStatus(codes.Error, pollOutcome(out.Err))
+		}
+	}
+	span.End()
+}
+
+// pollOutcome names how a poll ended, out of a closed set.
+func pollOutcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	switch catalog.KindOf(err) {
+	case catalog.KindNotFound:
+		return "not_found"
+	case catalog.KindRateLimited:
+		return "throttled"
+	case catalog.KindUnavailable:
+		return "unreachable"
+	case catalog.KindCredentialRejected:
+		return "credential_rejected"
+	}
+	return "failed"
+}
+
+// Telling implements watch.Observer.
+func (o *Observer) Telling(ctx context.Context, event watch.Event, found watch.Mark) (told func()) {
+	switch {
+	case event.Heartbeat != nil:
+		o.pushes.Add(ctx, 1, o.events[eventHeartbeat])
+		if at := event.Heartbeat.ObserveTime; !at.IsZero() {
+			o.heartbeatAge.Record(ctx, time.Since(at).Seconds())
+		}
+		return nil
+	case event.CaughtUp != nil:
+		o.pushes.Add(ctx, 1, o.events[eventCaughtUp])
+		return nil
+	}
+	o.pushes.Add(ctx, 1, o.events[eventUpdate])
+	if !trace.SpanContextFromContext(ctx).IsSampled() {
+		return nil
+	}
+	return o.pushing(ctx, event.Update, found)
+}
+
+// pushing begins the span of a push.
+func (o *Observer) pushing(ctx context.Context, update *watch.Update, found watch.Mark) (told func()) {
+	options := []trace.SpanStartOption{trace.WithAttributes(
+		attribute.String("easel.generation.id", update.Generation.ID),
+		attribute.String("easel.generation.state", update.Generation.State.String()),
+	)}
+	if found != nil {
+		options = append(options, trace.WithLinks(link(found, linkFound)))
+	}
+	_, span := o.tracer.Start(ctx, "push", options...)
+	return func() { span.End() }
+}
+
+// orderOutcomes are how an order can end.
+var orderOutcomes = []string{
+	"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
+	"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
+}
+
+// Ordered measures how an order ended, and what it cost. by is the name of the caller, "" for
+// one that brings its own key.
+func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
+	o.orders.Add(ctx, 1, o.outcomes[orderOutcome(g, err)])
+	if err == nil && g.CostCents != nil {
+		if by == "" {
+			by = "forwarded"
+		}
+		o.spent.Add(ctx, max(0, *g.CostCents), labelled(
+			attribute.String("model", o.models.name(modelID)), attribute.String("caller", o.callers.name(by))))
+	}
+}
+
+// orderOutcome names how an order ended, out of the closed set.
+func orderOutcome(g catalog.Generation, err error) string {
+	switch kind := catalog.KindOf(err); {
+	case err == nil && g.CostCents == nil:
+		return "placed_unpriced"
+	case err == nil:
+		return "placed"
+	case kind == catalog.KindDailyCap:
+		return "daily_cap"
+	default:
+		name := strings.ReplaceAll(kind.String(), " ", "_")
+		for _, known := range orderOutcomes {
+			if name == known {
+				return name
+			}
+		}
+	}
+	return "failed"
+}
+
+// capped gives the first so many names as they are, and "other" for the rest: what is named
+// can't make series without end.
+type capped struct {
+	most int
+
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+func (c *capped) name(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known[name] {
+		return name
+	}
+	if len(c.known) >= c.most || !short(name) {
+		return "other"
+	}
+	if c.known == nil {
+		c.known = map[string]bool{}
+	}
+	c.known[name] = true
+	return name
+}
+
+// short reports whether a name may be a label: the catalog has taken it, but it is from outside.
+func short(name string) bool { return name != "" && len(name) <= 128 }

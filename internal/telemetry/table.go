@@ -1,0 +1,181 @@
+package telemetry
+
+// Kind is how the numbers of a metric behave.
+type Kind string
+
+// The kinds.
+const (
+	Counter   Kind = "counter"   // only rises; Prometheus adds _total
+	UpDown    Kind = "updown"    // what is there now, counted in and out
+	Gauge     Kind = "gauge"     // what is there now, read when it is asked for
+	Histogram Kind = "histogram" // Prometheus has _bucket, _sum and _count
+)
+
+// Metric is one row of the table: what the program measures, and all that it measures.
+type Metric struct {
+	Name    string // as OpenTelemetry has it; of a row that only Prometheus gets, as Prometheus has it
+	Kind    Kind
+	Unit    string // of UCUM: "s", "By", "{call}"
+	Labels  []Label
+	Text    string    // what it says, in a sentence or two
+	Buckets []float64 // of a histogram
+	Scraped bool      // only Prometheus gets it
+}
+
+// Label is a dimension of a metric. Its values are a closed set, or the first so many that come
+// up with one that stands for all others; never ids, keys or what callers make up.
+type Label struct {
+	Name   string
+	Values []string // nil where Of says what they are
+	Of     string
+}
+
+var (
+	seconds  = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600}
+	attempts = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
+	delays   = []float64{0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300}
+
+	rpcMethod  = Label{Name: "rpc.method", Of: "the methods of the contract"}
+	httpMethod = Label{Name: "http.request.method", Values: []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "_OTHER"}}
+	httpCode   = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
+	caller     = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings a key"}
+	model      = Label{Name: "model", Of: "model ids, the first 50, then other"}
+	condition  = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
+	pollKind   = Label{Name: "kind", Values: []string{"read", "sweep"}}
+)
+
+// Table is every metric that the program has. What is not in it is not measured.
+var Table = []Metric{
+	{
+		Name: "rpc.server.call.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
+		Labels: []Label{rpcMethod, {Name: "rpc.response.status_code", Of: "names of gRPC codes"}},
+		Text:   "Calls of the contract, over gRPC and over REST, by how they ended; a stream counts when it ends.",
+	},
+	{
+		Name: "http.server.request.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
+		Labels: []Label{httpMethod, {Name: "http.route", Of: "the routes of the contract; none for a path that no route takes"}, httpCode},
+		Text:   "REST requests. Each that reaches the contract is a call, too.",
+	},
+	{
+		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
+		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "status codes from 400; _OTHER where there was no answer"}},
+		Text:   "Requests to the catalog, each attempt, until the head of the answer. Those that were told to slow down have the status 429.",
+	},
+	{
+		Name: "easel.streams.open", Kind: UpDown, Unit: "{stream}", Labels: []Label{rpcMethod},
+		Text: "Watches, waits and downloads that are open.",
+	},
+	{
+		Name: "easel.stream.closures", Kind: Counter, Unit: "{stream}",
+		Labels: []Label{rpcMethod, {Name: "reason", Values: []string{
+			"done", "caller_left", "deadline", "draining", "max_age", "reader_too_slow", "credential_rejected", "refused", "failed",
+		}}},
+		Text: "Watches, waits and downloads that have ended, by why.",
+	},
+	{
+		Name: "easel.content.bytes", Kind: Counter, Unit: "By", Labels: []Label{rpcMethod},
+		Text: "Bytes of results sent to callers.",
+	},
+	{
+		Name: "easel.pushes", Kind: Counter, Unit: "{message}",
+		Labels: []Label{{Name: "event", Values: []string{"update", "heartbeat", "caught_up"}}},
+		Text:   "Events told to watches and waits.",
+	},
+	{
+		Name: "easel.heartbeat.age", Kind: Histogram, Unit: "s", Buckets: delays,
+		Text: "How long ago the catalog had answered for what is watched, when a heartbeat told so.",
+	},
+	{
+		Name: "easel.watches.open", Kind: Gauge, Unit: "{watch}",
+		Text: "Watches and waits that the hub serves.",
+	},
+	{
+		Name: "easel.generations.active", Kind: Gauge, Unit: "{generation}",
+		Text: "Renders that are polled: somebody watches, and the goal is not reached.",
+	},
+	{
+		Name: "easel.generations.stalest", Kind: Gauge, Unit: "s",
+		Text: "Time since the last answer for the active render that has waited longest.",
+	},
+	{
+		Name: "easel.credentials", Kind: Gauge, Unit: "{credential}", Labels: []Label{condition},
+		Text: "Keys that are polled under, by how the catalog behaves towards them.",
+	},
+	{
+		Name: "easel.credentials.paused", Kind: Gauge, Unit: "{credential}",
+		Text: "Keys whose polls wait, because the catalog asked for it or does not answer.",
+	},
+	{
+		Name: "easel.budget.level", Kind: Gauge, Unit: "{request}",
+		Text: "Polls that the key with the emptiest budget may make at once; below 0 its calls have used up what is to come.",
+	},
+	{
+		Name: "easel.budget.rate", Kind: Gauge, Unit: "{request}/s",
+		Text: "The least rate of polls that a key is down to: halved by each 429, back to EASEL_POLL_RATE within a minute.",
+	},
+	{
+		Name: "easel.polls", Kind: Counter, Unit: "{request}",
+		Labels: []Label{pollKind, {Name: "outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "credential_rejected", "failed"}}},
+		Text:   "Polls: reads of one render, and sweeps, which are one list call for many.",
+	},
+	{
+		Name: "easel.polls.unshared", Kind: Counter, Unit: "{request}",
+		Text: "Requests that the watches would have made if each had polled for itself by the same schedule. What sharing saves is this less easel.polls.",
+	},
+	{
+		Name: "easel.changes", Kind: Counter, Unit: "{change}",
+		Labels: []Label{{Name: "state", Values: []string{"queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}}},
+		Text:   "New states of renders that polls have found.",
+	},
+	{
+		Name: "easel.detection.delay", Kind: Histogram, Unit: "s", Buckets: delays,
+		Text: "How long a new state went unseen, as estimated: half the time since the look before.",
+	},
+	{
+		Name: "easel.updates.conflated", Kind: Counter, Unit: "{update}",
+		Text: "Updates that a newer one replaced before their watcher took them.",
+	},
+	{
+		Name: "easel.updates.regressed", Kind: Counter, Unit: "{update}",
+		Text: "Answers of the catalog that were dropped because a state would have gone backwards.",
+	},
+	{
+		Name: "easel.orders", Kind: Counter, Unit: "{order}",
+		Labels: []Label{{Name: "outcome", Values: []string{
+			"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
+			"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
+		}}},
+		Text: "Orders sent to the catalog by how they ended; one for all attempts and all callers that share a key. placed_unpriced: the answer did not tell the cost.",
+	},
+	{
+		Name: "easel.spent.cents", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
+		Text: "Euro cents that orders have cost, refunds not taken off. A key that is sent again after a restart counts again.",
+	},
+	{
+		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",
+		Labels: []Label{{Name: "version", Of: "of this build"}, {Name: "go_version", Of: "of the compiler"}},
+		Text:   "Always 1.",
+	},
+	{Name: "go.memory.used", Kind: UpDown, Unit: "By", Labels: []Label{{Name: "go.memory.type", Values: []string{"other", "stack"}}}, Text: "Memory that the Go runtime uses."},
+	{Name: "go.memory.limit", Kind: UpDown, Unit: "By", Text: "GOMEMLIMIT, where it is set."},
+	{Name: "go.memory.allocated", Kind: Counter, Unit: "By", Text: "Memory allocated on the heap."},
+	{Name: "go.memory.allocations", Kind: Counter, Unit: "{allocation}", Text: "Allocations on the heap."},
+	{Name: "go.memory.gc.goal", Kind: UpDown, Unit: "By", Text: "Size of the heap at which the next collection ends."},
+	{Name: "go.goroutine.count", Kind: UpDown, Unit: "{goroutine}", Text: "Goroutines."},
+	{Name: "go.processor.limit", Kind: UpDown, Unit: "{thread}", Text: "GOMAXPROCS."},
+	{Name: "go.config.gogc", Kind: UpDown, Unit: "%", Text: "GOGC."},
+
+	{Name: "process_cpu_seconds_total", Kind: Counter, Unit: "s", Scraped: true, Text: "CPU time of the process."},
+	{Name: "process_open_fds", Kind: Gauge, Unit: "{descriptor}", Scraped: true, Text: "Open file descriptors."},
+	{Name: "process_max_fds", Kind: Gauge, Unit: "{descriptor}", Scraped: true, Text: "As many as there may be."},
+	{Name: "process_virtual_memory_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "Address space."},
+	{Name: "process_virtual_memory_max_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "As much as there may be."},
+	{Name: "process_resident_memory_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "Resident memory."},
+	{Name: "process_start_time_seconds", Kind: Gauge, Unit: "s", Scraped: true, Text: "When the process began, since 1970."},
+	{Name: "process_network_receive_bytes_total", Kind: Counter, Unit: "By", Scraped: true, Text: "Bytes that the machine's network has received."},
+	{Name: "process_network_transmit_bytes_total", Kind: Counter, Unit: "By", Scraped: true, Text: "Bytes that it has sent."},
+	{
+		Name: "target_info", Kind: Gauge, Scraped: true, Labels: []Label{{Name: "service.name"}, {Name: "service.version"}, {Name: "telemetry.sdk.language"}, {Name: "telemetry.sdk.name"}, {Name: "telemetry.sdk.version"}},
+		Text: "Always 1: the resource, with what OTEL_RESOURCE_ATTRIBUTES adds.",
+	},
+}

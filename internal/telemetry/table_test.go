@@ -1,0 +1,123 @@
+package telemetry
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+var update = flag.Bool("update", false, "write the table into the reference")
+
+const (
+	beginning = "<!-- The table is made by go test ./internal/telemetry -run Reference -update -->\n"
+	ending    = "<!-- end of the table -->\n"
+)
+
+func TestTheReferenceHasTheTable(t *testing.T) {
+	path := filepath.Join("..", "..", "deploy", "telemetry.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, begins := strings.Cut(string(text), beginning)
+	table, tail, ends := strings.Cut(rest, ending)
+	switch {
+	case !begins || !ends:
+		t.Fatalf("%s has no place for the table", path)
+	case *update:
+		if err := os.WriteFile(path, []byte(head+beginning+Reference()+ending+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case table != Reference():
+		t.Errorf("%s is not as the table is: go test ./internal/telemetry -run Reference -update", path)
+	}
+}
+
+func TestEachRowOfTheTableCanBeReadAndStandsOnce(t *testing.T) {
+	names := map[string]bool{}
+	for _, row := range Table {
+		if names[row.Prometheus()] || row.Prometheus() == "" {
+			t.Errorf("%s has no name of its own in Prometheus: %q", row.Name, row.Prometheus())
+		}
+		names[row.Prometheus()] = true
+		if row.Text == "" || row.Kind == "" || row.Unit == "" && !row.Scraped {
+			t.Errorf("%s does not say what it is", row.Name)
+		}
+		if (row.Kind == Histogram) != (row.Buckets != nil) {
+			t.Errorf("%s has the buckets %v", row.Name, row.Buckets)
+		}
+		for _, label := range row.Labels {
+			if label.Values == nil && label.Of == "" && !row.Scraped {
+				t.Errorf("%s does not say what %s can be", row.Name, label.Name)
+			}
+		}
+	}
+}
+
+func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()))
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(provider)
+	t.Cleanup(func() { otel.SetMeterProvider(before); _ = provider.Shutdown(t.Context()) })
+	o, err := NewObserver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10_000 {
+		name := time.Duration(i).String()
+		o.Ordered(t.Context(), "caller "+name, "model "+name, catalog.Generation{CostCents: catalog.Int64(1)}, nil)
+	}
+	o.Ordered(t.Context(), "", strings.Repeat("x", 1000), catalog.Generation{CostCents: catalog.Int64(5)}, nil)
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		if m.Name != "easel.spent.cents" {
+			continue
+		}
+		points := m.Data.(metricdata.Sum[int64]).DataPoints
+		if len(points) > mostModels+2 {
+			t.Errorf("10,001 models and callers have %d series", len(points))
+		}
+		if sum := sumOf(points); sum != 10_005 {
+			t.Errorf("%d cents are counted", sum)
+		}
+		return
+	}
+	t.Error("nothing was measured")
+}
+
+func sumOf(points []metricdata.DataPoint[int64]) (sum int64) {
+	for _, p := range points {
+		sum += p.Value
+	}
+	return sum
+}
+
+func TestWhatIsNotInTheTableIsNotMeasured(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()))
+	t.Cleanup(func() { _ = provider.Shutdown(t.Context()) })
+	counter, err := provider.Meter("some library").Int64Counter("its.own.count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter.Add(t.Context(), 1, metric.WithAttributes(attribute.String("url", "a thousand different ones")))
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil || len(all.ScopeMetrics) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}

@@ -1,0 +1,59 @@
+package telemetry
+
+import (
+	"strings"
+
+	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/otel/sdk/metric"
+)
+
+// onlyTheTable makes the provider measure what is in the table, as the table has it: unit,
+// description and buckets. All else is dropped, whatever library measures it.
+func onlyTheTable() metric.View {
+	rows := map[string]Metric{}
+	for _, row := range Table {
+		if !row.Scraped {
+			rows[row.Name] = row
+		}
+	}
+	return func(i metric.Instrument) (metric.Stream, bool) {
+		row, ok := rows[i.Name]
+		if !ok {
+			return metric.Stream{Aggregation: metric.AggregationDrop{}}, true
+		}
+		stream := metric.Stream{Name: row.Name, Description: row.Text, Unit: row.Unit}
+		if row.Kind == Histogram {
+			stream.Aggregation = metric.AggregationExplicitBucketHistogram{Boundaries: row.Buckets}
+		}
+		return stream, true
+	}
+}
+
+// Series gives the names that the metric has in Prometheus, without labels.
+func (m Metric) Series() []string {
+	name := m.Prometheus()
+	if m.Kind == Histogram {
+		return []string{name + "_bucket", name + "_sum", name + "_count"}
+	}
+	return []string{name}
+}
+
+// Prometheus gives the name of the metric in Prometheus; of a histogram, that of the family.
+func (m Metric) Prometheus() string {
+	if m.Scraped {
+		return m.Name
+	}
+	types := map[Kind]otlptranslator.MetricType{
+		Counter: otlptranslator.MetricTypeMonotonicCounter, UpDown: otlptranslator.MetricTypeNonMonotonicCounter,
+		Gauge: otlptranslator.MetricTypeGauge, Histogram: otlptranslator.MetricTypeHistogram,
+	}
+	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
+	name, err := namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: types[m.Kind]})
+	if err != nil { // the names are constants, and a test reads them all
+		return ""
+	}
+	return name
+}
+
+// Prometheus gives the name of the label in Prometheus.
+func (l Label) Prometheus() string { return strings.ReplaceAll(l.Name, ".", "_") }
