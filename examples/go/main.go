@@ -15,6 +15,7 @@ import (
 
 	_ "google.golang.org/genproto/googleapis/rpc/errdetails" // or the details of an error can't be read
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
@@ -24,8 +25,6 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
-
-const heartbeat = 5 * time.Second
 
 func main() {
 	if len(os.Args) != 4 {
@@ -47,104 +46,105 @@ func run(ctx context.Context, model, prompt, file string) error {
 	conn, err := grpc.NewClient(cmp.Or(os.Getenv("EASEL_ADDR"), "localhost:50051"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // credentials.NewTLS where the server has a certificate
 		grpc.WithDefaultServiceConfig(easelv1.ServiceConfig),     // retries unary calls
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}))
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	client := easelv1.NewGenerationServiceClient(conn)
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+os.Getenv("EASEL_API_KEY"))
-
-	inputs, err := structpb.NewStruct(map[string]any{"prompt": prompt})
-	if err != nil {
-		return err
-	}
+	inputs := &structpb.Struct{Fields: map[string]*structpb.Value{"prompt": structpb.NewStringValue(prompt)}}
 	priced, err := client.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: model, Inputs: inputs})
 	if err != nil {
 		return err
 	}
 	fmt.Println("price:", priced.Quote.PriceCents, "cents")
-	key, err := storedKey(file + ".key") // on disk before the order leaves: whatever happens then, it is one order
-	if err != nil {
-		return err
+	key, _ := os.ReadFile(file + ".key")
+	if len(key) == 0 { // on disk before the order leaves: whatever happens then, it is one order
+		key = []byte(rand.Text())
+		if err := os.WriteFile(file+".key", key, 0o600); err != nil {
+			return err
+		}
 	}
 	created, err := client.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
-		ModelId: model, Inputs: inputs, IdempotencyKey: key, MaxCostCents: &priced.Quote.PriceCents,
+		ModelId: model, Inputs: inputs, IdempotencyKey: string(key), MaxCostCents: &priced.Quote.PriceCents,
 	})
 	if err != nil {
 		return err
 	}
-	render := created.Generation
-	for fmt.Println("ordered:", render.GenerationId); !render.Terminal; time.Sleep(time.Second / 2) {
-		if err := watch(ctx, client, &render); ctx.Err() != nil {
-			return err
-		} else if !errors.Is(err, io.EOF) { // any error: only at the goal does a stream end with OK
-			fmt.Println("again:", status.Convert(err).Message())
-		}
+	fmt.Println("ordered:", created.Generation.GenerationId)
+	render, err := watch(ctx, client, created.Generation)
+	if err == nil && render.State == easelv1.State_STATE_SUCCEEDED {
+		err = download(ctx, client, render.GenerationId, file)
 	}
-	if render.State != easelv1.State_STATE_SUCCEEDED {
-		return fmt.Errorf("%s: %s", render.State, render.FailureMessage)
-	}
-	if err := download(ctx, client, render.GenerationId, file); err != nil {
+	if err != nil {
 		return err
 	}
-	return os.Remove(file + ".key") // the next run is a new order
-}
-
-func storedKey(path string) (string, error) {
-	if key, err := os.ReadFile(path); err == nil && len(key) > 0 {
-		return string(key), nil
+	if err := os.Remove(file + ".key"); err != nil || render.State == easelv1.State_STATE_SUCCEEDED { // the next run is a new order
+		return err
 	}
-	key := rand.Text()
-	return key, os.WriteFile(path, []byte(key), 0o600)
+	return fmt.Errorf("%s: %s", render.State, render.FailureMessage)
 }
 
-// watch keeps render the newest over one stream, until it ends or was silent for three heartbeats.
-func watch(ctx context.Context, client easelv1.GenerationServiceClient, render **easelv1.Generation) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	silence := time.AfterFunc(3*heartbeat, cancel)
-	stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{
-		GenerationId: (*render).GenerationId, KnownEtag: (*render).Etag, HeartbeatInterval: durationpb.New(heartbeat),
-	})
-	for err == nil {
-		var message *easelv1.WatchGenerationResponse
-		if message, err = stream.Recv(); err == nil {
-			silence.Reset(3 * heartbeat)
-			if update := message.GetUpdate(); update != nil {
-				*render = update.Generation
+// watch follows a render to its end, over as many streams as it takes.
+func watch(ctx context.Context, client easelv1.GenerationServiceClient, render *easelv1.Generation) (*easelv1.Generation, error) {
+	const heartbeat = 3 * time.Second
+	for ; ; time.Sleep(time.Second / 2) {
+		attempt, cancel := context.WithCancel(ctx)
+		silence := time.AfterFunc(3*heartbeat, cancel)
+		stream, err := client.WatchGeneration(attempt, &easelv1.WatchGenerationRequest{
+			GenerationId: render.GenerationId, KnownEtag: render.Etag, HeartbeatInterval: durationpb.New(heartbeat),
+		})
+		for err == nil {
+			var message *easelv1.WatchGenerationResponse
+			if message, err = stream.Recv(); err == nil {
+				silence.Reset(3 * heartbeat)
+				render = cmp.Or(message.GetUpdate().GetGeneration(), render)
+				fmt.Println("watching:", render.State, message.GetHeartbeat().GetTypicalRemaining().AsDuration())
 			}
-			fmt.Println("watching:", (*render).State, message.GetHeartbeat().GetTypicalRemaining().AsDuration())
 		}
+		cancel()
+		if errors.Is(err, io.EOF) { // only at the goal; after any error, again
+			return render, nil
+		} else if ctx.Err() != nil {
+			return nil, err
+		}
+		fmt.Println("again:", status.Convert(err).Message())
 	}
-	return err
 }
 
-// download fills the file over as many streams as it takes, and gives up when one brings nothing.
+// download fetches the bytes over as many streams as it takes, and names the file when all are there.
 func download(ctx context.Context, client easelv1.GenerationServiceClient, id, path string) error {
-	file, err := os.Create(path)
+	file, err := os.Create(path + ".part")
 	if err != nil {
 		return err
 	}
-	etag, size := "", int64(0)
-	for done := false; !done; {
-		from := size
-		stream, err := client.DownloadGeneration(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: size, Etag: etag})
+	defer func() { _ = file.Close() }() // where it fails; a whole file is closed below
+	request := &easelv1.DownloadGenerationRequest{GenerationId: id}
+	for ; ; time.Sleep(time.Second / 2) {
+		stream, err := client.DownloadGeneration(ctx, request)
 		for err == nil {
 			var message *easelv1.DownloadGenerationResponse
 			if message, err = stream.Recv(); err == nil {
 				chunk := message.Chunk
-				if etag = cmp.Or(chunk.Info.GetEtag(), etag); crc32.Checksum(chunk.Data, crc32.MakeTable(crc32.Castagnoli)) != chunk.Crc32C {
+				if chunk.Offset != request.ReadOffset || crc32.Checksum(chunk.Data, crc32.MakeTable(crc32.Castagnoli)) != chunk.Crc32C {
 					return errors.New("bytes arrived damaged")
+				} else if _, err := file.Write(chunk.Data); err != nil {
+					return err
 				}
-				_, err = file.WriteAt(chunk.Data, chunk.Offset)
-				size = chunk.Offset + int64(len(chunk.Data))
+				request.ReadOffset += int64(len(chunk.Data))
+				fmt.Println("downloaded:", request.ReadOffset, "bytes")
+				request.Etag = cmp.Or(chunk.Info.GetEtag(), request.Etag) // the rest must be of the same bytes
 			}
 		}
-		if done = errors.Is(err, io.EOF); !done && size == from {
+		if errors.Is(err, io.EOF) {
+			if err = file.Close(); err == nil {
+				err = os.Rename(path+".part", path)
+			}
+			return err
+		} else if code := status.Code(err); code != codes.Unavailable && code != codes.Internal && code != codes.ResourceExhausted {
 			return err
 		}
-		fmt.Println("downloaded:", size, "bytes")
+		fmt.Println("again:", status.Convert(err).Message())
 	}
-	return file.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,7 +23,7 @@ const patience = 2 * time.Minute
 // commands is how each example is started, from the root of the repository.
 var commands = map[string][]string{
 	"python":     {".build/clients/python/bin/python", "examples/python/render.py"},
-	"typescript": {"node", "examples/typescript/dist/render.js"},
+	"typescript": {"node", ".build/clients/typescript/dist/render.js"},
 	"java":       {"java", "-cp", ".build/clients/java/classes:.build/clients/java/lib/*", "Render"},
 }
 
@@ -37,6 +38,17 @@ type client struct {
 	file     string // where its picture goes
 	wire     *wire
 	run      *process
+}
+
+func TestTheREADMERunsTheExamplesAsTheTestsDo(t *testing.T) {
+	readme := strings.ReplaceAll(string(readFile(t, filepath.Join(root, "README.md"))), "'", "")
+	commands := maps.Clone(commands)
+	commands["go"] = []string{"go", "run", "./examples/go"}
+	for language, command := range commands {
+		if line := strings.Join(command, " ") + " studio/landscape \"a calm sea at dusk\" sea.png\n"; !strings.Contains(readme, line) {
+			t.Errorf("the README does not run the example in %s by %s", language, line)
+		}
+	}
 }
 
 func must(t *testing.T) func(string, error) string {
@@ -180,6 +192,24 @@ func (c *client) check(t *testing.T, s *stack, id string) {
 	if len(b.Faults) > 0 || len(b.Generations) != 1 || b.Generations[0].ID != id || b.Generations[0].Charges != 1 {
 		t.Errorf("%s: the books say %+v", c.language, b)
 	}
+}
+
+func TestEveryClientRetriesItsUnaryCallsByTheServiceConfig(t *testing.T) {
+	s := startStack(t)
+	clients := newClients(t, s)
+	for _, c := range clients {
+		c.wire.refuse.Store(2)
+		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
+	}
+	together(t, clients, func(c *client) error {
+		if _, err := c.run.await(0, `(?m)^ordered: (\S+)`, patience); err != nil {
+			return err
+		}
+		if n := c.wire.refused.Load(); n != 2 {
+			return fmt.Errorf("%d connections were refused", n)
+		}
+		return nil
+	})
 }
 
 func TestEveryClientPrintsTheTypedDetailsOfAFailure(t *testing.T) {

@@ -21,11 +21,12 @@ type process struct {
 	changed chan struct{} // closed and replaced when there is more
 }
 
-// begin starts a program with an environment of its own. It is killed where the test ends first.
+// begin starts a program at the top of the repository, with an environment of its own. It is killed where the test ends first.
 func begin(t *testing.T, env []string, words ...string) *process {
 	t.Helper()
 	p := &process{gone: make(chan struct{}), changed: make(chan struct{})}
 	p.command = exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...)
+	p.command.Dir = root
 	p.command.Env, p.command.Stdout, p.command.Stderr = env, p, p
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)

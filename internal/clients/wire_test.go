@@ -17,6 +17,9 @@ type wire struct {
 	cutAt atomic.Int64 // the next connection that has carried so many bytes to the client is cut; 0 is none
 	cuts  atomic.Int64 // how many were
 
+	refuse  atomic.Int64 // how many of the next connections are closed at once
+	refused atomic.Int64 // how many were
+
 	mu    sync.Mutex
 	conns []*carried
 }
@@ -55,6 +58,11 @@ func newWire(t *testing.T, target string) *wire {
 }
 
 func (w *wire) carry(client net.Conn) {
+	if w.refuse.Add(-1) >= 0 {
+		w.refused.Add(1)
+		_ = client.Close()
+		return
+	}
 	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", w.target)
 	if err != nil {
 		_ = client.Close() // the server is down
