@@ -58,7 +58,7 @@ func finish(from, retries, gen string) error {
 		filepath.Join(python, "py.typed"):          "",
 		filepath.Join(python, "v1", "__init__.py"): pythonIndex(ours, config),
 		filepath.Join(typescript, "index.js"):      typescriptIndex(ours) + "export const serviceConfig = " + string(bytes.TrimSpace(config)) + ";\n",
-		filepath.Join(typescript, "index.d.ts"):    typescriptIndex(ours) + "/** " + aboutConfig + " */\nexport declare const serviceConfig: object;\n",
+		filepath.Join(typescript, "index.d.ts"):    typescriptIndex(ours) + "/** " + aboutConfig + " */\n" + typescriptConfig,
 		filepath.Join(java, "service_config.json"): string(config),
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -85,6 +85,21 @@ func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDes
 const generatedFrom = "Code generated from proto/easel/v1 by make generate. DO NOT EDIT.\n"
 
 const aboutConfig = "What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams."
+
+// typescriptConfig lets a client that is not a gRPC library's own read the policy.
+const typescriptConfig = `export declare const serviceConfig: {
+  methodConfig: {
+    name: { service: string; method: string }[];
+    retryPolicy: {
+      maxAttempts: number;
+      initialBackoff: string;
+      maxBackoff: string;
+      backoffMultiplier: number;
+      retryableStatusCodes: string[];
+    };
+  }[];
+};
+`
 
 func goConfig(config []byte) string {
 	return "// " + generatedFrom + "\npackage easelv1\n\n// ServiceConfig is for grpc.WithDefaultServiceConfig. " + aboutConfig +

@@ -6,4 +6,15 @@ export * from "./generation_service_pb.js";
 export * from "./model_pb.js";
 export * from "./model_service_pb.js";
 /** What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams. */
-export declare const serviceConfig: object;
+export declare const serviceConfig: {
+  methodConfig: {
+    name: { service: string; method: string }[];
+    retryPolicy: {
+      maxAttempts: number;
+      initialBackoff: string;
+      maxBackoff: string;
+      backoffMultiplier: number;
+      retryableStatusCodes: string[];
+    };
+  }[];
+};
