@@ -18,7 +18,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-openapi test-page simulate simulate-bugs torture soak fuzz bench bench-schedule check generate notice packages lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-openapi test-page simulate simulate-bugs torture soak fuzz bench bench-schedule check generate notice packages package-python package-typescript package-java client-python client-typescript client-java lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -45,6 +45,9 @@ test: ## Run everything that proves the project
 
 test-openapi: .build/strangers ## Show the REST port to a validator and to a tester that makes up requests (needs Python)
 	EASEL_STRANGERS='$(CURDIR)/.build/strangers/bin' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'AValidatorOfOpenAPI|WhateverTheDocument'
+
+test-clients: client-python client-typescript client-java ## Run the example of every language through kills, cuts and silence
+	$(GO) test ./internal/clients -count=1 -v -timeout 10m -languages go,python,typescript,java
 
 test-page: ## Open the page in a browser, try calls, and keep pictures in .build/page (needs Chromium)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
@@ -139,14 +142,48 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(GO) run -C internal/tools ./page '$(CURDIR)/.build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js' '$(CURDIR)/gen/scalar/scalar.js.gz'
 	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/scalar/scalar.js.gz'
 
-packages: .build/tools ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
-	@rm -rf .build/packages .build/stage && mkdir -p .build/packages .build/stage
+packages: package-python package-typescript package-java ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
+	cp gen/easel.binpb .build/packages
+
+package-python: .build/tools/python
+	@rm -rf .build/stage/python .build/packages/*.whl && mkdir -p .build/packages .build/stage
 	cp -R gen/python .build/stage/python
 	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
+
+package-typescript:
+	@$(call need,npm,the TypeScript stubs,Node 20)
+	@rm -f .build/packages/*.tgz && mkdir -p .build/packages
 	npm pack --silent --pack-destination .build/packages ./gen/typescript
+
+package-java:
+	@$(call need,mvn,the Java stubs,a JDK 17 with Maven 3.8)
+	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages
 	mvn -B -q -ntp -f gen/java -Dstage='$(CURDIR)/.build/stage/java' -DskipTests install
 	cp .build/stage/java/*.jar .build/packages
-	cp gen/easel.binpb .build/packages
+
+client-python: package-python .build/clients/python ## Build the example in Python; client-typescript and client-java likewise
+	.build/clients/python/bin/pip install -q --disable-pip-version-check --no-deps --force-reinstall .build/packages/*.whl
+	.build/clients/python/bin/mypy --strict examples/python
+
+.build/clients/python: examples/python/requirements.txt
+	@$(call need,python3,the Python example,Python 3.11)
+	@rm -rf $@ && mkdir -p $(@D) && python3 -m venv $@
+	$@/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+client-typescript: package-typescript .build/clients/typescript
+	cp examples/typescript/render.ts examples/typescript/tsconfig.json .build/clients/typescript
+	npm install --prefix .build/clients/typescript --no-save --silent --no-audit --no-fund .build/packages/*.tgz
+	npm run --prefix .build/clients/typescript --silent build
+
+.build/clients/typescript: examples/typescript/package.json examples/typescript/package-lock.json
+	@$(call need,npm,the TypeScript example,Node 20)
+	@rm -rf $@ && mkdir -p $@ && cp $^ $@
+	npm ci --prefix $@ --silent --no-audit --no-fund
+	@touch $@
+
+client-java: package-java
+	mvn -B -q -ntp -f examples/java -Dstage='$(CURDIR)/.build/clients/java' compile dependency:copy-dependencies
 
 # The generators of the other languages, each from its own registry, pinned by its own lock file.
 .build/tools: .build/tools/python .build/tools/node .build/tools/page .build/tools/java
