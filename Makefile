@@ -18,7 +18,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-openapi test-page simulate simulate-bugs torture soak fuzz bench bench-schedule check generate notice packages package-python package-typescript package-java client-python client-typescript client-java lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-openapi test-page simulate simulate-bugs torture soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -141,6 +141,9 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md'
 	$(GO) run -C internal/tools ./page '$(CURDIR)/.build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js' '$(CURDIR)/gen/scalar/scalar.js.gz'
 	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/scalar/scalar.js.gz'
+
+picture: build ## Record a watch in a terminal, and draw docs/watch.svg of it
+	$(GO) run -C internal/tools ./picture '$(CURDIR)/bin/easel' '$(CURDIR)/docs/watch.svg'
 
 packages: package-python package-typescript package-java ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
 	cp gen/easel.binpb .build/packages

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"encoding/xml"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/page"
 )
 
 // headings gives each name of the contract that the document must explain, with how its
@@ -53,6 +57,126 @@ func TestTheDocumentOfTheContractExplainsEveryName(t *testing.T) {
 			if !found || strings.TrimSpace(after) == "" || strings.ContainsAny(after[:1], "\n|#") {
 				t.Errorf("the document does not explain %q", strings.TrimSpace(heading))
 			}
+		}
+	}
+}
+
+func TestThePictureOfAWatchShowsOneToItsEndAndIsOfTheCommandLine(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "watch.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var drawn struct {
+		XMLName xml.Name
+		Texts   []string `xml:"defs>g>text"`
+	}
+	if err := xml.Unmarshal(data, &drawn); err != nil || drawn.XMLName.Local != "svg" {
+		t.Fatalf("it is no SVG: %v", err)
+	}
+	for _, want := range []string{"queued", "running", "succeeded", "written to sea.png"} {
+		if !slices.Contains(drawn.Texts, want) {
+			t.Errorf("it does not show %q", want)
+		}
+	}
+	command := slices.IndexFunc(drawn.Texts, func(text string) bool { return strings.HasPrefix(text, "easel generate ") })
+	if command < 0 {
+		t.Fatal("it shows no command")
+	}
+	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(drawn.Texts[command], -1) {
+		if help := easel(t.Context(), nil, "generate", "--help"); !strings.Contains(help.stdout, flag) {
+			t.Errorf("it shows the flag %s, which there is not", flag)
+		}
+	}
+}
+
+// spans are the pieces of a text that are commands: its blocks' lines, and what stands in
+// the text as code.
+func spans(text string) (all []string) {
+	for n, part := range strings.Split(text, "```") {
+		if language, block, _ := strings.Cut(part, "\n"); n%2 == 1 {
+			if language == "" || language == "sh" {
+				all = append(all, strings.Split(block, "\n")...)
+			}
+			continue
+		}
+		for _, code := range regexp.MustCompile("(?s)`([^`]+)`").FindAllStringSubmatch(part, -1) {
+			all = append(all, strings.ReplaceAll(code[1], "\n", " "))
+		}
+	}
+	return all
+}
+
+// TestEveryCommandThatTheDocsNameExists covers those, too, that no test runs as they stand: they
+// take long, or end when somebody ends them.
+func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, span := range spans(string(text) + page.Start) {
+		for name, check := range map[string]func(*testing.T, string){
+			"make ": wantTarget, "easel ": wantCommand, "go test ": wantTests,
+		} {
+			if at := strings.Index(span, name); at == 0 || at > 0 && strings.ContainsAny(span[at-1:at], " (/") {
+				seen[name]++
+				check(t, span[at:])
+			}
+		}
+	}
+	if seen["make "] < 8 || seen["easel "] < 12 || seen["go test "] < 2 {
+		t.Errorf("found only %v", seen)
+	}
+}
+
+func wantTarget(t *testing.T, span string) {
+	t.Helper()
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := regexp.MustCompile(`^make ([a-zA-Z0-9-]+)`).FindStringSubmatch(span)
+	if target == nil || !regexp.MustCompile(`(?m)^`+target[1]+`:`).Match(makefile) {
+		t.Errorf("there is no target of %q", span)
+	}
+}
+
+func wantCommand(t *testing.T, span string) {
+	t.Helper()
+	words := strings.Fields(span)
+	ask := []string{words[1], "--help"}
+	if words[1] == "help" {
+		ask = words[1:]
+	}
+	help := easel(t.Context(), nil, ask...)
+	if help.exit != exitOK {
+		t.Errorf("%q: exit %d", span, help.exit)
+	}
+	for _, flag := range regexp.MustCompile(`(?: )(--?[a-z][a-z-]*)`).FindAllStringSubmatch(span, -1) {
+		if !regexp.MustCompile(`(?m)(^|[ ,])` + flag[1] + `([ =,]|$)`).MatchString(help.stdout) {
+			t.Errorf("%q: there is no flag %s", span, flag[1])
+		}
+	}
+}
+
+func wantTests(t *testing.T, span string) {
+	t.Helper()
+	words := regexp.MustCompile(`(\./\S+) -run '?([^' ]+)`).FindStringSubmatch(span)
+	if words == nil {
+		t.Errorf("%q names no tests", span)
+		return
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", words[1], "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern := range strings.SplitSeq(words[2], "|") {
+		found := slices.ContainsFunc(files, func(file string) bool {
+			source, err := os.ReadFile(file)
+			return err == nil && regexp.MustCompile(`func Test\w*`+pattern).Match(source)
+		})
+		if !found {
+			t.Errorf("%q: no test is called like %s", span, pattern)
 		}
 	}
 }
