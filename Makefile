@@ -48,6 +48,7 @@ test-openapi: .build/strangers ## Show the REST port to a validator and to a tes
 
 test-clients: client-python client-typescript client-java ## Run the example of every language through kills, cuts and silence
 	$(GO) test ./internal/clients -count=1 -v -timeout 10m -languages go,python,typescript,java
+	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run EveryProgramOfTheGettingStarted
 
 test-page: ## Open the page in a browser, try calls, and keep pictures in .build/page (needs Chromium)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
