@@ -32,8 +32,8 @@ import (
 const (
 	// attackRise is what an attack may add to the resident memory of the server.
 	attackRise = 64 << 20
-	// attackers are the connections of one attack.
-	attackers = 4
+	// attackers are the connections of one attack. What it costs rises with them.
+	attackers = 2
 	// neverLate is how long a call beside an attack may take.
 	neverLate = 20 * time.Second
 )

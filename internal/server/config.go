@@ -101,10 +101,9 @@ type Limits struct {
 	// Conns is how many connections the gRPC and the HTTP listener each keep. One more
 	// is closed at once. 0 means 10,000.
 	Conns int
-	// StreamsPerConn is how many calls one gRPC connection may have open. The client's
+	// StreamsPerConn is how many calls one connection may have open. The client's
 	// own library holds back the call after, in silence, until another one ends. So
-	// it must be above CallerStreams. 0 means 4096, or twice CallerStreams if that is
-	// more.
+	// it must be above CallerStreams. 0 means 250 more than CallerStreams.
 	StreamsPerConn uint32
 	// ConnAge is when a gRPC connection is asked to be replaced, so that load
 	// spreads over new replicas. Open calls go on for as long as they like. 0 means
@@ -133,9 +132,11 @@ const (
 	writeTimeout = 30 * time.Second
 	// downloadTimeout is the same for the bytes of a result.
 	downloadTimeout = 2 * time.Minute
-	// httpMoreStreams is how many requests one HTTP/2 connection may have open beside
-	// the streams of a caller.
-	httpMoreStreams = 250
+	// callsPerConn is how many calls a connection may have open beside the streams of a
+	// caller. There are not more, as each that is open may take some 20 KB, whether anything
+	// is done for it or not: a client that opens and takes back without a pause has as many
+	// as it may, and over HTTP/2 the standard library keeps four times as many in a queue.
+	callsPerConn = 250
 )
 
 func (c Config) drainTimeout() time.Duration { return or(c.DrainTimeout, 10*time.Second) }
@@ -154,10 +155,9 @@ func (l Limits) streams() int       { return or(l.Streams, 50_000) }
 func (l Limits) calls() int         { return or(l.Calls, 240) }
 func (l Limits) conns() int         { return or(l.Conns, 10_000) }
 func (l Limits) streamsPerConn() uint32 {
-	return or(l.StreamsPerConn, uint32(max(4096, 2*l.callerStreams())))
+	return or(l.StreamsPerConn, uint32(l.callerStreams()+callsPerConn))
 }
-func (l Limits) httpStreamsPerConn() int { return l.callerStreams() + httpMoreStreams }
-func (l Limits) connAge() time.Duration  { return or(l.ConnAge, 30*time.Minute) }
+func (l Limits) connAge() time.Duration { return or(l.ConnAge, 30*time.Minute) }
 
 func or[T comparable](value, zeroMeans T) T {
 	var zero T

@@ -4,7 +4,7 @@ package server
 var (
 	MessageBytes, HeaderBytes               = Limits{}.messageBytes(), Limits{}.headerBytes()
 	CallerStreams, AllStreams               = Limits{}.callerStreams(), Limits{}.streams()
-	ConnsEach, StreamsPerConn, HTTPStreams  = Limits{}.conns(), Limits{}.streamsPerConn(), Limits{}.httpStreamsPerConn()
+	ConnsEach, StreamsPerConn               = Limits{}.conns(), Limits{}.streamsPerConn()
 	CallTurns                               = newTurns(Limits{}.calls()).limit
 	ConnAge, DrainTimeout                   = Limits{}.connAge(), Config{}.drainTimeout()
 	HandshakeTimeout, HeaderTimeout         = handshakeTimeout, headerTimeout

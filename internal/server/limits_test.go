@@ -90,7 +90,7 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"calls on one connection", fmt.Sprintf("gRPC %s, HTTP/2 %s", number(int(server.StreamsPerConn)), number(server.HTTPStreams)),
+			"calls on one connection", number(int(server.StreamsPerConn)),
 			"the client's library holds the next one back",
 			[]string{"TestACallTooManyOnAConnectionIsHeldBack"},
 			nil,

@@ -218,13 +218,13 @@ func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
 
 func TestLimitsHaveDefaults(t *testing.T) {
 	var none Limits
-	if none.callerStreams() != 1000 || none.streams() != 50_000 || none.calls() != 240 || none.conns() != 10_000 || none.httpStreamsPerConn() != 1250 {
-		t.Errorf("the defaults are %d, %d, %d, %d, %d", none.callerStreams(), none.streams(), none.calls(), none.conns(), none.httpStreamsPerConn())
+	if none.callerStreams() != 1000 || none.streams() != 50_000 || none.calls() != 240 || none.conns() != 10_000 || none.streamsPerConn() != 1250 {
+		t.Errorf("the defaults are %d, %d, %d, %d, %d", none.callerStreams(), none.streams(), none.calls(), none.conns(), none.streamsPerConn())
 	}
-	if (Limits{CallerStreams: 5000}).streamsPerConn() != 10_000 {
+	if (Limits{CallerStreams: 5000}).streamsPerConn() != 5250 {
 		t.Error("a connection does not carry what a caller may open")
 	}
-	if none.messageBytes() != 4<<20 || none.headerBytes() != 32<<10 || none.streamsPerConn() != 4096 || none.connAge() != 30*time.Minute {
+	if none.messageBytes() != 4<<20 || none.headerBytes() != 32<<10 || none.connAge() != 30*time.Minute {
 		t.Errorf("the defaults are %d, %d, %d, %v", none.messageBytes(), none.headerBytes(), none.streamsPerConn(), none.connAge())
 	}
 	some := Limits{MessageBytes: 1, HeaderBytes: 2, StreamsPerConn: 3, ConnAge: 4}
