@@ -41,6 +41,9 @@ const largestPooled = 32 << 10
 // Marshal implements encoding.CodecV2. A large message gets a buffer of its own size: one
 // may wait for a slow reader on each stream.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if made, ok := v.(interface{ Wire() mem.BufferSlice }); ok {
+		return made.Wire(), nil // by the service, for many streams at once
+	}
 	message, ok := v.(protobuf.Message)
 	if !ok || protobuf.Size(message) <= largestPooled {
 		return c.CodecV2.Marshal(v)

@@ -41,7 +41,7 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 			return err
 		}
 	}
-	out := patient[easelv1.DownloadGenerationResponse]{stream, s.cfg.DownloadPatience}
+	out := patient{stream, s.cfg.DownloadPatience}
 	return s.content(ctx, download{
 		id: req.GetGenerationId(), offset: req.GetReadOffset(), limit: req.GetReadLimit(), etag: req.GetEtag(),
 	}, func(chunk *easelv1.ContentChunk) error {

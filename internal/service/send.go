@@ -11,15 +11,15 @@ import (
 // long. A Send that blocks can't be ended from within its goroutine, and keepalive does not
 // end it either: the peer is there, it only does not read. So each Send has a goroutine of
 // its own, and ending the call sets a blocked one free.
-type patient[M any] struct {
-	stream   grpc.ServerStreamingServer[M]
+type patient struct {
+	stream   grpc.ServerStream
 	patience time.Duration
 }
 
 // send sends m. m is not touched again.
-func (p patient[M]) send(m *M) error {
+func (p patient) send(m any) error {
 	sent := make(chan error, 1)
-	go func() { sent <- p.stream.Send(m) }()
+	go func() { sent <- p.stream.SendMsg(m) }()
 	timer := time.NewTimer(p.patience)
 	defer timer.Stop()
 	select {

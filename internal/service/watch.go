@@ -32,12 +32,12 @@ func goal(until easelv1.WatchUntil) watch.Goal {
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
 	defer done()
-	out := patient[easelv1.WatchGenerationResponse]{stream, s.cfg.SendPatience}
+	out := patient{stream, s.cfg.SendPatience}
 	send := func(m *easelv1.WatchGenerationResponse) error {
 		m.EmitTime = timestamppb.Now()
 		return out.send(m)
 	}
-	last, err := s.follow(ctx, req, send)
+	last, err := s.follow(ctx, req, send, func(u *watch.Update) error { return out.send(encoded{encode(u), time.Now()}) })
 	if closing := closingMessage(err); closing != nil {
 		_ = send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}})
 		return err
@@ -52,7 +52,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 
 // follow sends updates and heartbeats of one render until the goal, and gives the last
 // state that the hub told.
-func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRequest, send func(*easelv1.WatchGenerationResponse) error) (last catalog.Generation, err error) {
+func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRequest, send func(*easelv1.WatchGenerationResponse) error, tell func(*watch.Update) error) (last catalog.Generation, err error) {
 	begun := false
 	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
@@ -61,7 +61,6 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 		KnownEtag:  req.GetKnownEtag(),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 	}) {
-		m := &easelv1.WatchGenerationResponse{}
 		switch {
 		case err != nil:
 			return last, err
@@ -69,16 +68,16 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 			return last, noGeneration(req.GetGenerationId())
 		case event.Update != nil:
 			last = event.Update.Generation
-			m.Event = &easelv1.WatchGenerationResponse_Update{Update: updateMessage(*event.Update)}
+			err = tell(event.Update)
 		case event.Heartbeat != nil:
 			if event.Known != nil {
 				last = event.Known.Generation
 			}
-			m.Event = &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}
+			err = send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}})
 		default:
 			continue // caught up says nothing on a stream of one
 		}
-		if err := send(m); err != nil {
+		if err != nil {
 			return last, err
 		}
 		begun = true
@@ -90,37 +89,44 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
 	defer done()
-	out := patient[easelv1.WatchGenerationsResponse]{stream, s.cfg.SendPatience}
+	out := patient{stream, s.cfg.SendPatience}
 	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        req.GetGenerationIds(),
 		Goal:       goal(req.GetUntil()),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 	}) {
-		m := &easelv1.WatchGenerationsResponse{EmitTime: timestamppb.Now()}
-		closing := closingMessage(err)
-		switch {
-		case closing != nil:
-			m.Event = &easelv1.WatchGenerationsResponse_Closing{Closing: closing}
-			_ = out.send(m)
+		if closing := closingMessage(err); closing != nil {
+			_ = out.send(&easelv1.WatchGenerationsResponse{
+				Event: &easelv1.WatchGenerationsResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
+			})
 			return err
-		case err != nil:
-			return err
-		case event.Update != nil:
-			m.Event = &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(*event.Update)}
-		case event.Heartbeat != nil:
-			m.Event = &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}
-		case event.CaughtUp != nil:
-			m.Event = &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: int32(event.CaughtUp.Count)}}
 		}
-		if err := out.send(m); err != nil {
+		if err != nil {
+			return err
+		}
+		if err := out.send(eventMessage(event)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func updateMessage(u watch.Update) *easelv1.GenerationUpdate {
+// eventMessage makes the message of an event in a watch of many renders.
+func eventMessage(event watch.Event) any {
+	m := &easelv1.WatchGenerationsResponse{EmitTime: timestamppb.Now()}
+	switch {
+	case event.Update != nil:
+		return encoded{encode(event.Update), time.Now()}
+	case event.Heartbeat != nil:
+		m.Event = &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}
+	case event.CaughtUp != nil:
+		m.Event = &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: int32(event.CaughtUp.Count)}}
+	}
+	return m
+}
+
+func updateMessage(u *watch.Update) *easelv1.GenerationUpdate {
 	return &easelv1.GenerationUpdate{Generation: generationMessage(u.Generation, u.Etag), Initial: u.Initial}
 }
 

@@ -39,11 +39,12 @@ type entry struct {
 	alone    time.Time     // the list did not carry it: it is read by itself until then
 	failures int
 	lastErr  string
-	idle     time.Time // since when nobody watches
-	listed   time.Time // when the list carried it last, or this process placed it
-	learned  bool      // its duration is in the history
-	order    Mark      // of the call that placed it, where this process did
-	found    Mark      // of the poll or the call that has told the newest state
+	idle     time.Time  // since when nobody watches
+	listed   time.Time  // when the list carried it last, or this process placed it
+	learned  bool       // its duration is in the history
+	order    Mark       // of the call that placed it, where this process did
+	found    Mark       // of the poll or the call that has told the newest state
+	told     [2]*Update // the newest state as it is told to all, at first and later; nil where it was not yet
 }
 
 // ref is a watch and the place of the entry in it.
@@ -60,6 +61,23 @@ func newEntry(id string, now time.Time, seed uint64) *entry {
 func (e *entry) update() Update {
 	return Update{Generation: e.state, Etag: e.etag, Missing: e.missing}
 }
+
+// shared is the newest state as an event for every watcher: made once, and not touched again.
+func (e *entry) shared(initial bool) *Update {
+	at := 0
+	if initial {
+		at = 1
+	}
+	if e.told[at] == nil {
+		update := e.update()
+		update.Initial, update.Memo = initial, new(Memo)
+		e.told[at] = &update
+	}
+	return e.told[at]
+}
+
+// renew notes that what was shared is not the newest any more.
+func (e *entry) renew() { e.told = [2]*Update{} }
 
 // tell marks the entry in every watch that covers it, and wakes them.
 func (e *entry) tell() {
@@ -106,6 +124,7 @@ func (e *entry) advance(g catalog.Generation) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // an answer that was overtaken by a newer one
 	}
+	e.renew()
 	if e.denied() {
 		// The 404 was wrong or too early: what was concluded from it does not hold.
 		e.state, e.rank, e.ended, e.observed, e.fresh = catalog.Generation{}, 0, time.Time{}, false, false
@@ -145,6 +164,7 @@ func (e *entry) complete(g catalog.Generation) catalog.Generation {
 
 // vanish notes that the catalog has no such generation.
 func (e *entry) vanish(now time.Time) {
+	e.renew()
 	e.missing = e.missing || e.state.State == 0
 	gone := e.state
 	gone.ID, gone.State, gone.File, gone.Text = e.id, catalog.StateDeleted, nil, nil

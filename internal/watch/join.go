@@ -112,6 +112,7 @@ func (p *poller) detach(s *subscription, at int32, now time.Time) {
 		s.vacate(at)
 	}
 	if len(e.subs) == 0 {
+		e.renew() // nobody is told any more
 		e.idle = now
 		p.wakeBy(now.Add(linger))
 	}

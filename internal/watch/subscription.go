@@ -204,17 +204,16 @@ func (s *subscription) tell(at int32, now time.Time) *Event {
 		s.shown++
 	}
 	it.told, it.flags = e.etag, it.flags&^pending|known
+	shared := e.shared(initial)
 	s.conclude(at, now)
 	switch {
 	case same && initial:
-		heartbeat, state := s.poller.heartbeat(e, now), e.update()
-		return &Event{Heartbeat: &heartbeat, Known: &state}
+		heartbeat := s.poller.heartbeat(e, now)
+		return &Event{Heartbeat: &heartbeat, Known: shared}
 	case same:
 		return nil
 	}
-	update := e.update()
-	update.Initial = initial
-	return &Event{Update: &update}
+	return &Event{Update: shared}
 }
 
 // conclude notes whether the goal of one entry is reached. An entry whose goal is

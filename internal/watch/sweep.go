@@ -253,6 +253,7 @@ func (p *poller) takeIn(records []record, now time.Time, l *look) {
 			p.doubt(e, now)
 		case known && (e.listEtag == "" || e.listEtag == r.etag):
 			e.state.ObserveTime = latest(e.state.ObserveTime, r.ObserveTime)
+			e.renew()
 			p.again(e, now)
 		case whole(r.Generation) && (!e.fresh || p.list.whole):
 			p.apply(e, r.Generation, l)

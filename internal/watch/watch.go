@@ -11,6 +11,7 @@ package watch
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -50,12 +51,31 @@ type Event struct {
 	Known     *Update // beside a Heartbeat in place of the first update: what the watcher has
 }
 
-// Update is a state that the watcher has not seen.
+// Update is a state that the watcher has not seen. All who are told it share it: it is not
+// changed.
 type Update struct {
 	Generation catalog.Generation
 	Etag       string
-	Initial    bool // the state found when the watch began
-	Missing    bool // the catalog has never shown this id; the state is StateDeleted
+	Initial    bool  // the state found when the watch began
+	Missing    bool  // the catalog has never shown this id; the state is StateDeleted
+	Memo       *Memo // of what it is to the watchers of the hub; nil elsewhere
+}
+
+// Memo keeps what somebody makes of an update for all who are told the same one. With ten
+// thousand watchers there is one encoding of a change, and not ten thousand.
+type Memo struct {
+	once sync.Once
+	made any
+}
+
+// Get gives what was made of the update, which f makes for the first who asks. A nil Memo
+// keeps nothing.
+func (m *Memo) Get(f func() any) any {
+	if m == nil {
+		return f()
+	}
+	m.once.Do(func() { m.made = f() })
+	return m.made
 }
 
 // CaughtUp follows the first state of every generation known at the start.

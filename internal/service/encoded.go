@@ -1,0 +1,53 @@
+package service
+
+import (
+	"time"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// The fields of both messages of a watch, as the contract numbers them.
+const (
+	emitTimeField = 5
+	secondsField  = 1
+	nanosField    = 2
+)
+
+// encoded is the message of an update, of one render's watch or of many renders': on the wire
+// they are the same. All but the time of sending is encoded once for all watchers of a state,
+// and shared by them, as the fields of a message may come in any order and from anywhere. For
+// each watcher that is 0.3 instead of 1.4 µs, and for a text of 70 KB 0.2 instead of 101 µs and
+// no copy of it (BenchmarkAnUpdateOfAWatch).
+//
+// A watch that sends the generated messages instead does the same, slower.
+type encoded struct {
+	update []byte
+	sent   time.Time
+}
+
+// encode encodes an update, once for all who are told it. One that can't be encoded is nil.
+func encode(u *watch.Update) []byte {
+	return u.Memo.Get(func() any {
+		update, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
+			Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u)},
+		}) // it fails for text alone that is no UTF-8, and text is cleaned
+		return update
+	}).([]byte)
+}
+
+// Wire gives the message as it goes over the wire. None of it may be changed.
+func (e encoded) Wire() mem.BufferSlice {
+	seconds, nanos := uint64(e.sent.Unix()), uint64(e.sent.Nanosecond())
+	size := 2*protowire.SizeTag(secondsField) + protowire.SizeVarint(seconds) + protowire.SizeVarint(nanos)
+	tail := make([]byte, 0, size+4)
+	tail = protowire.AppendTag(tail, emitTimeField, protowire.BytesType)
+	tail = protowire.AppendVarint(tail, uint64(size))
+	tail = protowire.AppendVarint(protowire.AppendTag(tail, secondsField, protowire.VarintType), seconds)
+	tail = protowire.AppendVarint(protowire.AppendTag(tail, nanosField, protowire.VarintType), nanos)
+	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(tail)}
+}

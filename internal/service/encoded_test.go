@@ -1,0 +1,85 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// updates are what watches tell, of every shape.
+func updates() map[string]*watch.Update {
+	text, now := strings.Repeat("a poem\n", 10_000), time.Date(2026, 5, 4, 3, 2, 1, 7, time.UTC)
+	g := catalog.Generation{ID: "gen_1", ModelID: "studio/haiku", State: catalog.StateRunning, Status: "processing", CreateTime: now, ObserveTime: now}
+	done, broken := g, g
+	done.State, done.Text, done.TerminalTime = catalog.StateSucceeded, &text, now
+	broken.Status, broken.Extra = "\xff", map[string]any{"\xfe": "\xfd", "n": nil}
+	return map[string]*watch.Update{
+		"nothing known": {},
+		"running":       {Generation: g, Etag: "e"},
+		"first":         {Generation: g, Etag: "e", Initial: true},
+		"a long text":   {Generation: done, Etag: "f", Memo: new(watch.Memo)},
+		"no UTF-8":      {Generation: broken, Etag: "\xff"},
+		"missing":       {Generation: catalog.Generation{ID: "x", State: catalog.StateDeleted}, Missing: true},
+	}
+}
+
+func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testing.T) {
+	for name, u := range updates() {
+		u.Etag = clean(u.Etag)
+		for _, sent := range []time.Time{time.Now(), time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(253402300799, 1)} {
+			one := &easelv1.WatchGenerationResponse{
+				Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u)}, EmitTime: timestamppb.New(sent),
+			}
+			many := &easelv1.WatchGenerationsResponse{
+				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u)}, EmitTime: timestamppb.New(sent),
+			}
+			wire := encoded{encode(u), sent}.Wire().Materialize()
+			for _, slow := range []proto.Message{one, many} {
+				fast := slow.ProtoReflect().New().Interface()
+				if err := proto.Unmarshal(wire, fast); err != nil || !proto.Equal(slow, fast) {
+					t.Errorf("%s, sent %v: %v, and\n%v\nis not\n%v", name, sent, err, fast, slow)
+				}
+			}
+			if len(wire) != proto.Size(one) && sent.Unix() != 0 { // of zeros the slow way sends none
+				t.Errorf("%s takes %d bytes, not %d", name, len(wire), proto.Size(one))
+			}
+		}
+	}
+}
+
+func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
+	u := updates()["a long text"]
+	first := encode(u)
+	if again := encode(u); &first[0] != &again[0] {
+		t.Error("it was encoded again")
+	}
+}
+
+func BenchmarkAnUpdateOfAWatch(b *testing.B) {
+	for _, name := range []string{"running", "a long text"} {
+		u := *updates()[name]
+		u.Memo = new(watch.Memo)
+		b.Run(fmt.Sprintf("%s, encoded once", name), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = encoded{encode(&u), time.Now()}.Wire()
+			}
+		})
+		b.Run(fmt.Sprintf("%s, by each watch", name), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = proto.Marshal(&easelv1.WatchGenerationResponse{
+					Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(&u)}, EmitTime: timestamppb.Now(),
+				})
+			}
+		})
+	}
+}
