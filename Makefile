@@ -18,13 +18,13 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-openapi test-page simulate simulate-bugs torture soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page simulate simulate-bugs torture soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
 
 help: ## Show this help
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)'
 
@@ -49,6 +49,9 @@ test-openapi: .build/strangers ## Show the REST port to a validator and to a tes
 test-clients: client-python client-typescript client-java ## Run the example of every language through kills, cuts and silence
 	$(GO) test ./internal/clients -count=1 -v -timeout 10m -languages go,python,typescript,java
 	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run EveryProgramOfTheGettingStarted
+
+test-clients-rust: client-rust ## Likewise the example in Rust, which takes minutes to build for the first time
+	$(GO) test ./internal/clients -count=1 -v -timeout 10m -languages rust
 
 test-page: ## Open the page in a browser, try calls, and keep pictures in .build/page (needs Chromium)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
@@ -165,7 +168,7 @@ package-java:
 	mvn -B -q -ntp -f gen/java -Dstage='$(CURDIR)/.build/stage/java' -DskipTests install
 	cp .build/stage/java/*.jar .build/packages
 
-client-python: package-python .build/clients/python ## Build the example in Python; client-typescript and client-java likewise
+client-python: package-python .build/clients/python ## Build the example in Python; client-typescript, client-java and client-rust likewise
 	.build/clients/python/bin/pip install -q --disable-pip-version-check --no-deps --force-reinstall .build/packages/*.whl
 	.build/clients/python/bin/mypy --strict examples/python
 
@@ -188,6 +191,10 @@ client-typescript: package-typescript .build/clients/typescript
 
 client-java: package-java
 	mvn -B -q -ntp -f examples/java -Dstage='$(CURDIR)/.build/clients/java' compile dependency:copy-dependencies
+
+client-rust:
+	@$(call need,cargo,the Rust example,Rust 1.85)
+	cargo build --quiet --locked --manifest-path examples/rust/Cargo.toml --target-dir .build/clients/rust
 
 # The generators of the other languages, each from its own registry, pinned by its own lock file.
 .build/tools: .build/tools/python .build/tools/node .build/tools/page .build/tools/java

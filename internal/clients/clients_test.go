@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-var languages = flag.String("languages", "go", "the examples to run, of go, python, typescript and java; all but go must be built")
+var languages = flag.String("languages", "go", "the examples to run, of go, python, typescript, java and rust; all but go must be built")
 
 // patience is how long anything may take on a busy machine.
 const patience = 2 * time.Minute
@@ -25,6 +25,7 @@ var commands = map[string][]string{
 	"python":     {".build/clients/python/bin/python", "examples/python/render.py"},
 	"typescript": {"node", ".build/clients/typescript/dist/render.js"},
 	"java":       {"java", "-cp", ".build/clients/java/classes:.build/clients/java/lib/*", "Render"},
+	"rust":       {".build/clients/rust/debug/easel-example"},
 }
 
 // root is the top of the repository.
