@@ -6,8 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -15,19 +18,22 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// headers remembers the trace headers that went upstream.
+// headers remembers the trace headers that went upstream, and the baggage of their calls.
 type headers struct {
 	http.RoundTripper
-	mu   sync.Mutex
-	seen []string
+	mu      sync.Mutex
+	seen    []string
+	baggage []string
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.mu.Lock()
 	h.seen = append(h.seen, r.Header.Get("traceparent"))
+	h.baggage = append(h.baggage, baggage.FromContext(r.Context()).String()+r.Header.Get("baggage"))
 	h.mu.Unlock()
 	return h.RoundTripper.RoundTrip(r)
 }
@@ -38,7 +44,7 @@ func recordSpans(t *testing.T) *tracetest.InMemoryExporter {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
 	before, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
 	otel.SetTracerProvider(provider)
-	otel.SetTextMapPropagator(propagation.TraceContext{})
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	t.Cleanup(func() {
 		otel.SetTracerProvider(before)
 		otel.SetTextMapPropagator(propagator)
@@ -63,14 +69,14 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 			})
 			const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 			if form == "gRPC" {
-				ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
+				ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent, "baggage", "customer=jane")
 				resp := &easelv1.CreateGenerationResponse{}
 				if err := (grpcCaller{s, s.key}).call(ctx, "GenerationService/CreateGeneration", order(t, text, "k", "a lake"), resp); err != nil {
 					t.Fatal(err)
 				}
 			} else {
 				own := *s
-				own.http = &http.Client{Transport: withHeader{s.http.Transport, "traceparent", parent}}
+				own.http = &http.Client{Transport: withHeader{withHeader{s.http.Transport, "traceparent", parent}, "baggage", "customer=jane"}}
 				create(t, restCaller{&own, s.key}, order(t, text, "k", "a lake"))
 			}
 			chain := chainOf(t, spans, "POST /generations", parent[3:35])
@@ -79,6 +85,10 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 			}
 			if len(upstream.seen) != 1 || upstream.seen[0][3:35] != parent[3:35] {
 				t.Errorf("the catalog was sent %q", upstream.seen)
+			}
+			// It travels with the call, and to the catalog it does not go.
+			if len(upstream.baggage) != 1 || upstream.baggage[0] != "customer=jane" {
+				t.Errorf("the call that went upstream has the baggage %q", upstream.baggage)
 			}
 			holdNoSecret(t, spans, s.key)
 		})
@@ -127,6 +137,72 @@ func holdNoSecret(t *testing.T, spans *tracetest.InMemoryExporter, key string) {
 		}
 		if strings.Contains(span.Name, "gen_") {
 			t.Errorf("an id stands in the name %s", span.Name)
+		}
+	}
+}
+
+// spansNamed gives the spans of a name that have ended, in the order in which they did.
+func spansNamed(exporter *tracetest.InMemoryExporter, name string) (found tracetest.SpanStubs) {
+	for _, span := range exporter.GetSpans() {
+		if span.Name == name {
+			found = append(found, span)
+		}
+	}
+	return found
+}
+
+func attributeOf(span tracetest.SpanStub, key attribute.Key) attribute.Value {
+	for _, kv := range span.Attributes {
+		if kv.Key == key {
+			return kv.Value
+		}
+	}
+	return attribute.Value{}
+}
+
+func TestEachAttemptIsASpanThatSaysWhichItIs(t *testing.T) {
+	spans := recordSpans(t)
+	s := newStack(t)
+	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 503, Count: 1})
+	if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	attempts := spansNamed(spans, "GET /me")
+	if len(attempts) != 2 {
+		t.Fatalf("%d spans", len(attempts))
+	}
+	for i, code := range []int64{503, 200} {
+		if n, got := attributeOf(attempts[i], "easel.attempt").AsInt64(), attributeOf(attempts[i], "http.response.status_code").AsInt64(); n != int64(i+1) || got != code {
+			t.Errorf("attempt %d is number %d, and was answered %d", i+1, n, got)
+		}
+	}
+}
+
+func TestAWaitIsAShortSpanAtEachEndAndOneForEachPush(t *testing.T) {
+	for name, form := range map[string]func(*stack) caller{
+		"gRPC": func(s *stack) caller { return grpcCaller{s, s.key} },
+		"REST": func(s *stack) caller { return restCaller{s, s.key} },
+	} {
+		spans := recordSpans(t)
+		c := form(newStack(t)) // made while spans are recorded
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		began := time.Now()
+		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		waited := time.Since(began)
+		names := []string{"easel.v1.GenerationService/WaitGeneration", "push", "easel.v1.GenerationService/WaitGeneration end"}
+		if _, rest := c.(restCaller); rest {
+			names = append(names, "GET /v1/generations/{generation_id}:wait", "GET /v1/generations/{generation_id}:wait end")
+		}
+		for _, name := range names {
+			eventually(t, name+" has ended", func() bool { return len(spansNamed(spans, name)) > 0 })
+			for _, span := range spansNamed(spans, name) {
+				if took := span.EndTime.Sub(span.StartTime); took > waited/2 {
+					t.Errorf("%s took %v of %v", name, took, waited)
+				}
+			}
+		}
+		if n := len(spansNamed(spans, names[2])); n != 1 {
+			t.Errorf("%s: the wait has ended %d times", name, n)
 		}
 	}
 }

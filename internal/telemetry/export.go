@@ -77,7 +77,7 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 	if err != nil {
 		return nil, err
 	}
-	return trace.NewTracerProvider(trace.WithResource(about), trace.WithBatcher(exporter)), nil
+	return trace.NewTracerProvider(trace.WithResource(about), trace.WithSampler(samplerOfEnvironment()), trace.WithBatcher(exporter)), nil
 }
 
 // newMeterProvider measures for the handler, and for an exporter where the

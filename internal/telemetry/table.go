@@ -129,7 +129,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.detection.delay", Kind: Histogram, Unit: "s", Buckets: delays,
-		Text: "How long a new state went unseen, as estimated: half the time since the look before.",
+		Text: "How long a new state went unseen, as the schedule expects; a test compares it with the sandbox's own times.",
 	},
 	{
 		Name: "easel.updates.conflated", Kind: Counter, Unit: "{update}",

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"encoding/hex"
 	"io"
 	"net/http"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/semconv/v1.43.0/httpconv"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 const scope = "github.com/easel-grpc/easel/internal/telemetry"
@@ -47,69 +50,110 @@ type upstream struct {
 	base     http.RoundTripper
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
-	outcomes sync.Map // of outcome to metric.MeasurementOption: a few dozen
+	routes   sync.Map // of target to *upstreamRoute: a dozen
 }
 
-// outcome is what requests are measured by.
-type outcome struct {
-	method, route string
-	status        int
+// target is what requests have in common: that of a pattern to a host.
+type target struct{ pattern, method, host string }
+
+// upstreamRoute is what the spans of a target have in common, made once.
+type upstreamRoute struct {
+	name     string
+	about    []attribute.KeyValue // of spans and measurements
+	options  []trace.SpanStartOption
+	outcomes sync.Map // of status to metric.MeasurementOption
 }
 
 const traceparent = "Traceparent"
 
 // RoundTrip implements http.RoundTripper. The span ends with the body of the answer.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	began := time.Now()
-	ctx, span := u.tracer.Start(r.Context(), spanName(r), trace.WithSpanKind(trace.SpanKindClient))
-	if span.IsRecording() {
-		span.SetAttributes(semconv.HTTPRequestMethodKey.String(r.Method), semconv.URLTemplate(route(r)), semconv.ServerAddress(r.URL.Hostname()))
-	}
+	began, route := time.Now(), u.route(r)
+	ctx, span := u.tracer.Start(r.Context(), route.name, route.options...)
 	if ids := span.SpanContext(); ids.IsValid() {
-		r.Header.Set(traceparent, "00-"+ids.TraceID().String()+"-"+ids.SpanID().String()+"-"+ids.TraceFlags().String())
+		r.Header[traceparent] = []string{headerOf(ids)}
 	}
-	resp, err := u.base.RoundTrip(r.WithContext(ctx))
+	resp, err := u.base.RoundTrip(r)
+	status := 0
+	if err == nil {
+		status = resp.StatusCode
+	}
+	u.duration.Record(ctx, time.Since(began).Seconds(), route.outcome(status))
 	if err != nil {
-		u.measure(r, 0, began)
-		span.SetStatus(codes.Error, "no answer")
-		span.RecordError(err)
+		if span.IsRecording() {
+			span.SetAttributes(attempt(r), semconv.ErrorTypeOther)
+			span.SetStatus(codes.Error, "no answer")
+			span.RecordError(err)
+		}
 		span.End()
 		return resp, err
 	}
-	u.measure(r, resp.StatusCode, began)
-	if span.IsRecording() {
-		span.SetAttributes(semconv.HTTPResponseStatusCode(resp.StatusCode))
-		if resp.StatusCode >= http.StatusBadRequest {
-			span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(resp.StatusCode)))
-			span.SetStatus(codes.Error, "")
-		}
+	if !span.IsRecording() {
+		span.End()
+		return resp, nil
 	}
-	resp.Body = &spanBody{resp.Body, span}
+	span.SetAttributes(semconv.HTTPResponseStatusCode(status), attempt(r))
+	if status >= http.StatusBadRequest {
+		span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(status)))
+		span.SetStatus(codes.Error, "")
+	}
+	resp.Body = &spanBody{ReadCloser: resp.Body, span: span}
 	return resp, nil
 }
 
-// measure notes how long the head of an answer took; the status is 0 where there was none.
-func (u *upstream) measure(r *http.Request, status int, began time.Time) {
-	key := outcome{r.Method, route(r), status}
-	option, ok := u.outcomes.Load(key)
-	if !ok {
-		option, _ = u.outcomes.LoadOrStore(key, metric.WithAttributeSet(key.attributes()))
-	}
-	u.duration.Record(r.Context(), time.Since(began).Seconds(), option.(metric.MeasurementOption))
+// attempt is which request this is of those for one call.
+func attempt(r *http.Request) attribute.KeyValue {
+	return attribute.Int("easel.attempt", catalog.Attempt(r.Context()))
 }
 
-func (o outcome) attributes() attribute.Set {
-	all := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(o.method), semconv.URLTemplate(o.route)}
-	switch {
-	case o.status == 0:
-		all = append(all, semconv.ErrorTypeOther)
-	case o.status >= http.StatusBadRequest:
-		all = append(all, semconv.ErrorTypeKey.String(strconv.Itoa(o.status)))
-		fallthrough
-	default:
-		all = append(all, semconv.HTTPResponseStatusCode(o.status))
+// headerOf writes a traceparent.
+func headerOf(ids trace.SpanContext) string {
+	var text [55]byte
+	traceID, spanID := ids.TraceID(), ids.SpanID()
+	copy(text[:], "00-")
+	hex.Encode(text[3:], traceID[:])
+	text[35] = '-'
+	hex.Encode(text[36:], spanID[:])
+	text[52] = '-'
+	hex.Encode(text[53:], []byte{byte(ids.TraceFlags())})
+	return string(text[:])
+}
+
+// route finds what is the same for all requests of a target.
+func (u *upstream) route(r *http.Request) *upstreamRoute {
+	key := target{r.Pattern, r.Method, r.URL.Host}
+	if route, ok := u.routes.Load(key); ok {
+		return route.(*upstreamRoute)
 	}
-	return attribute.NewSet(all...)
+	route := &upstreamRoute{name: spanName(r)}
+	route.about = []attribute.KeyValue{
+		semconv.HTTPRequestMethodKey.String(r.Method),
+		semconv.URLTemplate(strings.TrimPrefix(r.Pattern, r.Method+" ")),
+	}
+	route.options = []trace.SpanStartOption{
+		trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(append(route.about[:2:2], semconv.ServerAddress(r.URL.Hostname()))...),
+	}
+	kept, _ := u.routes.LoadOrStore(key, route)
+	return kept.(*upstreamRoute)
+}
+
+// outcome is what a request is measured by; the status is 0 where there was no answer.
+func (u *upstreamRoute) outcome(status int) metric.MeasurementOption {
+	if option, ok := u.outcomes.Load(status); ok {
+		return option.(metric.MeasurementOption)
+	}
+	all := u.about[:2:2]
+	switch {
+	case status == 0:
+		all = append(all, semconv.ErrorTypeOther)
+	case status >= http.StatusBadRequest:
+		all = append(all, semconv.ErrorTypeKey.String(strconv.Itoa(status)), semconv.HTTPResponseStatusCode(status))
+	default:
+		all = append(all, semconv.HTTPResponseStatusCode(status))
+	}
+	option, _ := u.outcomes.LoadOrStore(status, labelled(all...))
+	return option.(metric.MeasurementOption)
 }
 
 func spanName(r *http.Request) string {
@@ -119,22 +163,22 @@ func spanName(r *http.Request) string {
 	return r.Method
 }
 
-// route is the pattern without its method.
-func route(r *http.Request) string { return strings.TrimPrefix(r.Pattern, r.Method+" ") }
-
 // spanBody ends a span with the body of the answer.
 type spanBody struct {
 	io.ReadCloser
 	span trace.Span
+	read int64
+	once sync.Once
 }
 
 // Read implements io.Reader.
 func (b *spanBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
 	switch err {
 	case nil:
 	case io.EOF:
-		b.span.End()
+		b.end()
 	default:
 		b.span.SetStatus(codes.Error, "the body broke off")
 		b.span.RecordError(err)
@@ -142,8 +186,15 @@ func (b *spanBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. To end a span again does nothing.
+// Close implements io.Closer.
 func (b *spanBody) Close() error {
-	b.span.End()
+	b.end()
 	return b.ReadCloser.Close()
+}
+
+func (b *spanBody) end() {
+	b.once.Do(func() {
+		b.span.SetAttributes(semconv.HTTPResponseBodySize(int(b.read)))
+		b.span.End()
+	})
 }

@@ -85,7 +85,7 @@ func (p *poller) absent(e *entry, now time.Time, l *look) {
 	before := e.state
 	e.vanish(now)
 	e.found = l.mark
-	l.note(before, e.state)
+	p.note(l, e, before, e.state)
 	e.tell()
 }
 
@@ -106,13 +106,15 @@ func (p *poller) apply(e *entry, g catalog.Generation, l *look) {
 	if regressed {
 		p.regressed(e, g)
 	}
+	if changed {
+		p.note(l, e, before, e.state)
+	}
 	if took := e.took(g, before.State); took > 0 {
 		e.learned = true
 		p.hub.history.add(p.historyOf(e), fingerprint(e.id), took)
 	}
 	if changed {
 		e.found = l.mark
-		l.note(before, e.state)
 		e.tell()
 	}
 }

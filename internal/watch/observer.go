@@ -46,8 +46,8 @@ type Outcome struct {
 // Change is a new state of a generation that was polled before.
 type Change struct {
 	State catalog.State
-	// Delay is how long it went unseen, as estimated: half the time since the last look, as
-	// it may have come at any moment of that.
+	// Delay is how long it went unseen, as the schedule expects from what it knows of the
+	// model's renders, and from when the last look was.
 	Delay time.Duration
 }
 
@@ -118,9 +118,16 @@ func (p *poller) introduced() (n int) {
 	return n
 }
 
-// note notes a state that a poll has found to be new.
-func (l *look) note(from catalog.Generation, to catalog.Generation) {
-	if from.State != 0 && from.State != to.State {
-		l.changes = append(l.changes, Change{State: to.State, Delay: to.ObserveTime.Sub(from.ObserveTime) / 2})
+// note notes a state that is new. How long it went unseen is what the schedule expects; where
+// the schedule has no opinion, any moment since the last look is as likely.
+func (p *poller) note(l *look, e *entry, before, now catalog.Generation) {
+	if before.State == 0 || before.State == now.State {
+		return
 	}
+	delay := now.ObserveTime.Sub(before.ObserveTime) / 2
+	if !before.State.Terminal() && (now.State == catalog.StateSucceeded || now.State == catalog.StateFailed) {
+		birth := e.birth()
+		delay = p.hub.history.curve(p.historyOf(e)).delay(before.ObserveTime.Sub(birth), now.ObserveTime.Sub(birth))
+	}
+	l.changes = append(l.changes, Change{State: now.State, Delay: delay})
 }

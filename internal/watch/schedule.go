@@ -84,6 +84,34 @@ func (c *curve) age(looks float64) float64 {
 	return from + (looks-c[cell])*(edge(cell+1)-from)/(c[cell+1]-c[cell])
 }
 
+// delay is how long the end of a render went unseen that came between the looks at two ages,
+// as expected. The hazard is read back from the density of looks, which it has made.
+func (c *curve) delay(from, to time.Duration) time.Duration {
+	var ended, late, passed float64
+	for cell := range ageCells {
+		begin, end := max(edge(cell), from.Seconds()), min(edge(cell+1), to.Seconds())
+		if cell == 0 {
+			begin = max(0, from.Seconds())
+		}
+		if cell == ageCells-1 {
+			end = to.Seconds()
+		}
+		if begin >= end {
+			continue
+		}
+		density := (c[cell+1] - c[cell]) / (edge(cell+1) - edge(cell))
+		hazard := 2 * lookPrice * density * density * (end - begin)
+		share := math.Exp(-passed) * -math.Expm1(-hazard)
+		ended += share
+		late += share * (to.Seconds() - (begin+end)/2)
+		passed += hazard
+	}
+	if ended <= 0 {
+		return (to - from) / 2
+	}
+	return time.Duration(late / ended * float64(time.Second))
+}
+
 // edges are the ages at which the cells of the table begin, in seconds.
 var edges = func() (ages [ageCells + 1]float64) {
 	for i := range ages {

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/telemetry"
+)
+
+// The spans of a caller that is traced itself: one trace, a span for each of its three steps.
+const (
+	callersTrace   = "0af7651916cd43dd8448eb211c80319c"
+	callersOrder   = "b7ad6b7169203331"
+	callersWatch   = "b7ad6b7169203332"
+	callersFetch   = "b7ad6b7169203333"
+	callersBaggage = "customer=jane"
+)
+
+// traced is a service that exports its traces to a collector of the test.
+type traced struct {
+	*collector
+	served *running
+	key    string
+}
+
+func startTraced(t *testing.T) *traced {
+	t.Helper()
+	collector := startCollector(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.addr)
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
+		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00", "--speed", "5", "--seed", "1")
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, box.stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	return &traced{collector, served, find(t, `(sandbox_live_\w+)`, box.stdout.String())}
+}
+
+// job is one render from its order to its bytes, called under the caller's three spans.
+type job struct {
+	id       string
+	messages int64
+	bytes    int64
+}
+
+func (s *traced) overGRPC(t *testing.T) (j job) {
+	t.Helper()
+	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := easelv1.NewGenerationServiceClient(conn)
+	under := func(span string) context.Context {
+		return metadata.AppendToOutgoingContext(t.Context(),
+			"authorization", "Bearer "+s.key, "traceparent", "00-"+callersTrace+"-"+span+"-01", "baggage", callersBaggage)
+	}
+	created, err := client.CreateGeneration(under(callersOrder), &easelv1.CreateGenerationRequest{
+		ModelId: "studio/landscape", IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","size":"64x40"}`,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.id = created.GetGeneration().GetGenerationId()
+	watching, err := client.WatchGeneration(under(callersWatch), &easelv1.WatchGenerationRequest{GenerationId: j.id})
+	for err == nil {
+		if _, err = watching.Recv(); err == nil {
+			j.messages++
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	fetching, err := client.DownloadGeneration(under(callersFetch), &easelv1.DownloadGenerationRequest{GenerationId: j.id})
+	for err == nil {
+		var m *easelv1.DownloadGenerationResponse
+		m, err = fetching.Recv()
+		j.bytes += int64(len(m.GetChunk().GetData()))
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func (s *traced) overREST(t *testing.T) (j job) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	ask := func(span, method, path, body string) []byte {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+find(t, `"server":"http","addr":"([^"]+)"`, s.served.stderr.String())+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{
+			"Authorization": {"Bearer " + s.key}, "Content-Type": {"application/json"}, "Accept": {"application/x-ndjson", "*/*"},
+			"Traceparent": {"00-" + callersTrace + "-" + span + "-01"}, "Baggage": {callersBaggage},
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatal(answer.Status, string(text), err)
+		}
+		if back := answer.Header.Get("Traceparent"); !strings.Contains(back, callersTrace) {
+			t.Errorf("the answer tells the trace %q", back)
+		}
+		return text
+	}
+	var created struct{ Generation struct{ GenerationID string } }
+	if err := json.Unmarshal(ask(callersOrder, http.MethodPost, "/v1/generations",
+		`{"modelId":"studio/landscape","idempotencyKey":"k","inputs":{"prompt":"a lake","size":"64x40"}}`), &created); err != nil {
+		t.Fatal(err)
+	}
+	j.id = created.Generation.GenerationID
+	j.messages = int64(bytes.Count(ask(callersWatch, http.MethodGet, "/v1/generations/"+j.id+":watch", ""), []byte("\n")))
+	j.bytes = int64(len(ask(callersFetch, http.MethodGet, "/v1/generations/"+j.id+"/content", "")))
+	return j
+}
+
+// id reads an id in hexadecimal.
+func id(t *testing.T, text string) []byte {
+	t.Helper()
+	id, err := hex.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestTheTraceOfAJobLeadsFromTheCallersWaitToTheAnswerUpstream(t *testing.T) {
+	const service = "easel.v1.GenerationService/"
+	for form, run := range map[string]func(*traced, *testing.T) job{"gRPC": (*traced).overGRPC, "REST": (*traced).overREST} {
+		t.Run(form, func(t *testing.T) {
+			s := startTraced(t)
+			j := run(s, t)
+			if s.served.stop() != exitOK {
+				t.Fatal(s.served.stderr)
+			}
+			all := s.trace(t)
+			// call gives the span of a call below the caller's, or below that of its REST request.
+			call := func(callers, method, route string) *otlp.Span {
+				parent := id(t, callers)
+				if form == "REST" {
+					rest := all.only(parent, route)
+					all.attributes(rest, "http.route", strings.SplitN(route, " ", 2)[1], "http.request.method", strings.SplitN(route, " ", 2)[0])
+					parent = rest.GetSpanId()
+				}
+				return all.only(parent, service+method)
+			}
+			order := call(callersOrder, "CreateGeneration", "POST /v1/generations")
+			all.attributes(order, "easel.generation.id", j.id, "easel.model.id", "studio/landscape", "easel.generation.state", "queued",
+				"easel.cost_cents", "*", "rpc.response.status_code", "OK", "rpc.method", service+"CreateGeneration", "rpc.system.name", "grpc")
+			post := all.only(order.GetSpanId(), "POST /generations")
+			all.attributes(post, "http.response.status_code", "*", "easel.attempt", int64(1), "url.template", "/generations")
+
+			watch := call(callersWatch, "WatchGeneration", "GET /v1/generations/{generation_id}:watch")
+			all.attributes(watch, "easel.generation.id", j.id)
+			end := all.only(watch.GetSpanId(), service+"WatchGeneration end")
+			all.attributes(end, "rpc.response.status_code", "OK", "easel.stream.reason", "done", "easel.stream.messages", "*")
+			pushes := all.below(watch.GetSpanId(), "push")
+			if len(pushes) < 2 || int64(len(pushes)) > j.messages {
+				t.Errorf("%d pushes for %d messages", len(pushes), j.messages)
+			}
+			holdPushes(t, all, j, order, watch, pushes)
+
+			fetch := call(callersFetch, "DownloadGeneration", "GET /v1/generations/{generation_id}/content")
+			all.attributes(fetch, "easel.content.bytes", j.bytes, "easel.stream.reason", "done")
+			content := all.only(fetch.GetSpanId(), "GET /generations/{id}/content")
+			all.attributes(content, "http.response.body.size", j.bytes, "easel.attempt", int64(1))
+
+			holdShort(t, all, watch, end)
+			holdClean(t, s, j)
+			if t.Failed() {
+				t.Log("\n" + all.String())
+			}
+		})
+	}
+}
+
+// holdPushes checks that each push leads to what has found it, and the last to the answer.
+func holdPushes(t *testing.T, all trace, j job, order, watch *otlp.Span, pushes []*otlp.Span) {
+	t.Helper()
+	for _, push := range pushes {
+		if n := len(all.linked(push, "found_by")); n != 1 {
+			t.Errorf("a push is linked to %d spans", n)
+		}
+	}
+	last := pushes[len(pushes)-1]
+	all.attributes(last, "easel.generation.state", "succeeded", "easel.generation.id", j.id)
+	poll := all.linked(last, "found_by")[0]
+	if poll.GetName() != "poll" || len(poll.GetParentSpanId()) != 0 || string(poll.GetTraceId()) == string(watch.GetTraceId()) {
+		t.Errorf("the end was found by %s, below %x", poll.GetName(), poll.GetParentSpanId())
+	}
+	all.attributes(poll, "easel.generation.id", j.id, "easel.generation.state", "succeeded", "easel.watches", int64(1), "easel.changes", int64(1))
+	for as, want := range map[string]*otlp.Span{"order": order, "watch": watch} {
+		if got := all.linked(poll, as); len(got) != 1 || got[0] != want {
+			t.Errorf("the poll is linked to %v as %s", got, as)
+		}
+	}
+	get := all.only(poll.GetSpanId(), "GET /generations/{id}")
+	all.attributes(get, "http.response.status_code", int64(200), "easel.attempt", int64(1), "http.request.method", "GET")
+	for _, s := range all.spans {
+		if s.GetName() == "poll" && len(s.GetParentSpanId()) != 0 {
+			t.Error("a poll has a parent")
+		}
+	}
+}
+
+// holdShort checks that no span lasts as long as the watch did.
+func holdShort(t *testing.T, all trace, opening, end *otlp.Span) {
+	t.Helper()
+	open := time.Duration(end.GetEndTimeUnixNano() - opening.GetStartTimeUnixNano())
+	for _, s := range all.spans {
+		if lasted(s) > open/2 {
+			t.Errorf("%s lasted %v, and the watch %v", s.GetName(), lasted(s), open)
+		}
+		if len(s.GetEvents()) > 0 {
+			t.Errorf("%s has the events %v", s.GetName(), s.GetEvents())
+		}
+	}
+}
+
+// holdClean checks that no key, no baggage and, in names, no id stands in what was exported,
+// and that metrics of the table alone came along.
+func holdClean(t *testing.T, s *traced, j job) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, span := range s.spans {
+		if text := span.String(); strings.Contains(text, s.key) || strings.Contains(text, "jane") {
+			t.Errorf("%s holds what it must not: %s", span.GetName(), text)
+		}
+		if strings.Contains(span.GetName(), j.id) {
+			t.Errorf("an id stands in the name %s", span.GetName())
+		}
+	}
+	known := map[string]bool{}
+	for _, row := range telemetry.Table {
+		known[row.Name] = true
+	}
+	for name := range s.metrics {
+		if !known[name] {
+			t.Errorf("the metric %s is not in the table", name)
+		}
+	}
+	if !s.metrics["rpc.server.call.duration"] || !s.metrics["easel.polls"] {
+		t.Errorf("the metrics %v came", s.metrics)
+	}
+}

@@ -1,0 +1,60 @@
+package telemetry
+
+import (
+	"context"
+	"testing"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// context of a caller, recorded or not.
+func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
+	return trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: flags, Remote: true,
+	}))
+}
+
+func TestTheEnvironmentDecidesWhatIsRecordedAndALinkToARecordedSpanToo(t *testing.T) {
+	recorded := trace.Link{SpanContext: trace.SpanContextFromContext(callerContext(t, trace.FlagsSampled))}
+	other := trace.Link{SpanContext: trace.SpanContextFromContext(callerContext(t, 0))}
+	for _, test := range []struct {
+		sampler, arg                            string
+		root, linked, linkedOther, below, under bool // below a recorded caller, under one that is not
+	}{
+		{"", "", true, true, true, true, false},
+		{"parentbased_always_on", "", true, true, true, true, false},
+		{"always_on", "", true, true, true, true, true},
+		{"always_off", "", false, false, false, false, false},
+		{"traceidratio", "0", false, true, false, false, false},
+		{"traceidratio", "1", true, true, true, true, true},
+		{"traceidratio", "nonsense", true, true, true, true, true},
+		{"parentbased_traceidratio", "0", false, true, false, true, false},
+		{"parentbased_always_off", "", false, true, false, true, false},
+		{"unheard of", "", true, true, true, true, false},
+	} {
+		t.Setenv("OTEL_TRACES_SAMPLER", test.sampler)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", test.arg)
+		provider := sdk.NewTracerProvider(sdk.WithSampler(samplerOfEnvironment()))
+		tracer := provider.Tracer("test")
+		start := func(ctx context.Context, options ...trace.SpanStartOption) bool {
+			_, span := tracer.Start(ctx, "span", options...)
+			defer span.End()
+			return span.IsRecording()
+		}
+		for what, pair := range map[string][2]bool{
+			"a root":                        {start(t.Context()), test.root},
+			"a root linked to a recorded":   {start(t.Context(), trace.WithLinks(other, recorded)), test.linked},
+			"a root linked to another":      {start(t.Context(), trace.WithLinks(other)), test.linkedOther},
+			"a call of a recorded caller":   {start(callerContext(t, trace.FlagsSampled)), test.below},
+			"a call of another caller":      {start(callerContext(t, 0)), test.under},
+			"a linked call of another":      {start(callerContext(t, 0), trace.WithLinks(recorded)), test.under},
+			"a root of a recorded caller's": {start(callerContext(t, trace.FlagsSampled), trace.WithNewRoot(), trace.WithLinks(recorded)), test.linked},
+		} {
+			if pair[0] != pair[1] {
+				t.Errorf("%q %q: %s is recorded: %v", test.sampler, test.arg, what, pair[0])
+			}
+		}
+		_ = provider.Shutdown(t.Context())
+	}
+}

@@ -1,0 +1,266 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// notebook is an observer that writes down what it hears. The mark of a context is its name.
+type notebook struct {
+	mu       sync.Mutex
+	polls    []Poll
+	outcomes []Outcome
+	told     []string // what was told, and by which mark it was found
+}
+
+type nameKey struct{}
+
+func named(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, nameKey{}, name)
+}
+
+func (n *notebook) Mark(ctx context.Context) Mark { return ctx.Value(nameKey{}) }
+
+func (n *notebook) Polling(ctx context.Context, p Poll) (context.Context, Mark, func(Outcome)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.polls = append(n.polls, p)
+	return ctx, fmt.Sprint("poll ", len(n.polls)), func(out Outcome) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.outcomes = append(n.outcomes, out)
+	}
+}
+
+func (n *notebook) Telling(ctx context.Context, event Event, found Mark) func() {
+	if event.Update == nil {
+		return nil
+	}
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.told = append(n.told, fmt.Sprint(ctx.Value(nameKey{}), ": ", event.Update.Generation.State, " by ", found))
+	}
+}
+
+// shelf is a catalog whose renders change when a test says so.
+type shelf struct {
+	mu     sync.Mutex
+	states map[string]catalog.State
+}
+
+func (s *shelf) set(id string, state catalog.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.states[id] = state
+}
+
+func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.states[id] == 0 {
+		return catalog.Generation{}, &catalog.Error{Kind: catalog.KindNotFound}
+	}
+	return catalog.Generation{ID: id, ModelID: "m", State: s.states[id], ObserveTime: time.Now()}, nil
+}
+
+func (s *shelf) Generations(ctx context.Context, cred catalog.Credential) (all []catalog.Generation, err error) {
+	s.mu.Lock()
+	ids := slices.Collect(func(yield func(string) bool) {
+		for id := range s.states {
+			if !yield(id) {
+				return
+			}
+		}
+	})
+	s.mu.Unlock()
+	for _, id := range ids {
+		g, _ := s.Generation(ctx, cred, id)
+		all = append(all, g)
+	}
+	return all, nil
+}
+
+// observed runs a test of a hub with an observer in virtual time.
+func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *shelf, heard *notebook, watch func(name string, ids ...string))) *notebook {
+	t.Helper()
+	heard := &notebook{}
+	synctest.Test(t, func(t *testing.T) {
+		up := &shelf{states: states}
+		hub, err := New(Config{Upstream: up, Seed: 1, Observer: heard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var watches sync.WaitGroup
+		test(hub, up, heard, func(name string, ids ...string) {
+			watches.Go(func() {
+				for range hub.Watch(named(ctx, name), Request{Credential: testCred, IDs: ids}) {
+				}
+			})
+		})
+		cancel()
+		watches.Wait()
+		hub.Close()
+	})
+	return heard
+}
+
+var testCred = catalog.Forwarded(catalog.NewSecret("key"))
+
+func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) {
+	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
+		placed, _ := up.Generation(t.Context(), testCred, "a")
+		hub.Created(named(context.Background(), "order"), testCred, placed, "m", time.Now())
+		for i := range 30 {
+			watch(fmt.Sprint("watch ", i), "a")
+		}
+		synctest.Wait() // the first poll is not due before
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+	})
+	if len(heard.polls) == 0 {
+		t.Fatal("nothing was polled")
+	}
+	for _, p := range heard.polls {
+		marks := slices.Clone(p.Open)
+		slices.SortFunc(marks, func(a, b Mark) int { return len(a.(string)) - len(b.(string)) })
+		if p.ID != "a" || p.Generations != 1 || p.Watches != 30 || len(p.Orders) != 1 || p.Orders[0] != "order" || len(slices.Compact(marks)) != mostMarks {
+			t.Errorf("a poll of 30 watches is %+v", p)
+		}
+	}
+	if len(heard.outcomes) != len(heard.polls) {
+		t.Errorf("%d polls, and %d have ended", len(heard.polls), len(heard.outcomes))
+	}
+}
+
+func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
+	states := map[string]catalog.State{}
+	var ids []string
+	for i := range 8 {
+		ids = append(ids, fmt.Sprint("g", i))
+		states[ids[i]] = catalog.StateQueued
+	}
+	heard := observed(t, states, func(_ *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
+		watch("of one", "g3") // too few for a sweep
+		synctest.Wait()
+		watch("of many", ids...)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+	})
+	sweeps := 0
+	for _, p := range heard.polls {
+		if p.ID != "" {
+			continue
+		}
+		sweeps++
+		if p.Generations != 8 || p.Watches != 9 || len(p.Open) != 2 || p.Open[0] == p.Open[1] {
+			t.Errorf("a sweep is %+v", p)
+		}
+	}
+	if sweeps == 0 {
+		t.Error("nothing was swept")
+	}
+}
+
+func TestWhatIsToldNamesThePollOrTheCallThatFoundIt(t *testing.T) {
+	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
+		watch("one", "a")
+		watch("two", "b")
+		synctest.Wait()
+		up.set("a", catalog.StateSucceeded)
+		up.set("b", catalog.StateSucceeded)
+		seen, _ := up.Generation(t.Context(), testCred, "b")
+		hub.Observe(named(context.Background(), "a call"), testCred, seen)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+	})
+	for _, want := range []string{"two: succeeded by a call"} {
+		if !slices.Contains(heard.told, want) {
+			t.Errorf("%q is not among %q", want, heard.told)
+		}
+	}
+	for i, out := range heard.outcomes {
+		if len(out.Changes) != 1 {
+			continue
+		}
+		if want := fmt.Sprint("one: succeeded by poll ", i+1); !slices.Contains(heard.told, want) || out.State != catalog.StateSucceeded {
+			t.Errorf("poll %d found %v, and told was %q", i+1, out, heard.told)
+		}
+		return
+	}
+	t.Errorf("no poll found the change: %+v", heard.outcomes)
+}
+
+func TestWhatSharingSavesIsAllButOneOfTheWatches(t *testing.T) {
+	for _, watches := range []int{1, 50} {
+		observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
+			for i := range watches {
+				watch(fmt.Sprint(i), "a")
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			s := hub.Stats()
+			if ratio := s.Unshared / float64(s.Reads+s.Sweeps); math.Abs(ratio-float64(watches)) > 0.1*float64(watches) {
+				t.Errorf("%d watches would have made %.1f requests, and the hub made %d", watches, s.Unshared, s.Reads+s.Sweeps)
+			}
+			if s.Watches != watches || s.Active != 1 || s.Conditions[ConditionHealthy] != 1 || s.Stalest > 11*time.Second || s.Budget <= 0 {
+				t.Errorf("the hub has %+v", s)
+			}
+		})
+	}
+}
+
+func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
+	hub, err := New(Config{Upstream: silent{}, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(hub.Close)
+	sub, event := &subscription{hub: hub}, Event{Update: &Update{}}
+	yield := func(Event, error) bool { return true }
+	if n := testing.AllocsPerRun(100, func() {
+		sub.trace = hub.mark(t.Context())
+		sub.hand(t.Context(), event, nil, yield)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestTheExpectedDelayIsTheTrueOneOnAverage(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	render := func() time.Duration {
+		return time.Duration(15 * math.Exp(0.3*random.NormFloat64()) * float64(time.Second))
+	}
+	var known []time.Duration
+	for range historySize {
+		known = append(known, render())
+	}
+	for name, c := range map[string]*curve{"learned": learn(known, lookPrice), "unlearned": unlearned} {
+		var expected, actual time.Duration
+		const renders = 2000
+		for range renders {
+			end, last, at := render(), time.Duration(0), time.Duration(0)
+			for at < end {
+				last = at
+				at += c.gap(at, bounds{time.Second, 10 * time.Second})
+			}
+			expected += c.delay(last, at)
+			actual += at - end
+		}
+		ratio := expected.Seconds() / actual.Seconds()
+		t.Logf("%s: expected %v, in truth %v", name, expected/renders, actual/renders)
+		if math.Abs(ratio-1) > 0.2 {
+			t.Errorf("%s: the expected delay is %.2f of the true one", name, ratio)
+		}
+	}
+}
