@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	"gen/scalar":          {},
 	"internal/catalog":    {},
 	"internal/watch":      {module + "/internal/catalog"},
+	"internal/cluster":    {module + "/internal/catalog", module + "/internal/watch", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/"},
 	"internal/service":    {module + "/gen/", module + "/internal/catalog", module + "/internal/watch", "google.golang.org/"},
 	"internal/server":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/telemetry":  {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr"},
@@ -89,6 +90,16 @@ func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
 				t.Errorf("%s must not import %s", name, path)
 			}
 		}
+	}
+}
+
+func TestTheProgramHasNoNATSServerInIt(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"/cmd/easel").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(out), "nats-io/nats-server") || !strings.Contains(string(out), "nats-io/nats.go") {
+		t.Error("the program must have the client of NATS in it, and not the server, which only tests need")
 	}
 }
 

@@ -26,11 +26,13 @@ func (p *poller) answer(id string, g catalog.Generation, err error, l *look) {
 		p.compare(e, g)
 		p.apply(e, g, l)
 		p.again(e, now)
+		p.looked(e, now)
 		p.trust(now, l)
 	case kind == catalog.KindNotFound:
 		p.readable(now)
 		e.hint = nil
 		p.absent(e, now, l)
+		p.looked(e, now)
 	default:
 		e.failures++
 		e.lastErr = err.Error()
@@ -100,9 +102,12 @@ func (p *poller) admit(e *entry, g catalog.Generation, now time.Time, found Mark
 
 // apply takes a record into an entry and tells the watchers what they can see of it;
 // mu is held.
-func (p *poller) apply(e *entry, g catalog.Generation, l *look) {
+func (p *poller) apply(e *entry, g catalog.Generation, l *look) { p.applyAs(e, g, g.Etag(), l) }
+
+// applyAs is apply for a record that had the given etag when it was read.
+func (p *poller) applyAs(e *entry, g catalog.Generation, etag string, l *look) {
 	before := e.state
-	changed, regressed := e.advance(g)
+	changed, regressed := e.advance(g, etag)
 	if regressed {
 		p.regressed(e, g)
 	}

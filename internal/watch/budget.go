@@ -66,6 +66,18 @@ func (b *budget) take(now time.Time) (ok bool, again time.Time) {
 	return false, now.Add(max(wait, time.Millisecond))
 }
 
+// allot sets the rate that is allowed from now on.
+func (b *budget) allot(limit float64, now time.Time) {
+	if limit == b.limit {
+		return
+	}
+	b.fill(now)
+	b.rate *= limit / b.limit
+	b.limit = limit
+	own, shared := b.room()
+	b.own, b.shared = min(b.own, own), min(b.shared, shared)
+}
+
 // spend counts a request of a call, which does not wait for a token: polls wait for it. What
 // calls can owe is one second's worth.
 func (b *budget) spend(now time.Time) {

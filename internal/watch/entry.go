@@ -45,6 +45,7 @@ type entry struct {
 	order    Mark       // of the call that placed it, where this process did
 	found    Mark       // of the poll or the call that has told the newest state
 	told     [2]*Update // the newest state as it is told to all, at first and later; nil where it was not yet
+	sharing  *sharing   // nil while no peer has to do with it
 }
 
 // ref is a watch and the place of the entry in it.
@@ -118,9 +119,9 @@ func (e *entry) follows(next catalog.State) bool {
 	return rank(next) >= e.rank
 }
 
-// advance takes a record in. It reports whether a watcher can see the difference,
+// advance takes a record in, with the etag that it had when it was read. It reports whether a watcher can see the difference,
 // and whether the record was dropped because it would have gone backwards.
-func (e *entry) advance(g catalog.Generation) (changed, regressed bool) {
+func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // an answer that was overtaken by a newer one
 	}
@@ -134,7 +135,6 @@ func (e *entry) advance(g catalog.Generation) (changed, regressed bool) {
 		changed, e.fresh = !e.fresh, true // what is kept may be news to a watcher
 		return changed, true
 	}
-	etag := g.Etag()
 	changed = etag != e.etag || !e.fresh
 	e.etag, e.fresh, e.missing = etag, true, false
 	e.rank = max(e.rank, rank(g.State))
@@ -216,7 +216,10 @@ func (e *entry) share(shown int) int {
 	least := math.MaxInt
 	for _, r := range e.subs {
 		waits := r.sub.open
-		if r.sub.req.everything() {
+		switch {
+		case r.sub.relays:
+			waits = e.sharing.waits
+		case r.sub.req.everything():
 			waits = shown
 		}
 		if least = min(least, waits); least <= 1 {

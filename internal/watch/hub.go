@@ -25,6 +25,7 @@ type Config struct {
 	Rate         float64       // polls a second and credential, at most; 0 = 5
 	RefundWindow time.Duration // how long after a failure a refund may still come; 0 = 10 min
 	Seed         uint64        // of the jitter; 0 = random
+	Peers        Peers         // nil: this process is alone
 	Logger       *slog.Logger  // nil = discard
 	Observer     Observer      // nil = none
 }
@@ -138,7 +139,7 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	e := h.entry(cred, g.ID)
 	if e == nil {
 		e = newEntry(g.ID, g.ObserveTime, h.cfg.Seed)
-		e.advance(g)
+		e.advance(g, g.Etag())
 		return e.update()
 	}
 	h.pollers[cred.Tenant].admit(e, g, time.Now(), mark)
@@ -173,7 +174,7 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 		p = h.poller(cred)
 	}
 	now := time.Now()
-	p.budget.spend(now)
+	p.spend(now)
 	if throttled {
 		p.throttled(err, now)
 	}
@@ -220,6 +221,10 @@ func (h *Hub) poller(cred catalog.Credential) *poller {
 		h.pollers[cred.Tenant] = p
 		if !h.closed {
 			h.work.Go(p.run)
+			if h.cfg.Peers != nil {
+				p.part = newPart(p, time.Now())
+				h.work.Go(p.share)
+			}
 		}
 	}
 	return p

@@ -41,14 +41,15 @@ func (p *poller) watchable(id string, now time.Time) *entry {
 	if e == nil {
 		e = newEntry(id, now, p.hub.cfg.Seed)
 		p.entries[id] = e
+		p.remember(e, now)
 		at, _ := slices.BinarySearchFunc(p.order, id, func(e *entry, id string) int { return strings.Compare(e.id, id) })
 		p.order = slices.Insert(p.order, at, e)
 	}
 	return e
 }
 
-// attach adds one entry to a watch; mu is held.
-func (p *poller) attach(s *subscription, e *entry, now time.Time) {
+// attach adds one entry to a watch, and gives its place there; mu is held.
+func (p *poller) attach(s *subscription, e *entry, now time.Time) (at int32) {
 	if (len(e.subs) == 0 || e.denied()) && p.stale(e, now) {
 		e.fresh, e.due = false, now
 	}
@@ -57,13 +58,15 @@ func (p *poller) attach(s *subscription, e *entry, now time.Time) {
 		it.flags = pending // not what came later
 		s.pending++
 	}
-	at := s.place(it)
+	at = s.place(it)
 	e.subs = append(e.subs, ref{s, at})
 	s.open++
 	if e.fresh {
 		s.mark(at)
 	}
+	p.await(e, now)
 	p.wakeBy(e.due)
+	return at
 }
 
 // place puts an item into a watch.
@@ -78,9 +81,9 @@ func (s *subscription) place(it item) (at int32) {
 	return int32(len(s.items) - 1) //nolint:gosec // there is memory for fewer generations
 }
 
-// vacate frees a place. Only a watch of everything will need it again.
+// vacate frees a place. Only a watch whose renders change will need it again.
 func (s *subscription) vacate(at int32) {
-	if s.req.everything() {
+	if s.relays || s.req.everything() {
 		s.free = append(s.free, at)
 	}
 }
@@ -89,7 +92,7 @@ func (s *subscription) vacate(at int32) {
 // before it is told. One that can't change any more need not; a 404 is no end of that kind.
 func (p *poller) stale(e *entry, now time.Time) bool {
 	over := e.reached(Settled, now, p.hub.cfg.RefundWindow) && !e.denied()
-	return !over && now.Sub(e.state.ObserveTime) >= p.hub.cfg.MinInterval
+	return !over && !p.recalled(e, now) && now.Sub(e.state.ObserveTime) >= p.hub.cfg.MinInterval
 }
 
 // detach takes one entry out of a watch; mu is held.
@@ -103,7 +106,11 @@ func (p *poller) detach(s *subscription, at int32, now time.Time) {
 	e.subs[last] = ref{}
 	e.subs = e.subs[:last]
 	it.e = nil
+	s.settled(it)
 	s.open--
+	if s.relays {
+		e.sharing.at[s.req.Goal] = -1
+	}
 	if it.flags&pending != 0 {
 		it.flags &^= pending
 		s.pending--

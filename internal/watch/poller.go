@@ -41,6 +41,8 @@ type poller struct {
 	sweepU   float64   // of the jitter of the next one
 	list     list
 
+	part *Part // nil: there are no peers
+
 	condition Condition
 	failures  int // polls in a row, of any entry
 	strikes   int // pauses in a row, in an outage
@@ -106,10 +108,12 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	p.hub.mu.Lock()
 	defer p.hub.mu.Unlock()
 	p.blocked = false
+	p.budget.allot(p.allowance(now), now)
 	next = p.prune(now)
 	if len(p.entries) == 0 && len(p.all) == 0 && p.inFlight == 0 && !p.sweeping {
 		if p.budget.rested(now) {
 			delete(p.hub.pollers, p.cred.Tenant)
+			p.part.end()
 			return nil, time.Time{}, true
 		}
 		next = latest(p.budget.paused, now).Add(recovery)
@@ -156,10 +160,12 @@ func (p *poller) look(now time.Time) (jobs []*job, again time.Time) {
 			return jobs, time.Time{} // an answer wakes
 		}
 		ok, at := p.budget.take(now)
-		switch {
-		case !ok:
+		if !ok {
 			p.blocked = true
 			return jobs, at
+		}
+		p.spent()
+		switch {
 		case sweep && (len(d.reads) == 0 || !p.list.down): // else a read shows first what is down
 			jobs = append(jobs, p.sweep(now))
 			d.reads = slices.DeleteFunc(d.reads, func(e *entry) bool { return e.busy }) // it serves them too
@@ -194,12 +200,17 @@ type demand struct {
 func (p *poller) demand(now time.Time) *demand {
 	d := &demand{}
 	usable := p.list.usable(now)
+	p.pick(now)
 	for _, e := range p.order {
 		if !e.wanted(now, p.hub.cfg.RefundWindow) {
 			continue
 		}
 		if !e.listed.IsZero() {
 			d.shown++
+		}
+		if until, ok := p.spared(e, now); ok {
+			d.soonest = earliest(d.soonest, until)
+			continue
 		}
 		switch {
 		case e.busy:
@@ -225,6 +236,7 @@ func (d *demand) alone(e *entry, now time.Time) {
 func (p *poller) read(e *entry, now time.Time) *job {
 	e.busy = true
 	p.inFlight++
+	p.lookedAt(e, now)
 	p.hub.stats.Reads++
 	j := p.job(e.id)
 	p.serve(j, e, now)

@@ -24,6 +24,7 @@ type subscription struct {
 	pending  int     // of the first set, not introduced yet
 	settling int     // told as failed, and the refund may still come
 	shown    int     // introduced
+	relays   bool    // it stands for what peers wait for: see Part
 	listed   bool    // the first list has come; always true with named ids
 	caughtUp bool
 	err      error
@@ -224,7 +225,6 @@ func (s *subscription) conclude(at int32, now time.Time) {
 	switch {
 	case s.req.everything(): // it goes on, and hears of refunds and deletions
 	case e.reached(s.req.Goal, now, s.hub.cfg.RefundWindow):
-		s.settled(it)
 		s.poller.detach(s, at, now)
 	case e.state.State == catalog.StateFailed && it.flags&settling == 0:
 		it.flags |= settling

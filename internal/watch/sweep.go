@@ -67,7 +67,11 @@ func digest(list []catalog.Generation) []record {
 // worth it for a watch of everything, and for as many renders as a few reads serve.
 func (p *poller) divide(d *demand, now time.Time) (sweep bool) {
 	p.sweepAt = time.Time{}
-	if len(p.all) == 0 && len(d.listable) < sweepFrom {
+	until, spared := p.listSpared(now)
+	if len(p.all) > 0 && !p.unintroduced() && spared {
+		d.soonest = earliest(d.soonest, until)
+	}
+	if (len(p.all) == 0 || spared && !p.unintroduced()) && len(d.listable) < sweepFrom {
 		for _, e := range d.listable {
 			d.alone(e, now)
 		}
@@ -96,14 +100,14 @@ func (p *poller) nextSweep(listable []*entry, now time.Time) (at time.Time, firs
 	var squares float64
 	for _, e := range listable {
 		switch {
-		case e.fresh:
+		case e.fresh && !e.worded():
 			squares += square(e.gap)
 		case !e.due.After(now):
 			first = append(first, e)
 		}
 	}
 	every := sweepGap(squares, p.bounds())
-	if len(p.all) > 0 { // what was started elsewhere has to be found
+	if _, spared := p.listSpared(now); len(p.all) > 0 && !spared { // what was started elsewhere has to be found
 		every = min(every, max(p.hub.cfg.MaxInterval/2, p.hub.cfg.MinInterval))
 	}
 	return p.sweptAt.Add(spread(every, p.sweepU)), first
@@ -125,6 +129,7 @@ func (p *poller) sweep(now time.Time) *job {
 		p.serve(j, e, now)
 	}
 	p.sweeping, p.sweptAt, p.sweepU = true, now, p.dice.draw()
+	p.lookedAt(nil, now)
 	return j
 }
 
@@ -265,6 +270,11 @@ func (p *poller) takeIn(records []record, now time.Time, l *look) {
 			e.due, e.hint = now, r.hint()
 		}
 		e.listEtag = r.etag
+		if e.worded() && !e.state.State.Terminal() { // the list may be behind
+			e.due, e.alone = now, now.Add(listRest)
+			continue
+		}
+		p.looked(e, now)
 	}
 }
 

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// ghostTime is how long one counts that fell silent without a farewell: it may be polling alone.
+const ghostTime = 5 * time.Minute
+
+// crowd is who else shares a credential, by name.
+type crowd map[string]*member
+
+type member struct {
+	at  time.Time          // when it was heard last
+	had map[string]*window // by subject
+}
+
+// window knows which of the last messages of a sender have come.
+type window struct {
+	top  uint64 // the newest
+	mask uint64 // bit n: top - n has come
+}
+
+// admit reports whether a message has not come before, and is not so late that this can't be
+// told.
+func (w *window) admit(seq uint64) bool {
+	if seq > w.top {
+		w.mask = w.mask<<(seq-w.top) | 1
+		w.top = seq
+		return true
+	}
+	bit := uint64(1) << (w.top - seq) // 0 where it is too late
+	if bit == 0 || w.mask&bit != 0 {
+		return false
+	}
+	w.mask |= bit
+	return true
+}
+
+// seen notes a sign of life.
+func (c crowd) seen(name string, now time.Time) *member {
+	m := c[name]
+	if m == nil {
+		m = &member{had: map[string]*window{}}
+		c[name] = m
+	}
+	m.at = now
+	return m
+}
+
+// heard notes a message, and reports whether it is no repeat: those are no sign of life.
+func (c crowd) heard(m message, subject string, now time.Time) bool {
+	one := c[m.From]
+	if one == nil {
+		one = c.seen(m.From, now)
+	}
+	if one.had[subject] == nil {
+		one.had[subject] = &window{}
+	}
+	if !one.had[subject].admit(m.Seq) {
+		return false
+	}
+	one.at = now
+	return true
+}
+
+// left notes a farewell.
+func (c crowd) left(name string) { delete(c, name) }
+
+// count counts those who are here and those who may be, this replica among them.
+func (c crowd) count(now time.Time) watch.Crowd {
+	count := watch.Crowd{Live: 1}
+	for name, one := range c {
+		switch silent := now.Sub(one.at); {
+		case silent < silence:
+			count.Live++
+		case silent < ghostTime:
+			count.Lost++
+		default:
+			delete(c, name)
+		}
+	}
+	return count
+}

@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"flag"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestOneReplicaPollsForAll(t *testing.T) {
+	inWorld(t, 3, map[string]catalog.State{"a": queued}, func(w *world) {
+		var all []*watching
+		for _, r := range w.replicas {
+			all = append(all, r.watch(watch.Terminal, "a"))
+		}
+		pass(5 * time.Second)
+		leader, others := w.theLeader()
+		before := time.Now()
+		pass(30 * time.Second)
+		if n := w.up.since(before, leader); n < 5 {
+			t.Errorf("the leader made %d polls", n)
+		}
+		for _, r := range others {
+			if n := w.up.since(before, r); n > 0 {
+				t.Errorf("a follower made %d polls", n)
+			}
+		}
+		w.up.set(running, "a")
+		pass(10 * time.Second)
+		w.up.set(succeeded, "a")
+		pass(12 * time.Second)
+		for i, s := range all {
+			if got := s.states("a"); len(got) != 3 || !s.ended {
+				t.Errorf("watch %d was told %v", i, got)
+			}
+			s.check(t)
+		}
+	})
+}
+
+var renders = flag.Int("renders", 50, "renders of the figure of what replicas cost")
+
+func TestManyRendersThroughEightReplicasCostThePollsOfOne(t *testing.T) {
+	rate := func(n int) (perSecond float64) {
+		states, ids := many(*renders, queued)
+		inWorld(t, n, states, func(w *world) {
+			for _, r := range w.replicas {
+				r.watch(watch.Terminal, ids...)
+			}
+			pass(time.Minute)
+			before := time.Now()
+			pass(10 * time.Minute)
+			perSecond = float64(w.up.since(before, nil)) / time.Since(before).Seconds()
+		})
+		return perSecond
+	}
+	one := rate(1)
+	t.Logf("%d renders, 1 replica: %.3f requests a second", *renders, one)
+	for _, n := range []int{2, 4, 8} {
+		got := rate(n)
+		t.Logf("%d replicas: %.3f requests a second", n, got)
+		if got > one*1.1 || got < one*0.9 {
+			t.Errorf("%d replicas make %.3f requests a second, and one %.3f", n, got, one)
+		}
+	}
+}
