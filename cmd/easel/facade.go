@@ -49,9 +49,16 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		logFailure(observed.Logger, "left before every outcome was known", client.Close(ctx))
 	}()
 
+	peers, end, err := c.peers(observed.Logger)
+	if err != nil {
+		return err
+	}
+	defer end()
+
 	hub, err = watch.New(watch.Config{
 		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
+		Peers: peers,
 	})
 	if err != nil {
 		return wrongSetting("EASEL_POLL_*", err)

@@ -27,7 +27,7 @@ type serveCmd struct {
 	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
 	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a held key such a certificate says who calls."`
 
-	NATSURL string `name:"nats-url" group:"poll" env:"EASEL_NATS_URL" placeholder:"URL" help:"Share polling with other replicas. Not in this build yet."`
+	natsFlags
 }
 
 // listenFlags are the three addresses.
@@ -69,9 +69,7 @@ func (c *serveCmd) faults() []string {
 	c.callerFaults(list)
 	c.addressFaults(list)
 	c.tuningFlags.faults(list)
-	if c.NATSURL != "" {
-		list.add("EASEL_NATS_URL: this build can't share polling yet")
-	}
+	c.natsFlags.faults(list)
 	return *list
 }
 
