@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -20,23 +19,20 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // have its checksum.
 type contentStream struct {
 	info   *easelv1.ContentInfo
-	first  *easelv1.ContentChunk // not read yet, or nil
-	offset int64                 // of the next byte
-	recv   func() (*easelv1.ContentChunk, error)
+	held   piece // that was received last
+	unread bool  // it is the first, and was not given yet
+	offset int64 // of the next byte
+	recv   func() (piece, error)
 	close  context.CancelFunc // ends the call; more than once does no harm
 }
 
 // openContent makes the call and waits for the first chunk.
 func (g *gateway) openContent(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*contentStream, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := g.client.DownloadGeneration(ctx, req)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	content := &contentStream{offset: req.GetReadOffset(), recv: chunks(stream), close: cancel}
-	if content.first, err = content.recv(); err == nil && content.first.GetInfo() != nil {
-		content.info = content.first.GetInfo()
+	content := &contentStream{offset: req.GetReadOffset(), recv: g.local.download(ctx, req), close: cancel, unread: true}
+	var err error
+	if content.held, err = content.recv(); err == nil && content.held.Chunk().GetInfo() != nil {
+		content.info = content.held.Chunk().GetInfo()
 		return content, nil
 	}
 	cancel()
@@ -46,23 +42,20 @@ func (g *gateway) openContent(ctx context.Context, req *easelv1.DownloadGenerati
 	return nil, err
 }
 
-func chunks(stream grpc.ServerStreamingClient[easelv1.DownloadGenerationResponse]) func() (*easelv1.ContentChunk, error) {
-	return func() (*easelv1.ContentChunk, error) {
-		message, err := stream.Recv()
-		return message.GetChunk(), err
-	}
-}
-
-// next is the next bytes, or io.EOF once the call ended with OK.
+// next is the next bytes, or io.EOF once the call ended with OK. They are good until next is
+// called again.
 func (c *contentStream) next() ([]byte, error) {
-	chunk := c.first
-	c.first = nil
-	if chunk == nil {
-		var err error
-		if chunk, err = c.recv(); err != nil {
+	if !c.unread {
+		c.held.Free()
+		held, err := c.recv()
+		if err != nil {
+			c.held = message{}
 			return nil, err
 		}
+		c.held = held
 	}
+	c.unread = false
+	chunk := c.held.Chunk()
 	data := chunk.GetData()
 	if chunk.GetOffset() != c.offset {
 		return nil, fmt.Errorf("a chunk is at %d, not at %d", chunk.GetOffset(), c.offset)

@@ -37,11 +37,12 @@ const (
 type gateway struct {
 	mux    *runtime.ServeMux
 	client easelv1.GenerationServiceClient
+	local  *local
 }
 
 // newGateway routes the contract's REST forms to conn.
-func newGateway(ctx context.Context, conn *grpc.ClientConn) (*gateway, error) {
-	g := &gateway{client: easelv1.NewGenerationServiceClient(conn)}
+func newGateway(ctx context.Context, conn *grpc.ClientConn, local *local) (*gateway, error) {
+	g := &gateway{client: easelv1.NewGenerationServiceClient(conn), local: local}
 	g.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{
 			MarshalOptions:   jsonOut,

@@ -51,9 +51,14 @@ func (s *Server) newRESTGRPC() *grpc.Server {
 	return server
 }
 
+// interceptor is what all calls pass that come from where from says.
+func (s *Server) interceptor(from func(context.Context) origin) *interceptor {
+	return &interceptor{service: s.config.Service, rules: s.rules, gates: s.gates, tracing: s.tracing, logger: s.logger, origin: from}
+}
+
 // grpcOptions are what both servers have in common.
 func (s *Server) grpcOptions(from func(context.Context) origin) []grpc.ServerOption {
-	intercept := &interceptor{service: s.config.Service, rules: s.rules, gates: s.gates, tracing: s.tracing, logger: s.logger, origin: from}
+	intercept := s.interceptor(from)
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.config.Limits.messageBytes()),
 		grpc.ForceServerCodecV2(newCodec()),

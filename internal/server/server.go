@@ -112,7 +112,7 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect the gateway: %w", err)
 	}
-	gateway, err := newGateway(ctx, conn)
+	gateway, err := newGateway(ctx, conn, newLocal(s.interceptor(restOrigin), s.config.Service.Register))
 	if err == nil {
 		err = s.handlePages(gateway)
 	}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // scope names this package in what it measures.
@@ -216,11 +217,8 @@ func attributesOf(message any) (all []attribute.KeyValue) {
 
 // bytesOf is how many bytes of a result a message carries.
 func bytesOf(message any) int {
-	switch m := message.(type) {
-	case *easelv1.DownloadGenerationResponse:
-		return len(m.GetChunk().GetData())
-	case *easelv1.WatchGenerationResponse:
-		return len(m.GetContent().GetData())
+	if piece, ok := message.(service.Piece); ok {
+		return piece.Len()
 	}
 	return 0
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -44,14 +45,14 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	out := patient{stream, s.cfg.DownloadPatience}
 	return s.content(ctx, download{
 		id: req.GetGenerationId(), offset: req.GetReadOffset(), limit: req.GetReadLimit(), etag: req.GetEtag(),
-	}, func(chunk *easelv1.ContentChunk) error {
-		return out.send(&easelv1.DownloadGenerationResponse{Chunk: chunk})
+	}, func(chunk *easelv1.ContentChunk, data mem.Buffer) error {
+		return out.send(Piece{chunk: chunk, data: data, field: chunkOfDownload})
 	})
 }
 
 // content sends a result in chunks: the first with what it is, the last, where the whole
 // was read, with what was sent.
-func (s *generations) content(ctx context.Context, d download, send func(*easelv1.ContentChunk) error) error {
+func (s *generations) content(ctx context.Context, d download, send func(*easelv1.ContentChunk, mem.Buffer) error) error {
 	content, err := s.cfg.Catalog.Content(ctx, credential(ctx), d.id, d.offset, quoted(d.etag))
 	if err != nil {
 		return s.noContent(ctx, d.id, err)
@@ -71,15 +72,16 @@ type chunker struct {
 	bounded bool
 	info    *easelv1.ContentInfo // of the first chunk; nil once it was sent
 	whole   hash.Hash            // over all bytes; nil where the read did not begin at 0
-	send    func(*easelv1.ContentChunk) error
+	send    func(*easelv1.ContentChunk, mem.Buffer) error
 }
 
 func (c *chunker) copy(body io.Reader) error {
 	for {
-		// A new buffer each time: the message before may still be on its way.
-		data := make([]byte, c.room())
-		n, ended, broken := fill(body, data)
-		chunk := c.next(data[:n])
+		// Another buffer each time: the message before may still be on its way.
+		data := buffers.Get(int(c.room()))
+		n, ended, broken := fill(body, *data)
+		*data = (*data)[:n]
+		chunk := c.next(*data)
 		full := c.bounded && c.left == 0
 		if full && !ended {
 			ended = c.atEnd(body)
@@ -89,7 +91,7 @@ func (c *chunker) copy(body io.Reader) error {
 		}
 		// Also before an error: what the caller has and next_offset must agree.
 		if n > 0 || chunk.Info != nil || chunk.Summary != nil {
-			if err := c.send(chunk); err != nil {
+			if err := c.send(chunk, mem.NewBuffer(data, &buffers)); err != nil {
 				return err
 			}
 		}
@@ -123,9 +125,9 @@ func (c *chunker) room() int64 {
 	return chunkSize
 }
 
-// next makes the message of the next bytes.
+// next says what the next bytes are.
 func (c *chunker) next(data []byte) *easelv1.ContentChunk {
-	chunk := &easelv1.ContentChunk{Offset: c.offset, Data: data, Crc32C: crc32.Checksum(data, castagnoli), Info: c.info}
+	chunk := &easelv1.ContentChunk{Offset: c.offset, Crc32C: crc32.Checksum(data, castagnoli), Info: c.info}
 	c.info = nil
 	if c.whole != nil {
 		c.whole.Write(data)

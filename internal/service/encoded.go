@@ -11,11 +11,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// The fields of both messages of a watch, as the contract numbers them.
+// Fields as the contract numbers them.
 const (
-	emitTimeField = 5
-	secondsField  = 1
-	nanosField    = 2
+	chunkOfDownload = 1 // of DownloadGenerationResponse
+	chunkOfWatch    = 3 // of WatchGenerationResponse
+	emitTimeField   = 5 // of both messages of a watch
+	secondsField    = 1
+	nanosField      = 2
+	dataField       = 2 // of ContentChunk
 )
 
 // encoded is the message of an update, of one render's watch or of many renders': on the wire
@@ -42,12 +45,16 @@ func encode(u *watch.Update) []byte {
 
 // Wire gives the message as it goes over the wire. None of it may be changed.
 func (e encoded) Wire() mem.BufferSlice {
-	seconds, nanos := uint64(e.sent.Unix()), uint64(e.sent.Nanosecond())
+	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(emitTime(e.sent))}
+}
+
+// emitTime encodes the time that a message is sent at.
+func emitTime(sent time.Time) []byte {
+	seconds, nanos := uint64(sent.Unix()), uint64(sent.Nanosecond())
 	size := 2*protowire.SizeTag(secondsField) + protowire.SizeVarint(seconds) + protowire.SizeVarint(nanos)
 	tail := make([]byte, 0, size+4)
 	tail = protowire.AppendTag(tail, emitTimeField, protowire.BytesType)
 	tail = protowire.AppendVarint(tail, uint64(size))
 	tail = protowire.AppendVarint(protowire.AppendTag(tail, secondsField, protowire.VarintType), seconds)
-	tail = protowire.AppendVarint(protowire.AppendTag(tail, nanosField, protowire.VarintType), nanos)
-	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(tail)}
+	return protowire.AppendVarint(protowire.AppendTag(tail, nanosField, protowire.VarintType), nanos)
 }

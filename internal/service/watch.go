@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -45,8 +46,8 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 	if err != nil || !req.GetIncludeContent() || last.File == nil {
 		return err
 	}
-	return s.content(stream.Context(), download{id: req.GetGenerationId()}, func(chunk *easelv1.ContentChunk) error {
-		return send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Content{Content: chunk}})
+	return s.content(stream.Context(), download{id: req.GetGenerationId()}, func(chunk *easelv1.ContentChunk, data mem.Buffer) error {
+		return out.send(Piece{chunk: chunk, data: data, field: chunkOfWatch, sent: time.Now()})
 	})
 }
 
