@@ -67,7 +67,7 @@ func (l *local) download(ctx context.Context, req *easelv1.DownloadGenerationReq
 	s := &localStream{ctx: metadata.NewIncomingContext(ctx, md), req: req, pieces: make(chan piece)}
 	go func() {
 		defer close(s.pieces)
-		if s.err = l.intercept.stream(l.service, s, downloadInfo, l.handler); s.err == nil {
+		if s.err = l.intercept.stream(l.service, s, downloadInfo, l.handler); s.err == nil { //nolint:contextcheck // it is in the stream
 			s.err = io.EOF
 		}
 	}()
