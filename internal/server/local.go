@@ -65,9 +65,9 @@ func (l *local) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 func (l *local) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) func() (piece, error) {
 	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
 	s := &localStream{ctx: metadata.NewIncomingContext(ctx, md), req: req, pieces: make(chan piece)}
-	go func() {
+	go func() { //nolint:contextcheck // the context is that of the stream
 		defer close(s.pieces)
-		if s.err = l.intercept.stream(l.service, s, downloadInfo, l.handler); s.err == nil { //nolint:contextcheck // it is in the stream
+		if s.err = l.intercept.stream(l.service, s, downloadInfo, l.handler); s.err == nil {
 			s.err = io.EOF
 		}
 	}()
