@@ -62,13 +62,32 @@ func must(t *testing.T) func(string, error) string {
 	}
 }
 
-func build(t *testing.T, out, path string) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", out, path)
-	command.Dir = root
-	if text, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+// programs is where the server and the example in Go are built, once for all tests.
+var programs string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := testAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
+	os.Exit(code)
+}
+
+func testAll(m *testing.M) (code int, err error) {
+	if programs, err = os.MkdirTemp("", "clients"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(programs)
+	for name, path := range map[string]string{"easel": "./cmd/easel", "example": "./examples/go"} {
+		command := exec.Command("go", "build", "-o", filepath.Join(programs, name), path)
+		command.Dir = root
+		if text, err := command.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("%w\n%s", err, text)
+		}
+	}
+	return m.Run(), nil
 }
 
 func newClients(t *testing.T, s *stack) (clients []*client) {
@@ -79,8 +98,7 @@ func newClients(t *testing.T, s *stack) (clients []*client) {
 			file: filepath.Join(t.TempDir(), "sea.png"), wire: newWire(t, s.addr),
 		}
 		if language == "go" {
-			c.command = []string{filepath.Join(t.TempDir(), "example")}
-			build(t, c.command[0], "./examples/go")
+			c.command = []string{filepath.Join(programs, "example")}
 		}
 		if c.command == nil {
 			t.Fatalf("there is no example in %q", language)
@@ -115,6 +133,7 @@ func together(t *testing.T, clients []*client, do func(*client) error) {
 }
 
 func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := startStack(t)
 	clients := newClients(t, s)
 	s.hold(t)
@@ -196,6 +215,7 @@ func (c *client) check(t *testing.T, s *stack, id string) {
 }
 
 func TestEveryClientRetriesItsUnaryCallsByTheServiceConfig(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := startStack(t)
 	clients := newClients(t, s)
 	for _, c := range clients {
@@ -214,6 +234,7 @@ func TestEveryClientRetriesItsUnaryCallsByTheServiceConfig(t *testing.T) {
 }
 
 func TestEveryClientPrintsTheTypedDetailsOfAFailure(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	s := startStack(t)
 	clients := newClients(t, s)
 	for _, c := range clients {

@@ -20,8 +20,7 @@ type stack struct {
 
 func startStack(t *testing.T) *stack {
 	t.Helper()
-	s := &stack{program: filepath.Join(t.TempDir(), "easel"), addr: "127.0.0.1:0"}
-	build(t, s.program, "./cmd/easel")
+	s := &stack{program: filepath.Join(programs, "easel"), addr: "127.0.0.1:0"}
 	catalog := begin(t, nil, s.program, "sandbox", "--addr", "127.0.0.1:0", "--admin", "--seed", "1", "--speed", "10")
 	s.catalog = must(t)(catalog.await(0, `http://(127\.0\.0\.1:\d+)`, patience))
 	s.serve(t)
