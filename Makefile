@@ -46,7 +46,9 @@ test: ## Run everything that proves the project
 test-openapi: .build/strangers ## Show the REST port to a validator and to a tester that makes up requests (needs Python)
 	EASEL_STRANGERS='$(CURDIR)/.build/strangers/bin' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'AValidatorOfOpenAPI|WhateverTheDocument'
 
-test-clients: client-python client-typescript client-java ## Run the example of every language through kills, cuts and silence
+test-clients: ## Run the example of every language through kills, cuts and silence
+	@# They are built side by side, since each waits for its registry most of the time.
+	$(MAKE) -j3 client-python client-typescript client-java
 	$(GO) test ./internal/clients -count=1 -v -timeout 10m -languages go,python,typescript,java
 	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run EveryProgramOfTheGettingStarted
 
