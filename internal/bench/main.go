@@ -36,6 +36,7 @@ func run(args []string) error {
 	flags.StringVar(&b.easel, "easel", "bin/easel", "the program to measure")
 	flags.IntVar(&b.repeats, "repeats", 5, "how often each side of a row is measured")
 	flags.Float64Var(&b.scale, "scale", 1, "share of the full load of each row; figures of less than 1 are not comparable")
+	flags.StringVar(&b.profile, "profile", "", "also write a CPU profile of the facade to this file: two seconds of the last run")
 	output := flags.String("json", "", "also write the results to this file")
 	flags.Usage = func() {
 		_, _ = fmt.Fprintf(flags.Output(), "usage: bench [flags] [row ...]\n\nRows: %s. Without any, all of them.\n\n", strings.Join(rowNames(), " "))
@@ -81,6 +82,7 @@ type bench struct {
 	dir     string // of logs
 	repeats int
 	scale   float64
+	profile string // file for a CPU profile of the facade; or ""
 }
 
 // load scales a number of streams, calls or renders.

@@ -104,7 +104,19 @@ func (b *bench) startEasel(ctx context.Context, s *scene, set setting) (*process
 			"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + s.sink.addrs["sink"], "OTEL_TRACES_SAMPLER=" + sampler, "OTEL_TRACES_SAMPLER_ARG=0.01",
 		}
 	}
-	return b.start(ctx, serverListeners, env, b.easel, append(args, set.args...)...)
+	p, err := b.start(ctx, serverListeners, env, b.easel, append(args, set.args...)...)
+	if err == nil && b.profile != "" {
+		go b.take(ctx, p)
+	}
+	return p, err
+}
+
+// take writes a CPU profile of what a server does after it has warmed up.
+func (b *bench) take(ctx context.Context, p *process) {
+	time.Sleep(b.lasting(warmUp))
+	if profile, err := get(ctx, "http://"+p.addrs["admin"]+"/debug/pprof/profile?seconds=2"); err == nil {
+		_ = os.WriteFile(b.profile, profile, 0o600) // who asked for it will miss it
+	}
 }
 
 // control tells the stub what to answer from now on.
