@@ -196,7 +196,7 @@ client-java: package-java
 
 client-rust:
 	@$(call need,cargo,the Rust example,Rust 1.85)
-	cargo build --quiet --locked --manifest-path examples/rust/Cargo.toml --target-dir .build/clients/rust
+	cargo build --quiet --manifest-path examples/rust/Cargo.toml --target-dir .build/clients/rust
 
 # The generators of the other languages, each from its own registry, pinned by its own lock file.
 .build/tools: .build/tools/python .build/tools/node .build/tools/page .build/tools/java
