@@ -19,6 +19,9 @@ var programDir string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if where := os.Getenv(natsVariable); where != "" {
+		serveNATS(where)
+	}
 	dir, err := os.MkdirTemp("", "easel-torture-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -65,6 +68,11 @@ func run(ctx context.Context, patterns []*regexp.Regexp, env []string, args ...s
 	if err != nil {
 		return nil, err
 	}
+	return launch(ctx, path, patterns, env, args...)
+}
+
+// launch is run for any program.
+func launch(ctx context.Context, path string, patterns []*regexp.Regexp, env []string, args ...string) (*process, error) {
 	p := &process{output: &output{written: make(chan struct{}, 1)}, gone: make(chan struct{})}
 	p.command = exec.CommandContext(ctx, path, args...)
 	p.command.Env = append([]string{}, env...)

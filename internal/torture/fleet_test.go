@@ -1,0 +1,400 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+const (
+	leaseLife = 5 * time.Second // of the lease that says who polls
+	fleetRate = 5               // polls a second that all replicas together may make
+)
+
+// natsVariable makes this test binary a NATS server: it names its address and its directory.
+const natsVariable = "EASEL_TORTURE_NATS"
+
+var natsReady = []*regexp.Regexp{regexp.MustCompile(`NATS listens on (\S+)`)}
+
+// serveNATS serves until it is killed.
+func serveNATS(where string) {
+	addr, dir, _ := strings.Cut(where, " ")
+	host, port, _ := net.SplitHostPort(addr)
+	options := &server.Options{Host: host, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true}
+	if _, err := fmt.Sscan(port, &options.Port); err != nil || options.Port == 0 {
+		options.Port = server.RANDOM_PORT
+	}
+	s, err := server.NewServer(options)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	go s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		os.Exit(1)
+	}
+	fmt.Println("NATS listens on", s.Addr())
+	s.WaitForShutdown()
+}
+
+// startNATS starts one at an address; port 0 takes a free one.
+func startNATS(ctx context.Context, dir, addr string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return launch(ctx, self, natsReady, []string{natsVariable + "=" + addr + " " + dir})
+}
+
+// meter is a catalog whose renders end when they are told to. It notes every request.
+type meter struct {
+	mu     sync.Mutex
+	states map[string]string
+	asked  []time.Time
+}
+
+func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, time.Now())
+	_, id, _ := strings.Cut(r.URL.Path, "/generations")
+	var body any
+	if id = strings.Trim(id, "/"); id != "" {
+		state, ok := m.states[id]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		body = entryOf(id, state)
+	} else {
+		list := []any{}
+		for id, state := range m.states {
+			list = append(list, entryOf(id, state))
+		}
+		body = list
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func entryOf(id, state string) map[string]any {
+	entry := map[string]any{"id": id, "status": state, "modelId": "m"}
+	if state == "succeeded" {
+		entry["contentUrl"] = "/content"
+	}
+	return entry
+}
+
+func (m *meter) set(state string, ids ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		m.states[id] = state
+	}
+}
+
+// since counts the requests since a time.
+func (m *meter) since(at time.Time) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.asked {
+		if !one.Before(at) {
+			n++
+		}
+	}
+	return n
+}
+
+// fleet is replicas in front of one catalog, and the NATS between them.
+type fleet struct {
+	t        *testing.T
+	site     site
+	meter    *meter
+	upstream string
+	dir      string
+	addr     string // of NATS
+	nats     *process
+	ids      []string
+	watchers []*watcher
+	work     sync.WaitGroup
+	began    time.Time
+
+	mu       sync.Mutex
+	replicas []*process
+	conns    []*grpc.ClientConn
+}
+
+// site is where replicas stand, and what is between each of them and NATS.
+type site interface {
+	hosts() (catalog, nats string) // on which they listen
+	launch(t *testing.T, i int, upstream, nats string, env ...string) (*process, error)
+	sever(i int) // from NATS: what is sent vanishes
+	mend(i int)
+}
+
+// tunnels are a site on loopback, where each replica reaches NATS through a tunnel.
+type tunnels struct{ each [replicas]*tunnel }
+
+func (*tunnels) hosts() (catalog, nats string) { return "127.0.0.1", "127.0.0.1" }
+
+func (s *tunnels) launch(t *testing.T, i int, upstream, nats string, env ...string) (*process, error) {
+	if s.each[i] == nil {
+		s.each[i] = dig(t, nats)
+	}
+	return startFacade(t.Context(), upstream, append(env, "EASEL_NATS_URL=nats://"+s.each[i].listener.Addr().String())...)
+}
+
+func (s *tunnels) sever(i int) { s.each[i].darken() }
+func (s *tunnels) mend(i int)  { s.each[i].light() }
+
+// launchFleet starts the replicas, and the given number of renders.
+func launchFleet(t *testing.T, at site, renders int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, site: at, meter: &meter{states: map[string]string{}}, dir: t.TempDir()}
+	for i := range renders {
+		f.ids = append(f.ids, fmt.Sprintf("render-%04d", i))
+	}
+	f.meter.set("queued", f.ids...)
+	catalogHost, natsHost := at.hosts()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(catalogHost, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog := &httptest.Server{Listener: listener, Config: &http.Server{Handler: f.meter}}
+	catalog.Start()
+	t.Cleanup(catalog.Close)
+	f.upstream, f.addr = listener.Addr().String(), net.JoinHostPort(natsHost, "0")
+	f.startNATS()
+	f.replicas, f.conns = make([]*process, replicas), make([]*grpc.ClientConn, replicas)
+	for i := range replicas {
+		f.start(i)
+	}
+	t.Cleanup(func() {
+		for i := range replicas {
+			f.kill(i)
+		}
+		f.nats.kill()
+		f.work.Wait()
+	})
+	f.began = time.Now()
+	return f
+}
+
+func (f *fleet) startNATS() {
+	f.t.Helper()
+	p, err := startNATS(f.t.Context(), f.dir, f.addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.nats, f.addr = p, p.found[0]
+}
+
+// start starts the i-th replica.
+func (f *fleet) start(i int) {
+	f.t.Helper()
+	p, err := f.site.launch(f.t, i, f.upstream, f.addr, "EASEL_LOG_LEVEL=debug", "EASEL_CALLER_STREAMS=20000", fmt.Sprint("EASEL_POLL_RATE=", fleetRate))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(p.found[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replicas[i], f.conns[i] = p, conn
+}
+
+func (f *fleet) kill(i int) {
+	f.mu.Lock()
+	p, conn := f.replicas[i], f.conns[i]
+	f.mu.Unlock()
+	p.kill()
+	conn.Close()
+}
+
+func (f *fleet) signal(p *process, s syscall.Signal) {
+	f.t.Helper()
+	if err := p.command.Process.Signal(s); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) conn(i int) *grpc.ClientConn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.conns[i%len(f.conns)]
+}
+
+const took = "took the lease of a credential"
+
+// takings is how often each replica has taken the lease.
+func (f *fleet) takings() (counts []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.replicas {
+		counts = append(counts, p.output.count(took))
+	}
+	return counts
+}
+
+func (o *output) count(what string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Count(o.text.String(), what)
+}
+
+// owner waits until one replica has the lease, and gives it. It must be the only one that ever
+// had it.
+func (f *fleet) owner() (owner int) {
+	f.t.Helper()
+	eventually(f.t, "an owner", func() bool {
+		for i, n := range f.takings() {
+			if owner = i; n > 0 {
+				return true
+			}
+		}
+		return false
+	})
+	return owner
+}
+
+// successor waits until another replica than the given one takes the lease, and says how long that
+// took.
+func (f *fleet) successor(than int, before []int) (next int, after time.Duration) {
+	f.t.Helper()
+	began := time.Now()
+	eventually(f.t, "a successor", func() bool {
+		for i, n := range f.takings() {
+			if next = i; i != than && n > before[i] {
+				return true
+			}
+		}
+		return false
+	})
+	return next, time.Since(began)
+}
+
+// watcher watches one render until it is over, through whichever replica is there.
+type watcher struct {
+	id string
+
+	mu     sync.Mutex
+	etags  []string
+	states []easelv1.State
+	at     time.Time // of the last
+	over   bool
+	breaks int
+	fault  error
+}
+
+// watch begins so many watches, spread over the renders and the replicas.
+func (f *fleet) watch(n int) {
+	ctx := metadata.AppendToOutgoingContext(f.t.Context(), "authorization", "Bearer "+key)
+	for i := range n {
+		w := &watcher{id: f.ids[i%len(f.ids)]}
+		f.watchers = append(f.watchers, w)
+		f.work.Go(func() {
+			for at := i / len(f.ids); ctx.Err() == nil && !w.watch(ctx, f.conn(at)); at++ {
+				pauseFor(ctx, 50*time.Millisecond+rand.N(200*time.Millisecond))
+			}
+		})
+	}
+	eventually(f.t, "the first state of every watch", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 0 }) == n })
+}
+
+func pauseFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// watch opens one stream and reports whether the goal was reached.
+func (w *watcher) watch(ctx context.Context, conn *grpc.ClientConn) bool {
+	request := &easelv1.WatchGenerationRequest{GenerationId: w.id}
+	if w.mu.Lock(); len(w.etags) > 0 {
+		request.KnownEtag = w.etags[len(w.etags)-1]
+	}
+	w.mu.Unlock()
+	stream, err := easelv1.NewGenerationServiceClient(conn).WatchGeneration(ctx, request)
+	for err == nil {
+		var m *easelv1.WatchGenerationResponse
+		if m, err = stream.Recv(); err == nil && m.GetUpdate() != nil {
+			w.take(m.GetUpdate().GetGeneration())
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = errors.Is(err, io.EOF)
+	w.breaks++
+	return w.over
+}
+
+// take notes a state, and that it was not told before and does not go backwards.
+func (w *watcher) take(g *easelv1.Generation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, etag := range w.etags {
+		if etag == g.GetEtag() {
+			w.fault = errors.Join(w.fault, fmt.Errorf("%s is told twice as %v", w.id, w.states[i]))
+		}
+	}
+	if n := len(w.states); n > 0 && g.GetState() < w.states[n-1] {
+		w.fault = errors.Join(w.fault, fmt.Errorf("%s goes from %v to %v", w.id, w.states[n-1], g.GetState()))
+	}
+	w.etags, w.states, w.at = append(w.etags, g.GetEtag()), append(w.states, g.GetState()), time.Now()
+}
+
+// count counts the watchers that are as asked.
+func (f *fleet) count(is func(*watcher) bool) (n int) {
+	for _, w := range f.watchers {
+		w.mu.Lock()
+		if is(w) {
+			n++
+		}
+		w.mu.Unlock()
+	}
+	return n
+}
+
+// end lets all renders succeed, waits until every watch has ended, and checks what was promised.
+func (f *fleet) end() {
+	f.t.Helper()
+	f.meter.set("succeeded", f.ids...)
+	eventually(f.t, "the end of every watch", func() bool { return f.count(func(w *watcher) bool { return w.over }) == len(f.watchers) })
+	breaks := 0
+	for _, w := range f.watchers {
+		if w.fault != nil || w.states[len(w.states)-1] != easelv1.State_STATE_SUCCEEDED {
+			f.t.Errorf("%s: told %v, %v", w.id, w.states, w.fault)
+		}
+		breaks += w.breaks - 1
+	}
+	took := time.Since(f.began)
+	n, most := f.meter.since(f.began), fleetRate*took.Seconds()*1.05
+	f.t.Logf("%d watches of %d renders told to the end, %d broken on the way; %d requests in %.0f s, where %.0f are allowed",
+		len(f.watchers), len(f.ids), breaks, n, took.Seconds(), most)
+	if float64(n) > most {
+		f.t.Errorf("%d requests in %v", n, took)
+	}
+}

@@ -1,0 +1,142 @@
+package torture
+
+import (
+	"flag"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var watchesWanted = flag.Int("watches", 300, "watches of the tests of replicas")
+
+const replicas = 3
+
+// startReplicas starts three with renders and watches, and waits until one polls for all.
+func startReplicas(t *testing.T) (f *fleet, owner int) {
+	t.Helper()
+	t.Parallel()
+	return startReplicasAt(t, &tunnels{})
+}
+
+func startReplicasAt(t *testing.T, at site) (f *fleet, owner int) {
+	t.Helper()
+	f = launchFleet(t, at, min(*watchesWanted/replicas, 1000))
+	f.watch(*watchesWanted)
+	owner = f.owner()
+	before := time.Now()
+	eventually(t, "renders on their way", func() bool { return f.meter.since(before) > 2 })
+	return f, owner
+}
+
+func TestReplicasWhoseOwnerIsKilledGoOnWithinTheLeaseAndOnePoll(t *testing.T) {
+	f, owner := startReplicas(t)
+	before := f.takings()
+	f.kill(owner)
+	_, after := f.successor(owner, before)
+	t.Logf("another took the lease after %v", after)
+	if after > leaseLife+time.Second {
+		t.Errorf("another took the lease after %v", after)
+	}
+	f.meter.set("running", f.ids...)
+	changed := time.Now()
+	eventually(t, "the change at every watch", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
+	t.Logf("every watch had the next change after %v", time.Since(changed))
+	f.start(owner)
+	f.end()
+}
+
+func TestReplicasWhoseOwnerIsStoppedTakeNothingOldFromItLater(t *testing.T) {
+	f, owner := startReplicas(t)
+	before, stopped := f.takings(), f.replicas[owner]
+	f.meter.set("running", f.ids...)
+	f.signal(stopped, syscall.SIGSTOP)
+	_, after := f.successor(owner, before)
+	t.Logf("another took the lease after %v", after)
+	if after > leaseLife+time.Second {
+		t.Errorf("another took the lease after %v", after)
+	}
+	half := f.ids[:len(f.ids)/2]
+	f.meter.set("succeeded", half...)
+	late := map[string]bool{}
+	for _, id := range half {
+		late[id] = true
+	}
+	told := func(w *watcher) bool { return w.over }
+	eventually(t, "the ends at the watches of those that run", func() bool { return f.count(told) >= len(half)*(replicas-1) })
+	f.signal(stopped, syscall.SIGCONT)
+	eventually(t, "the ends at all watches", func() bool {
+		return f.count(func(w *watcher) bool { return w.over && late[w.id] }) == len(half)*replicas
+	})
+	f.end()
+}
+
+func TestReplicasWithoutNATSGoOnAndShareAgainOnceItIsBack(t *testing.T) {
+	f, _ := startReplicas(t)
+	before := f.takings()
+	f.nats.kill()
+	f.meter.set("running", f.ids...)
+	eventually(t, "the change without NATS", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
+	f.startNATS()
+	_, after := f.successor(-1, before)
+	t.Logf("a lease again %v after NATS was back", after)
+	f.end()
+}
+
+func TestReplicasWhoseNATSHangsGoOn(t *testing.T) {
+	f, _ := startReplicas(t)
+	before := f.takings()
+	f.signal(f.nats, syscall.SIGSTOP)
+	f.meter.set("running", f.ids...)
+	eventually(t, "the change while NATS hangs", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
+	hung := time.Now()
+	for time.Since(hung) < 2*leaseLife { // until every lease is over
+		pauseFor(t.Context(), 100*time.Millisecond)
+	}
+	f.signal(f.nats, syscall.SIGCONT)
+	_, after := f.successor(-1, before)
+	t.Logf("a lease again %v after NATS went on", after)
+	f.end()
+}
+
+func TestReplicasThatAreCutFromNATSPollForThemselvesAndTheOthersGoOn(t *testing.T) {
+	f, owner := startReplicas(t)
+	f.partition(owner)
+}
+
+// partition cuts the owner off from NATS, and joins it again.
+func (f *fleet) partition(owner int) {
+	f.t.Helper()
+	before, cut := f.takings(), time.Now()
+	f.site.sever(owner)
+	_, after := f.successor(owner, before)
+	f.t.Logf("another took the lease after %v", after)
+	if after > leaseLife+time.Second {
+		f.t.Errorf("another took the lease after %v", after)
+	}
+	f.meter.set("running", f.ids...)
+	eventually(f.t, "the change on both sides", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
+	eventually(f.t, "the silence to be noticed", func() bool { return f.replicas[owner].output.count("NATS is gone") > 0 })
+	f.t.Logf("%d requests in %v of partition", f.meter.since(cut), time.Since(cut))
+	f.site.mend(owner)
+	eventually(f.t, "the replica to come back", func() bool { return f.replicas[owner].output.count("connected to NATS again") > 0 })
+	f.end()
+}
+
+func TestReplicasThatAreReplacedOneByOneLoseNothing(t *testing.T) {
+	f, _ := startReplicas(t)
+	began := time.Now()
+	for i := range replicas {
+		old := f.replicas[i]
+		f.signal(old, syscall.SIGTERM)
+		<-old.gone
+		f.start(i)
+	}
+	n := f.meter.since(began)
+	t.Logf("%d requests in %v of replacing them, where %d renders are watched", n, time.Since(began), len(f.ids))
+	f.meter.set("running", f.ids...)
+	eventually(t, "the change at every watch", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
+	f.end()
+	if breaks := f.count(func(w *watcher) bool { return w.breaks > 1 }); breaks == 0 {
+		t.Error("no watch was moved: nothing was replaced")
+	}
+}
