@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,12 +21,14 @@ type fabric struct {
 	loss, twice float64       // shares of the messages
 	delay       time.Duration // longest; what takes longer is overtaken
 	down        bool
+	deaf        *modelNet // what it asks of a leader is lost
 
-	said, lost, repeated, overtaken int
-	kept                            []kept // for a replay
+	said, ignored, lost, repeated, overtaken int
+	kept                                     []kept // for a replay
 }
 
 type kept struct {
+	from    *modelNet
 	subject string
 	data    []byte
 }
@@ -78,7 +81,11 @@ func (n *modelNet) publish(subject string, data []byte) {
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
 	n.f.said++
-	n.f.kept = append(n.f.kept, kept{subject, data})
+	n.f.kept = append(n.f.kept, kept{n, subject, data})
+	if n == n.f.deaf && strings.HasSuffix(subject, ".leader") {
+		n.f.ignored++
+		return
+	}
 	if n.away() {
 		return
 	}

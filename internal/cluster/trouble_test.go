@@ -399,17 +399,102 @@ func TestAnOrderIsNotGoneBecauseTheLeaderDoesNotSeeItYet(t *testing.T) { // U10
 			r.watch(watch.Terminal, "b")
 		}
 		pass(5 * time.Second)
-		_, others := w.theLeader()
+		leader, others := w.theLeader()
 		others[0].hub.Created(t.Context(), tenant, record("new", queued), "m", time.Now())
-		s := others[0].watch(watch.Terminal, "new")
-		pass(15 * time.Second)
-		if got := s.states("new"); len(got) != 1 || got[0] != queued {
+		var both []*watching
+		for _, r := range []*replica{others[0], leader} {
+			both = append(both, r.watch(watch.Terminal, "new"))
+			pass(time.Second)
+		}
+		pass(10 * time.Second)
+		if got := both[0].states("new"); len(got) != 1 || got[0] != queued {
 			t.Errorf("told %v", got)
 		}
 		w.up.set(succeeded, "new")
+		pass(10 * time.Second)
+		for _, s := range both {
+			if got := s.states("new"); s.last("new") != succeeded || got[0] == catalog.StateDeleted {
+				t.Errorf("told %v", got)
+			}
+		}
+	})
+}
+
+func TestWhatOnlyAFollowerWatchesIsPolledByTheLeader(t *testing.T) {
+	inWorld(t, 2, map[string]catalog.State{"a": queued, "b": queued}, func(w *world) {
+		for _, r := range w.replicas {
+			r.watch(watch.Terminal, "a")
+		}
+		pass(5 * time.Second)
+		leader, others := w.theLeader()
+		s := others[0].watch(watch.Terminal, "b")
 		pass(12 * time.Second)
-		if s.last("new") != succeeded {
-			t.Errorf("told %v", s.states("new"))
+		before := time.Now()
+		for i := range 8 { // at different times of the rounds in which interest is told again
+			pass(9*time.Second + time.Duration(i)*time.Second)
+			w.up.restless("b", i)
+			changed := time.Now()
+			pass(7 * time.Second)
+			if told := s.at["b"]; told.Before(changed) {
+				t.Errorf("change %d was not told within 7 s", i)
+			}
+		}
+		w.up.set(succeeded, "b")
+		pass(10 * time.Second)
+		if s.last("b") != succeeded {
+			t.Errorf("told %v", s.states("b"))
+		}
+		if n := w.up.since(before, others[0]); n < 1 || n > 3 {
+			t.Errorf("the follower made %d requests, want the one that shows the end, and a few of its own", n)
+		}
+		if w.up.since(before, leader) < 10 {
+			t.Error("the leader did not poll")
+		}
+	})
+}
+
+func TestAFollowerWhomTheLeaderNoLongerHearsPollsForItself(t *testing.T) {
+	inWorld(t, 2, map[string]catalog.State{"a": queued, "b": queued}, func(w *world) {
+		for _, r := range w.replicas {
+			r.watch(watch.Terminal, "a")
+		}
+		pass(5 * time.Second)
+		_, others := w.theLeader()
+		s := others[0].watch(watch.Terminal, "b")
+		pass(12 * time.Second)
+		w.fabric.with(func() { w.fabric.deaf = others[0].net })
+		pass(time.Minute)
+		w.up.set(succeeded, "b")
+		pass(15 * time.Second)
+		if s.last("b") != succeeded {
+			t.Errorf("told %v", s.states("b"))
+		}
+		if w.fabric.ignored == 0 {
+			t.Error("nothing was asked: the fault did not happen")
+		}
+	})
+}
+
+func TestAMessageThatComesTwiceIsTakenInOnce(t *testing.T) {
+	inWorld(t, 2, map[string]catalog.State{"a": queued}, func(w *world) {
+		for _, r := range w.replicas {
+			r.watch(watch.Terminal, "a")
+		}
+		pass(10 * time.Second)
+		leader, others := w.theLeader()
+		before := others[0].cluster.Stats().Refused + others[0].cluster.Stats().Fenced
+		n := 0
+		w.fabric.with(func() {
+			for _, k := range w.fabric.kept {
+				if k.from == leader.net && k.subject[len(k.subject)-3:] == "all" {
+					w.fabric.deliver(leader.net, k.subject, k.data)
+					n++
+				}
+			}
+		})
+		pass(time.Second / 10)
+		if got := others[0].cluster.Stats(); got.Refused+got.Fenced-before < int64(n) || n < 5 {
+			t.Errorf("%d of %d repeats were refused", got.Refused+got.Fenced-before, n)
 		}
 	})
 }

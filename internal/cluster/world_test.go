@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,6 +30,7 @@ var tenant = catalog.Forwarded(catalog.NewSecret("a key for tests"))
 type upstream struct {
 	mu     sync.Mutex
 	states map[string]catalog.State
+	detail map[string]int // a member of the record that changes
 	asked  []request
 	thin   bool  // its list has nothing
 	fail   error // every answer
@@ -45,6 +48,25 @@ func (u *upstream) set(state catalog.State, ids ...string) {
 	for _, id := range ids {
 		u.states[id] = state
 	}
+}
+
+// restless changes a detail of a render.
+func (u *upstream) restless(id string, detail int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.detail == nil {
+		u.detail = map[string]int{}
+	}
+	u.detail[id] = detail + 1
+}
+
+// record is what is read; mu is held.
+func (u *upstream) record(id string) catalog.Generation {
+	g := record(id, u.states[id])
+	if n := u.detail[id]; n > 0 {
+		g.Extra = map[string]any{"detail": json.Number(strconv.Itoa(n))}
+	}
+	return g
 }
 
 func record(id string, s catalog.State) catalog.Generation {
@@ -87,11 +109,10 @@ func (r *replica) Generation(ctx context.Context, _ catalog.Credential, id strin
 	}
 	r.w.up.mu.Lock()
 	defer r.w.up.mu.Unlock()
-	s, ok := r.w.up.states[id]
-	if !ok {
+	if _, ok := r.w.up.states[id]; !ok {
 		return catalog.Generation{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "x"}
 	}
-	return record(id, s), nil
+	return r.w.up.record(id), nil
 }
 
 func (r *replica) Generations(ctx context.Context, _ catalog.Credential) (list []catalog.Generation, err error) {
@@ -103,8 +124,8 @@ func (r *replica) Generations(ctx context.Context, _ catalog.Credential) (list [
 	if r.w.up.thin {
 		return nil, nil
 	}
-	for id, s := range r.w.up.states {
-		list = append(list, record(id, s))
+	for id := range r.w.up.states {
+		list = append(list, r.w.up.record(id))
 	}
 	return list, nil
 }

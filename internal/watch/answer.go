@@ -76,8 +76,8 @@ func (p *poller) trust(now time.Time, l *look) {
 
 // absent takes in a 404.
 func (p *poller) absent(e *entry, now time.Time, l *look) {
-	if e.unseen(now) {
-		if !e.fresh {
+	if e.young(now) {
+		if !e.fresh && e.state.State != 0 { // else a peer has placed it, and knows its state
 			e.fresh = true
 			e.tell()
 		}

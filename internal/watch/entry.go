@@ -231,8 +231,11 @@ func (e *entry) share(shown int) int {
 
 // unseen reports whether the catalog may not show the order yet.
 func (e *entry) unseen(now time.Time) bool {
-	return e.state.State != 0 && now.Sub(e.created) < visibilityGrace
+	return e.state.State != 0 && e.young(now)
 }
+
+// young reports whether a 404 of the order says nothing yet.
+func (e *entry) young(now time.Time) bool { return now.Sub(e.created) < visibilityGrace }
 
 // birth is the best guess of when the render began. Our own clock comes first.
 func (e *entry) birth() time.Time {
