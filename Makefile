@@ -18,7 +18,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page simulate simulate-bugs torture soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -82,6 +82,10 @@ torture: ## Kill the real program 1,200 times over 10,000 orders, and look at th
 soak: ## Open a million watches, race a million others, and time those beside stuck readers (minutes)
 	EASEL_SOAK=1 $(GO) test ./internal/server ./internal/watch -count=1 -v -timeout 60m \
 	  -run 'AreStuckDoNotSlow|OpenedAndCancelled|BeginsWhileItsRenderEnds'
+
+test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
+	$(GO) test ./internal/torture -count=1 -v -run Replicas -timeout 10m -watches 5000
+	$(GO) test ./internal/cluster -count=1 -v -run 'Renders|Whatever' -timeout 10m -renders 1000 -runs 400
 
 fuzz: ## Look for inputs that break something, FUZZTIME (default: 30s) for each target
 	@set -e; for package in $$($(GO) list ./internal/...); do \

@@ -23,5 +23,12 @@
 //	hole      the tunnel swallows everything
 //	stopped   the facade is stopped, and goes on later
 //
+// Replicas that share their polls have troubles of their own. The catalog before them is a meter, whose
+// renders end when they are told to:
+//
+//	fleet      three facades, NATS, a meter, and watches that go to another facade when theirs breaks off
+//	replicas   a facade or NATS is killed, stopped, cut off or replaced
+//	namespace  the same cut, by the kernel: each facade has a network of its own
+//
 // All of it is test code, so that no way to crash is in the program.
 package torture

@@ -297,7 +297,8 @@ func (f *fleet) successor(than int, before []int) (next int, after time.Duration
 
 // watcher watches one render until it is over, through whichever replica is there.
 type watcher struct {
-	id string
+	id    string
+	first int // replica
 
 	mu     sync.Mutex
 	etags  []string
@@ -312,7 +313,7 @@ type watcher struct {
 func (f *fleet) watch(n int) {
 	ctx := metadata.AppendToOutgoingContext(f.t.Context(), "authorization", "Bearer "+key)
 	for i := range n {
-		w := &watcher{id: f.ids[i%len(f.ids)]}
+		w := &watcher{id: f.ids[i%len(f.ids)], first: i / len(f.ids) % replicas}
 		f.watchers = append(f.watchers, w)
 		f.work.Go(func() {
 			for at := i / len(f.ids); ctx.Err() == nil && !w.watch(ctx, f.conn(at)); at++ {
