@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,15 @@ type traced struct {
 func startTraced(t *testing.T) *traced {
 	t.Helper()
 	collector := startCollector(t)
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.addr)
+	s := startExporting(t, "http://"+collector.addr)
+	s.collector = collector
+	return s
+}
+
+// startExporting starts a service that exports to an address.
+func startExporting(t *testing.T, endpoint string) *traced {
+	t.Helper()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
 		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00", "--speed", "5", "--seed", "1")
@@ -48,7 +57,7 @@ func startTraced(t *testing.T) *traced {
 		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, box.stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
 		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	return &traced{collector, served, find(t, `(sandbox_live_\w+)`, box.stdout.String())}
+	return &traced{served: served, key: find(t, `(sandbox_live_\w+)`, box.stdout.String())}
 }
 
 // job is one render from its order to its bytes, called under the caller's three spans.
@@ -263,5 +272,53 @@ func holdClean(t *testing.T, s *traced, j job) {
 	}
 	if !s.metrics["rpc.server.call.duration"] || !s.metrics["easel.polls"] {
 		t.Errorf("the metrics %v came", s.metrics)
+	}
+}
+
+// The bench row collector-stuck measures it to the hundredth; here it must not be out of hand
+// on a busy machine.
+func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
+	stuck, connected := deadCollector(t)
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+	var calls [2]func() time.Duration
+	for i, s := range []*traced{startTraced(t), startExporting(t, stuck)} {
+		conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		client, ctx := easelv1.NewAccountServiceClient(conn), metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+s.key)
+		calls[i] = func() time.Duration {
+			began := time.Now()
+			if _, err := client.GetAccount(ctx, &easelv1.GetAccountRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(began)
+		}
+		for range 20 {
+			calls[i]()
+		}
+	}
+	// More than the queue of spans holds, in slices that take turns: what the machine does
+	// beside meets both.
+	var ratios []float64
+	for n := range 40 {
+		var took [2][]time.Duration
+		for m := range 2 * 60 {
+			i := (n + m) % 2
+			took[i] = append(took[i], calls[i]())
+		}
+		slices.Sort(took[0])
+		slices.Sort(took[1])
+		ratios = append(ratios, took[1][54].Seconds()/took[0][54].Seconds())
+	}
+	slices.Sort(ratios)
+	ratio := ratios[len(ratios)/2]
+	t.Logf("one call of ten takes %.2f of what it takes beside a collector that answers", ratio)
+	if ratio > 1.5 {
+		t.Errorf("a collector that never answers makes calls %.2f times as slow", ratio)
+	}
+	if len(connected) == 0 {
+		t.Error("nothing was sent to the collector")
 	}
 }

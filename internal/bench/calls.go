@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,76 +26,139 @@ const (
 // callCPU measures what a call that reads a render upstream costs the server.
 func callCPU(set setting) side {
 	return func(ctx context.Context, b *bench) (float64, error) {
-		calls, cpu, _, err := b.calls(ctx, set)
-		return float64(cpu.Microseconds()) / float64(calls), err
+		done, cpu, err := b.calls(ctx, set)
+		return float64(cpu.Microseconds()) / float64(len(done.delays)), err
 	}
 }
 
 // callRate measures how many such calls a second the server answers.
 func callRate(set setting) side {
 	return func(ctx context.Context, b *bench) (float64, error) {
-		calls, _, took, err := b.calls(ctx, set)
-		return float64(calls) / took.Seconds(), err
+		done, _, err := b.calls(ctx, set)
+		return done.rate(), err
 	}
 }
 
-func (b *bench) calls(ctx context.Context, set setting) (calls int64, cpu, took time.Duration, err error) {
+func (b *bench) calls(ctx context.Context, set setting) (done load, cpu time.Duration, err error) {
 	s, err := b.scene(ctx, set)
 	if err != nil {
-		return 0, 0, 0, err
+		return done, 0, err
 	}
 	defer s.stop()
-	if err := s.control(ctx, "/renders?prefix=r&n=%d", callers); err != nil {
-		return 0, 0, 0, err
-	}
-	conn, err := grpc.NewClient(s.server.addrs["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	call, hangUp, err := s.caller(ctx)
 	if err != nil {
-		return 0, 0, 0, err
+		return done, 0, err
 	}
-	defer conn.Close()
-	client := easelv1.NewGenerationServiceClient(conn)
-	call := func(ctx context.Context) error {
-		_, err := client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "r1", MaxStaleness: &durationpb.Duration{}})
-		return err
-	}
-	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+benchKey)
-	if _, _, err := b.repeat(ctx, b.lasting(warmUp), call); err != nil {
-		return 0, 0, 0, err
+	defer hangUp()
+	if _, err := b.repeat(ctx, b.lasting(warmUp), call); err != nil {
+		return done, 0, err
 	}
 	before, err := s.server.cpu()
 	if err != nil {
-		return 0, 0, 0, err
+		return done, 0, err
 	}
-	calls, took, err = b.repeat(ctx, b.lasting(callTime), call)
+	done, err = b.repeat(ctx, b.lasting(callTime), call)
 	if err != nil {
-		return 0, 0, 0, err
+		return done, 0, err
 	}
 	after, err := s.server.cpu()
-	return calls, after - before, took, err
+	return done, after - before, err
 }
 
+// caller connects to the server of a scene, and gives one call of it.
+func (s *scene) caller(ctx context.Context) (call func(context.Context) error, hangUp func(), err error) {
+	if err := s.control(ctx, "/renders?prefix=r&n=%d", callers); err != nil {
+		return nil, nil, err
+	}
+	conn, err := grpc.NewClient(s.server.addrs["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, nil, err
+	}
+	client := easelv1.NewGenerationServiceClient(conn)
+	call = func(ctx context.Context) error {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+benchKey)
+		_, err := client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "r1", MaxStaleness: &durationpb.Duration{}})
+		return err
+	}
+	return call, func() { _ = conn.Close() }, nil
+}
+
+const (
+	turns    = 100
+	sliceFor = 150 * time.Millisecond
+)
+
+// delayBeside measures by how much the slowest hundredth of calls is slower where the collector
+// is as kind says than where it is well. Two servers take turns in short slices, so that what
+// the machine does beside meets both: it is the median over the slices.
+func delayBeside(kind string) side {
+	return func(ctx context.Context, b *bench) (float64, error) {
+		var call [2]func(context.Context) error
+		for i, sink := range []string{"", kind} {
+			s, err := b.scene(ctx, setting{tracing: "always", sink: sink})
+			if err != nil {
+				return 0, err
+			}
+			defer s.stop()
+			one, hangUp, err := s.caller(ctx)
+			if err != nil {
+				return 0, err
+			}
+			defer hangUp()
+			if _, err := b.repeat(ctx, b.lasting(warmUp), one); err != nil {
+				return 0, err
+			}
+			call[i] = one
+		}
+		var ratios []float64
+		for n := range b.load(turns) {
+			var p99 [2]float64
+			for turn := range call {
+				i := (n + turn) % 2
+				done, err := b.repeat(ctx, sliceFor, call[i])
+				if err != nil {
+					return 0, err
+				}
+				p99[i] = quantile(done.delays, 0.99)
+			}
+			ratios = append(ratios, p99[1]/p99[0])
+		}
+		return median(ratios), nil
+	}
+}
+
+// load is what callers have done.
+type load struct {
+	delays []float64 // of each call, in milliseconds
+	took   time.Duration
+}
+
+func (l load) rate() float64 { return float64(len(l.delays)) / l.took.Seconds() }
+
 // repeat has all callers call for a while.
-func (b *bench) repeat(ctx context.Context, lasting time.Duration, call func(context.Context) error) (calls int64, took time.Duration, err error) {
-	var done atomic.Int64
+func (b *bench) repeat(ctx context.Context, lasting time.Duration, call func(context.Context) error) (done load, err error) {
+	var delays [callers][]float64
 	var first atomic.Pointer[error]
 	var working sync.WaitGroup
 	begin := time.Now()
-	for range callers {
+	for n := range callers {
 		working.Go(func() {
-			for time.Since(begin) < lasting && first.Load() == nil {
+			for now := time.Now(); now.Sub(begin) < lasting && first.Load() == nil; {
 				if err := call(ctx); err != nil {
 					first.CompareAndSwap(nil, &err)
 					return
 				}
-				done.Add(1)
+				answered := time.Now()
+				delays[n] = append(delays[n], float64(answered.Sub(now).Microseconds())/1000)
+				now = answered
 			}
 		})
 	}
 	working.Wait()
 	if failed := first.Load(); failed != nil {
-		return 0, 0, *failed
+		return done, *failed
 	}
-	return done.Load(), time.Since(begin), nil
+	return load{slices.Concat(delays[:]...), time.Since(begin)}, nil
 }
 
 // directRate measures how many reads a second the catalog answers without a facade.
@@ -124,9 +188,9 @@ func directRate(ctx context.Context, b *bench) (float64, error) {
 		_, err = io.Copy(io.Discard, response.Body)
 		return err
 	}
-	if _, _, err := b.repeat(ctx, b.lasting(warmUp), call); err != nil {
+	if _, err := b.repeat(ctx, b.lasting(warmUp), call); err != nil {
 		return 0, err
 	}
-	calls, took, err := b.repeat(ctx, b.lasting(callTime), call)
-	return float64(calls) / took.Seconds(), err
+	done, err := b.repeat(ctx, b.lasting(callTime), call)
+	return done.rate(), err
 }

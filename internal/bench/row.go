@@ -129,7 +129,7 @@ func progress(name string, done, of int) {
 	}
 }
 
-const heading = "row   measure                                                    beside                    easel                     ratio    reach    dream\n"
+const heading = "row             measure                                                    beside                    easel                     ratio    reach    dream\n"
 
 // String is the row of the table.
 func (r result) String() string {
@@ -141,7 +141,7 @@ func (r result) String() string {
 	if r.Least {
 		sign = "≥"
 	}
-	return fmt.Sprintf("%-5s %-58s %-25s %-25s %-8s %s%-7s %s%-7s %s", r.Name, r.Title+", "+r.Unit, base, span(r.Ours),
+	return fmt.Sprintf("%-15s %-58s %-25s %-25s %-8s %s%-7s %s%-7s %s", r.Name, r.Title+", "+r.Unit, base, span(r.Ours),
 		short(r.Ratio), sign, short(r.Reach), sign, short(r.Dream), r.verdict())
 }
 

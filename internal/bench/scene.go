@@ -33,6 +33,8 @@ type setting struct {
 	alone   bool          // bare: each watcher polls for itself
 	every   time.Duration // between polls; 0: a second
 	tracing string        // easel: "always", "1%"; "" is off
+	silent  bool          // easel: nothing is traced or measured
+	sink    string        // of traces: "dead", "stuck"; "" takes them
 	args    []string      // easel: further flags
 }
 
@@ -43,9 +45,12 @@ func (b *bench) scene(ctx context.Context, set setting) (*scene, error) {
 		return nil, err
 	}
 	if set.tracing != "" {
-		if s.sink, err = b.role(ctx, []string{"sink"}, "sink"); err != nil {
+		if s.sink, err = b.role(ctx, []string{"sink"}, "sink", set.sink); err != nil {
 			s.stop()
 			return nil, err
+		}
+		if set.sink == "dead" {
+			s.sink.stop()
 		}
 	}
 	if set.bare {
@@ -94,13 +99,16 @@ func (b *bench) startEasel(ctx context.Context, s *scene, set setting) (*process
 		"--caller-streams", "60000", "--max-streams", "60000", "--poll-min-interval", interval(set).String(),
 	}
 	env := []string{"OTEL_TRACES_EXPORTER=none"}
+	if set.silent {
+		env = []string{"OTEL_SDK_DISABLED=true"}
+	}
 	if set.tracing != "" {
 		sampler := "always_on"
 		if set.tracing == "1%" {
 			sampler = "parentbased_traceidratio"
 		}
 		env = []string{
-			"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_METRICS_EXPORTER=none",
+			"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_METRICS_EXPORTER=otlp",
 			"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + s.sink.addrs["sink"], "OTEL_TRACES_SAMPLER=" + sampler, "OTEL_TRACES_SAMPLER_ARG=0.01",
 		}
 	}

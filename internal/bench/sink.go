@@ -18,8 +18,9 @@ func (rawCodec) Unmarshal(_ mem.BufferSlice, _ any) error { return nil }
 
 var _ encoding.CodecV2 = rawCodec{}
 
-// runSink takes the exports of OpenTelemetry and forgets them.
-func runSink() error {
+// runSink takes the exports of OpenTelemetry and forgets them; one that is stuck takes them and
+// never says so.
+func runSink(stuck bool) error {
 	l, err := listen("sink")
 	if err != nil {
 		return err
@@ -27,6 +28,9 @@ func runSink() error {
 	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		for {
 			switch err := stream.RecvMsg(nil); {
+			case errors.Is(err, io.EOF) && stuck:
+				<-stream.Context().Done()
+				return stream.Context().Err()
 			case errors.Is(err, io.EOF):
 				return stream.SendMsg(nil)
 			case err != nil:

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
@@ -40,7 +41,7 @@ type tracing struct {
 type tracedMethod struct {
 	name     string // "easel.v1.GenerationService/GetGeneration"
 	lasts    bool   // for longer than a span should
-	about    trace.SpanStartEventOption
+	about    []attribute.KeyValue
 	outcomes [codes.Unauthenticated + 1]metric.MeasurementOption
 	stream   *streamMeasures // nil where its calls are no streams
 }
@@ -53,7 +54,7 @@ func newTracing() (*tracing, error) {
 	t := &tracing{tracer: otel.Tracer(scope), measures: measures, methods: map[string]*tracedMethod{}}
 	for full := range fullMethods() {
 		m := &tracedMethod{name: full[1:], lasts: lasting[full] && !strings.HasSuffix(full, "/DownloadGeneration")}
-		m.about = trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(m.name))
+		m.about = []attribute.KeyValue{semconv.RPCSystemNameGRPC, semconv.RPCMethod(m.name)}
 		for code := range m.outcomes {
 			m.outcomes[code] = metric.WithAttributeSet(attribute.NewSet(
 				semconv.RPCMethod(m.name), semconv.RPCResponseStatusCode(codeName(codes.Code(code)))))
@@ -66,13 +67,17 @@ func newTracing() (*tracing, error) {
 	return t, nil
 }
 
-// callSpan is the tracing of one call.
+// callSpan is the tracing of one call. What a span says is set at once when it ends: each
+// further time would copy what is there.
 type callSpan struct {
 	*tracing
 	*tracedMethod
 	ctx     context.Context
 	span    trace.Span
 	began   time.Time
+	peer    string
+	asks    any         // the request
+	answer  any         // nil for a stream
 	entered bool        // it was let in
 	opened  atomic.Bool // the span of a call that lasts has ended at its opening
 	sent    atomic.Int64
@@ -86,13 +91,9 @@ func (t *tracing) begin(ctx context.Context, method string, from origin) (contex
 	if m == nil {
 		return ctx, nil
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	ctx = otel.GetTextMapPropagator().Extract(ctx, metadataCarrier(md))
-	ctx, span := t.tracer.Start(ctx, m.name, trace.WithSpanKind(trace.SpanKindServer), m.about)
-	if span.IsRecording() {
-		span.SetAttributes(semconv.ClientAddress(from.peer))
-	}
-	return ctx, &callSpan{tracing: t, tracedMethod: m, ctx: ctx, span: span, began: time.Now()}
+	ctx = otel.GetTextMapPropagator().Extract(ctx, incoming{ctx})
+	ctx, span := t.tracer.Start(ctx, m.name, serverKind...)
+	return ctx, &callSpan{tracing: t, tracedMethod: m, ctx: ctx, span: span, began: time.Now(), peer: from.peer}
 }
 
 // enter notes that a call was let in.
@@ -109,9 +110,7 @@ func (c *callSpan) asked(request any, streams bool) {
 	if c == nil {
 		return
 	}
-	if c.span.IsRecording() {
-		c.span.SetAttributes(attributesOf(request)...)
-	}
+	c.asks = request
 	if c.lasts && !streams {
 		c.open()
 	}
@@ -119,14 +118,17 @@ func (c *callSpan) asked(request any, streams bool) {
 
 // answered notes the answer to a call.
 func (c *callSpan) answered(response any) {
-	if c != nil && c.span.IsRecording() {
-		c.span.SetAttributes(attributesOf(response)...)
+	if c != nil {
+		c.answer = response
 	}
 }
 
 // open ends the span of the opening of a call that lasts.
 func (c *callSpan) open() {
 	if c.opened.CompareAndSwap(false, true) {
+		if c.span.IsRecording() {
+			c.span.SetAttributes(c.begun(make([]attribute.KeyValue, 0, 8))...)
+		}
 		c.span.End()
 	}
 }
@@ -160,7 +162,7 @@ func (c *callSpan) end(st *status.Status) {
 	}
 	span := c.span
 	if c.opened.Load() {
-		_, span = c.tracer.Start(c.ctx, c.name+" end", trace.WithSpanKind(trace.SpanKindInternal), c.about)
+		_, span = c.tracer.Start(c.ctx, c.name+" end")
 	}
 	if span.IsRecording() {
 		c.conclude(span, st, took)
@@ -168,28 +170,72 @@ func (c *callSpan) end(st *status.Status) {
 	span.End()
 }
 
+// begun is what a call says of itself when it begins.
+func (c *callSpan) begun(all []attribute.KeyValue) []attribute.KeyValue {
+	all = append(append(all, c.about...), semconv.ClientAddress(c.peer))
+	return appendAttributes(all, c.asks)
+}
+
 // conclude writes on the last span of a call how it ended.
 func (c *callSpan) conclude(span trace.Span, st *status.Status, took time.Duration) {
-	span.SetAttributes(semconv.RPCResponseStatusCode(codeName(st.Code())))
+	list := lists.Get().(*[]attribute.KeyValue)
+	defer giveBack(list)
+	all := (*list)[:0]
+	if c.opened.Load() {
+		all = append(all, c.about...)
+	} else {
+		all = c.begun(all)
+	}
+	all = append(appendAttributes(all, c.answer), semconv.RPCResponseStatusCode(codeName(st.Code())))
 	if c.stream != nil {
-		span.SetAttributes(
-			attribute.String("easel.stream.reason", string(closureOf(st))),
-			attribute.Int64("easel.stream.messages", c.sent.Load()),
-		)
+		all = append(all, attribute.String("easel.stream.reason", string(closureOf(st))), attribute.Int64("easel.stream.messages", c.sent.Load()))
 	}
 	if c.lasts {
-		span.SetAttributes(attribute.Float64("easel.stream.duration", took.Seconds()))
+		all = append(all, attribute.Float64("easel.stream.duration", took.Seconds()))
 	}
 	if bytes := c.bytes.Load(); bytes > 0 {
-		span.SetAttributes(attribute.Int64("easel.content.bytes", bytes))
+		all = append(all, attribute.Int64("easel.content.bytes", bytes))
 	}
+	*list = all
+	span.SetAttributes(all...)
 	if serverFault(st.Code()) {
 		span.SetStatus(otelcodes.Error, st.Message())
 	}
 }
 
-// attributesOf gives what a message of the contract says of a render or a model.
-func attributesOf(message any) (all []attribute.KeyValue) {
+// lists are what attributes are gathered in. A span copies them: that each call would make a
+// list of its own cost a tenth of what it pays for its tracing.
+var lists = sync.Pool{New: func() any { return new([]attribute.KeyValue) }}
+
+func giveBack(list *[]attribute.KeyValue) {
+	clear(*list)
+	lists.Put(list)
+}
+
+// serverKind is what all spans of calls begin with.
+var serverKind = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
+
+// incoming lets a propagator read the metadata of a call, without a copy of all of it.
+type incoming struct{ ctx context.Context }
+
+var _ propagation.TextMapCarrier = incoming{}
+
+// Get implements propagation.TextMapCarrier.
+func (c incoming) Get(key string) string {
+	return first(metadata.ValueFromIncomingContext(c.ctx, key))
+}
+
+// Set implements propagation.TextMapCarrier. Nobody writes what has come in.
+func (incoming) Set(string, string) {}
+
+// Keys implements propagation.TextMapCarrier.
+func (c incoming) Keys() []string {
+	md, _ := metadata.FromIncomingContext(c.ctx)
+	return metadataCarrier(md).Keys()
+}
+
+// appendAttributes adds what a message of the contract says of a render or a model.
+func appendAttributes(all []attribute.KeyValue, message any) []attribute.KeyValue {
 	text := func(key, value string) {
 		if value != "" {
 			all = append(all, attribute.String(key, value))

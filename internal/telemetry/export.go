@@ -28,7 +28,7 @@ const (
 // exported reports whether the environment asks to export a signal: by naming an
 // exporter, or by any setting of the OTLP exporter that holds for the signal.
 func (s signal) exported() bool {
-	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
+	if disabled() {
 		return false
 	}
 	switch os.Getenv("OTEL_" + string(s) + "_EXPORTER") {
@@ -41,6 +41,9 @@ func (s signal) exported() bool {
 	}
 	return true
 }
+
+// disabled reports whether the environment wants neither traces nor metrics made.
+func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
 func (s signal) hasOTLPSetting() bool {
 	for _, setting := range os.Environ() {
@@ -83,10 +86,7 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 // newMeterProvider measures for the handler, and for an exporter where the
 // environment says so.
 func newMeterProvider(ctx context.Context, about *resource.Resource, version string) (*metric.MeterProvider, http.Handler, error) {
-	// A registry of our own: what libraries register globally is not ours to show.
-	registry := prometheus.NewRegistry()
-	// Descriptors and resident memory, which the Go runtime can't tell.
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := newRegistry()
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {
 		return nil, nil, err
@@ -106,5 +106,17 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, version str
 	if err := tellBuild(provider.Meter(scope), version); err != nil {
 		return nil, nil, err
 	}
-	return provider, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
+	return provider, show(registry), nil
+}
+
+// newRegistry is a registry of our own: what libraries register globally is not ours to show.
+// It has descriptors and resident memory, which the Go runtime can't tell.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+func show(registry *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }

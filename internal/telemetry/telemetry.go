@@ -17,9 +17,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
+	nometric "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	notrace "go.opentelemetry.io/otel/trace/noop"
 )
 
 // shutdownLimit is how long the last spans and metrics may take to leave. A collector
@@ -74,6 +76,10 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	}
 	otel.SetErrorHandler(newErrorHandler(logger))
 	otel.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	if disabled() {
+		return startNone(logger)
+	}
 	about, err := describe(ctx, config)
 	if err != nil {
 		logger.Warn("OpenTelemetry's resource settings can't be read in full", "error", err)
@@ -88,7 +94,6 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	}
 	otel.SetTracerProvider(traces)
 	otel.SetMeterProvider(metrics)
-	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	observer, err := NewObserver()
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx), metrics.Shutdown(ctx))
@@ -97,6 +102,18 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 		return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown)
 	}
 	return &Telemetry{Logger: logger, Metrics: handler, Observer: observer}, shutdown, nil
+}
+
+// startNone traces and measures nothing: the ids of a caller's trace go on to the catalog as
+// they came, and the metrics are those of the process alone.
+func startNone(logger *slog.Logger) (*Telemetry, func(context.Context) error, error) {
+	otel.SetTracerProvider(notrace.NewTracerProvider())
+	otel.SetMeterProvider(nometric.NewMeterProvider())
+	observer, err := NewObserver()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Telemetry{Logger: logger, Metrics: show(newRegistry()), Observer: observer}, func(context.Context) error { return nil }, nil
 }
 
 // describe says who we are. The environment has the last word.

@@ -15,6 +15,8 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 // start runs Start with no setting of the developer's own environment in the way.
@@ -206,5 +208,21 @@ func TestWithoutAnExporterTheCallersDecisionIsPassedOn(t *testing.T) {
 	_, span = otel.Tracer("test").Start(trace.ContextWithSpanContext(t.Context(), caller), "child")
 	if !span.SpanContext().IsSampled() || span.SpanContext().TraceID() != caller.TraceID() {
 		t.Errorf("the child of a sampled span is %+v", span.SpanContext())
+	}
+}
+
+func TestWithTheSDKDisabledNothingIsTracedOrMeasured(t *testing.T) {
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.invalid")
+	telemetry, _ := start(t, Config{LogOutput: io.Discard})
+	telemetry.Observer.Ordered(t.Context(), "", "m", catalog.Generation{}, nil)
+	_, span := otel.Tracer("test").Start(callerContext(t, trace.FlagsSampled), "work")
+	if span.IsRecording() || span.SpanContext().TraceID() != (trace.TraceID{1}) {
+		t.Errorf("the span is %v", span)
+	}
+	answer := httptest.NewRecorder()
+	telemetry.Metrics.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if text := answer.Body.String(); strings.Contains(text, "easel_") || !strings.Contains(text, "process_open_fds") {
+		t.Errorf("/metrics says %s", text)
 	}
 }

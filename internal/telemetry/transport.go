@@ -59,17 +59,19 @@ type target struct{ pattern, method, host string }
 // upstreamRoute is what the spans of a target have in common, made once.
 type upstreamRoute struct {
 	name     string
-	about    []attribute.KeyValue // of spans and measurements
-	options  []trace.SpanStartOption
-	outcomes sync.Map // of status to metric.MeasurementOption
+	about    []attribute.KeyValue // the first two are of measurements, too
+	outcomes sync.Map             // of status to metric.MeasurementOption
 }
+
+// clientKind is what all spans of requests begin with.
+var clientKind = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)}
 
 const traceparent = "Traceparent"
 
 // RoundTrip implements http.RoundTripper. The span ends with the body of the answer.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	began, route := time.Now(), u.route(r)
-	ctx, span := u.tracer.Start(r.Context(), route.name, route.options...)
+	ctx, span := u.tracer.Start(r.Context(), route.name, clientKind...)
 	if ids := span.SpanContext(); ids.IsValid() {
 		r.Header[traceparent] = []string{headerOf(ids)}
 	}
@@ -81,7 +83,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	u.duration.Record(ctx, time.Since(began).Seconds(), route.outcome(status))
 	if err != nil {
 		if span.IsRecording() {
-			span.SetAttributes(attempt(r), semconv.ErrorTypeOther)
+			span.SetAttributes(append(route.about[:3:3], attempt(r), semconv.ErrorTypeOther)...)
 			span.SetStatus(codes.Error, "no answer")
 			span.RecordError(err)
 		}
@@ -92,12 +94,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		span.End()
 		return resp, nil
 	}
-	span.SetAttributes(semconv.HTTPResponseStatusCode(status), attempt(r))
-	if status >= http.StatusBadRequest {
-		span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(status)))
-		span.SetStatus(codes.Error, "")
-	}
-	resp.Body = &spanBody{ReadCloser: resp.Body, span: span}
+	resp.Body = &spanBody{ReadCloser: resp.Body, span: span, route: route, status: status, attempt: attempt(r)}
 	return resp, nil
 }
 
@@ -129,10 +126,7 @@ func (u *upstream) route(r *http.Request) *upstreamRoute {
 	route.about = []attribute.KeyValue{
 		semconv.HTTPRequestMethodKey.String(r.Method),
 		semconv.URLTemplate(strings.TrimPrefix(r.Pattern, r.Method+" ")),
-	}
-	route.options = []trace.SpanStartOption{
-		trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(append(route.about[:2:2], semconv.ServerAddress(r.URL.Hostname()))...),
+		semconv.ServerAddress(r.URL.Hostname()),
 	}
 	kept, _ := u.routes.LoadOrStore(key, route)
 	return kept.(*upstreamRoute)
@@ -163,12 +157,19 @@ func spanName(r *http.Request) string {
 	return r.Method
 }
 
-// spanBody ends a span with the body of the answer.
+// lists are what attributes are gathered in. A span copies them.
+var lists = sync.Pool{New: func() any { return new([]attribute.KeyValue) }}
+
+// spanBody ends a span with the body of the answer. What the span says is set at once then:
+// each further time would copy what is there.
 type spanBody struct {
 	io.ReadCloser
-	span trace.Span
-	read int64
-	once sync.Once
+	span    trace.Span
+	route   *upstreamRoute
+	status  int
+	attempt attribute.KeyValue
+	read    int64
+	once    sync.Once
 }
 
 // Read implements io.Reader.
@@ -194,7 +195,17 @@ func (b *spanBody) Close() error {
 
 func (b *spanBody) end() {
 	b.once.Do(func() {
-		b.span.SetAttributes(semconv.HTTPResponseBodySize(int(b.read)))
+		list := lists.Get().(*[]attribute.KeyValue)
+		all := append((*list)[:0], b.route.about...)
+		all = append(all, semconv.HTTPResponseStatusCode(b.status), b.attempt, semconv.HTTPResponseBodySize(int(b.read)))
+		if b.status >= http.StatusBadRequest {
+			all = append(all, semconv.ErrorTypeKey.String(strconv.Itoa(b.status)))
+			b.span.SetStatus(codes.Error, "")
+		}
+		b.span.SetAttributes(all...)
 		b.span.End()
+		clear(all)
+		*list = all
+		lists.Put(list)
 	})
 }
