@@ -18,7 +18,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -60,6 +60,11 @@ test-page: ## Open the page in a browser, try calls, and keep pictures in .build
 	  { echo "Chromium is not on this machine, and the page needs it: install chromium" >&2; exit 1; }
 	@mkdir -p .build/page
 	EASEL_PICTURES='$(CURDIR)/.build/page' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'ThePage'
+
+test-prometheus: ## Have Prometheus check and try the alerts, and scrape a running server (needs Prometheus)
+	@$(call need,promtool,the alerts,Prometheus 2.42)
+	@$(call need,prometheus,the alerts,Prometheus 2.42)
+	$(GO) test ./internal/telemetry ./cmd/easel -count=1 -v -timeout 5m -run 'Prometheus|EveryAlert|EveryRule|EveryQuery'
 
 .build/strangers: internal/tools/openapi/requirements.txt
 	@rm -rf $@ && mkdir -p .build

@@ -1,0 +1,282 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// panel is one picture of the dashboard. What it says of itself is the text of the metric that
+// it draws first.
+type panel struct {
+	title, unit string // the unit is one of Grafana's
+	kind        string // "timeseries" or "stat"
+	queries     []query
+	bad         float64 // from where a stat is red; 0: never
+}
+
+// query is one line of a panel. Its expression is made from a row of the table.
+type query struct{ metric, expr, legend string }
+
+// row is a heading and what stands below it.
+type row struct {
+	title  string
+	panels []panel
+}
+
+// where keeps a query to the replicas that are chosen.
+const where = `job=~"$job",instance=~"$instance"`
+
+// named is a row of the table. A name that is not in it ends the test.
+func named(name string) Metric {
+	at := slices.IndexFunc(Table, func(m Metric) bool { return m.Name == name })
+	if at < 0 {
+		panic(name + " is not in the table")
+	}
+	return Table[at]
+}
+
+// labels writes labels as Prometheus has them; one that the metric does not have ends the test.
+func labels(m Metric, names []string) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		at := slices.IndexFunc(m.Labels, func(l Label) bool { return l.Name == name })
+		if at < 0 {
+			panic(m.Name + " has no label " + name)
+		}
+		texts[i] = m.Labels[at].Prometheus()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// legend names the lines of a query that is split by labels.
+func legend(m Metric, title string, by []string) string {
+	texts := make([]string, 0, len(by)+1)
+	if title != "" {
+		texts = append(texts, title)
+	}
+	for _, name := range by {
+		texts = append(texts, "{{"+labels(m, []string{name})+"}}")
+	}
+	return strings.Join(texts, " ")
+}
+
+// rate is how fast a counter rises, or the events of a histogram.
+func rate(name, title string, by ...string) query {
+	m := named(name)
+	series := m.Prometheus()
+	if m.Kind == Histogram {
+		series += "_count"
+	}
+	expr := fmt.Sprintf("sum by (%s) (rate(%s{%s}[$__rate_interval]))", labels(m, by), series, where)
+	return query{name, strings.Replace(expr, "sum by () ", "sum", 1), legend(m, title, by)}
+}
+
+// now is the sum, or another aggregate, of a gauge over the replicas.
+func now(aggregate, name, title string, by ...string) query {
+	m := named(name)
+	expr := fmt.Sprintf("%s by (%s) (%s{%s})", aggregate, labels(m, by), m.Prometheus(), where)
+	return query{name, strings.Replace(expr, " by () ", "", 1), legend(m, title, by)}
+}
+
+// quantile is below what a share of a histogram's values are.
+func quantile(share, name, title string, by ...string) query {
+	m := named(name)
+	group := labels(m, by)
+	if group != "" {
+		group += ", "
+	}
+	expr := fmt.Sprintf("histogram_quantile(%s, sum by (%sle) (rate(%s_bucket{%s}[$__rate_interval])))", share, group, m.Prometheus(), where)
+	return query{name, expr, legend(m, title, by)}
+}
+
+// over is an expression of its own, in which each name of the table in < > becomes a series.
+func over(expr, title string) query {
+	first := ""
+	for _, m := range Table {
+		for _, suffix := range []string{"_bucket", "_count", "_sum", ""} {
+			written := "<" + m.Name + suffix + ">"
+			if strings.Contains(expr, written) {
+				expr = strings.ReplaceAll(expr, written, m.Prometheus()+suffix)
+				if first == "" {
+					first = m.Name
+				}
+			}
+		}
+	}
+	return query{first, strings.ReplaceAll(expr, "$where", where), title}
+}
+
+func lines(title, unit string, queries ...query) panel {
+	return panel{title: title, unit: unit, kind: "timeseries", queries: queries}
+}
+
+func number(title, unit string, bad float64, q query) panel {
+	return panel{title: title, unit: unit, kind: "stat", queries: []query{q}, bad: bad}
+}
+
+// dashboard is what an operator looks at, the most urgent first.
+var dashboard = []row{
+	{"Is it well?", []panel{
+		number("Longest wait for an answer", "s", 60, now("max", "easel.generations.stalest", "")),
+		number("Keys in trouble", "none", 1, over(`sum(<easel.credentials>{condition!~"healthy|unknown",$where})`, "")),
+		number("Calls that failed here", "percentunit", 0.01, over(`sum(rate(<rpc.server.call.duration_count>{rpc_response_status_code=~"INTERNAL|UNKNOWN|DATA_LOSS|UNAVAILABLE",$where}[$__rate_interval])) / sum(rate(<rpc.server.call.duration_count>{$where}[$__rate_interval]))`, "")),
+		number("Upstream answers 429", "percentunit", 0.05, over(`sum(rate(<http.client.request.duration_count>{http_response_status_code="429",$where}[$__rate_interval])) / sum(rate(<http.client.request.duration_count>{$where}[$__rate_interval]))`, "")),
+		number("Spent in 24 hours", "currencyEUR", 0, over(`sum(increase(<easel.spent.cents>{$where}[24h])) / 100`, "")),
+		number("Requests saved by sharing", "percentunit", 0, over(`1 - sum(rate(<easel.polls>{$where}[$__rate_interval])) / sum(rate(<easel.polls.unshared>{$where}[$__rate_interval]))`, "")),
+	}},
+	{"Freshness", []panel{
+		lines("How long new states go unseen", "s", quantile("0.5", "easel.detection.delay", "half"), quantile("0.99", "easel.detection.delay", "99 %")),
+		lines("Time since the last answer", "s", now("max", "easel.generations.stalest", "longest wait"), quantile("0.99", "easel.heartbeat.age", "in heartbeats, 99 %")),
+		lines("Active renders and watches", "none", now("sum", "easel.generations.active", "active renders"), now("sum", "easel.watches.open", "watches")),
+		lines("New states found", "cps", rate("easel.changes", "", "state")),
+	}},
+	{"The catalog", []panel{
+		lines("Requests by status", "reqps", rate("http.client.request.duration", "", "http.response.status_code", "error.type")),
+		lines("Time to the answer, 99 %", "s", quantile("0.99", "http.client.request.duration", "", "http.request.method", "url.template")),
+		lines("Keys by condition", "none", now("sum", "easel.credentials", "", "condition"), now("sum", "easel.credentials.paused", "paused")),
+		lines("Budget", "none", now("min", "easel.budget.level", "emptiest"), now("min", "easel.budget.rate", "least rate")),
+		lines("Polls", "reqps", rate("easel.polls", "", "kind", "outcome")),
+		lines("What sharing saves", "reqps", rate("easel.polls", "made"), rate("easel.polls.unshared", "without sharing")),
+	}},
+	{"Callers", []panel{
+		lines("Calls", "reqps", rate("rpc.server.call.duration", "", "rpc.method")),
+		lines("Calls that were not OK", "reqps", over(`sum by (rpc_response_status_code, rpc_method) (rate(<rpc.server.call.duration_count>{rpc_response_status_code!="OK",$where}[$__rate_interval]))`, "{{rpc_response_status_code}} {{rpc_method}}")),
+		lines("Time of unary calls, 99 %", "s", over(`histogram_quantile(0.99, sum by (rpc_method, le) (rate(<rpc.server.call.duration_bucket>{rpc_method!~".*(Watch|Wait|Download).*",$where}[$__rate_interval])))`, "{{rpc_method}}")),
+		lines("REST requests", "reqps", rate("http.server.request.duration", "", "http.route", "http.response.status_code")),
+	}},
+	{"Streams", []panel{
+		lines("Open", "none", now("sum", "easel.streams.open", "", "rpc.method")),
+		lines("Ended, by why", "cps", rate("easel.stream.closures", "", "reason", "rpc.method")),
+		lines("Events told", "cps", rate("easel.pushes", "", "event"), rate("easel.updates.conflated", "conflated"), rate("easel.updates.regressed", "went backwards")),
+		lines("Bytes of results", "Bps", rate("easel.content.bytes", "", "rpc.method")),
+	}},
+	{"Money", []panel{
+		lines("Spent in an hour, by model", "currencyEUR", over(`sum by (model) (increase(<easel.spent.cents>{$where}[1h])) / 100`, "{{model}}")),
+		lines("Spent in an hour, by caller", "currencyEUR", over(`sum by (caller) (increase(<easel.spent.cents>{$where}[1h])) / 100`, "{{caller}}")),
+		lines("Orders", "cps", rate("easel.orders", "", "outcome")),
+	}},
+	{"The process", []panel{
+		lines("Memory", "bytes", now("max", "process_resident_memory_bytes", "resident"), now("max", "go.memory.used", "", "go.memory.type"), now("max", "go.memory.gc.goal", "goal"), now("max", "go.memory.limit", "limit")),
+		lines("CPU", "none", rate("process_cpu_seconds_total", "cores used"), now("max", "go.processor.limit", "of")),
+		lines("Goroutines", "none", now("max", "go.goroutine.count", "")),
+		lines("Open files", "none", now("max", "process_open_fds", "open"), now("min", "process_max_fds", "limit")),
+		lines("Builds", "none", now("sum", "easel.build.info", "", "version", "go_version")),
+	}},
+}
+
+type object = map[string]any
+
+// grafana writes the dashboard as Grafana imports it.
+func grafana(rows []row) ([]byte, error) {
+	var panels []any
+	y, id := 0, 0
+	for _, r := range rows {
+		id++
+		panels = append(panels, object{"type": "row", "title": r.title, "id": id, "collapsed": false, "panels": []any{}, "gridPos": object{"x": 0, "y": y, "w": 24, "h": 1}})
+		y++
+		x, w, h := 0, 8, 8
+		if r.panels[0].kind == "stat" {
+			w, h = 4, 4
+		}
+		for _, p := range r.panels {
+			if x+w > 24 {
+				x, y = 0, y+h
+			}
+			id++
+			panels = append(panels, drawn(p, id, object{"x": x, "y": y, "w": w, "h": h}))
+			x += w
+		}
+		y += h
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(object{
+		"title": "Easel", "uid": "easel", "tags": []string{"easel"}, "schemaVersion": 39, "version": 1, "editable": true,
+		"refresh": "30s", "time": object{"from": "now-3h", "to": "now"}, "timezone": "browser",
+		"templating": object{"list": []any{
+			object{"type": "datasource", "name": "datasource", "label": "Data source", "query": "prometheus"},
+			variable("job", "Job", `label_values(easel_build_info, job)`),
+			variable("instance", "Replica", `label_values(easel_build_info{job=~"$job"}, instance)`),
+		}},
+		"panels": panels,
+	})
+	return out.Bytes(), err
+}
+
+func variable(name, label, ask string) object {
+	return object{
+		"type": "query", "name": name, "label": label, "datasource": source, "query": ask, "refresh": 2,
+		"includeAll": true, "multi": true, "allValue": ".*", "current": object{"text": "All", "value": "$__all"},
+	}
+}
+
+var source = object{"type": "prometheus", "uid": "${datasource}"}
+
+func drawn(p panel, id int, at object) object {
+	var targets []any
+	for i, q := range p.queries {
+		targets = append(targets, object{"refId": string(rune('A' + i)), "datasource": source, "expr": q.expr, "legendFormat": q.legend, "range": p.kind != "stat", "instant": p.kind == "stat"})
+	}
+	steps := []any{object{"color": "green", "value": nil}}
+	if p.bad > 0 {
+		steps = append(steps, object{"color": "red", "value": p.bad})
+	}
+	defaults := object{"unit": p.unit, "min": 0, "thresholds": object{"mode": "absolute", "steps": steps}}
+	if p.title == "Budget" {
+		delete(defaults, "min") // it may be in debt
+	}
+	return object{
+		"type": p.kind, "title": p.title, "id": id, "gridPos": at, "datasource": source, "description": named(p.queries[0].metric).Text,
+		"fieldConfig": object{"defaults": defaults, "overrides": []any{}}, "targets": targets,
+	}
+}
+
+func TestTheDashboardIsMadeFromTheTable(t *testing.T) {
+	made, err := grafana(dashboard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("..", "..", "deploy", "grafana", "easel.json")
+	if *update {
+		if err := os.WriteFile(path, made, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(kept, made) {
+		t.Errorf("%s is not as the table is: go test ./internal/telemetry -run Dashboard -update", path)
+	}
+}
+
+func TestTheDashboardShowsAllThatTheProgramMeasuresItself(t *testing.T) {
+	drawn := strings.Builder{}
+	for _, q := range queriesOf(dashboard) {
+		drawn.WriteString(q.expr)
+	}
+	for _, m := range Table {
+		own := strings.HasPrefix(m.Name, "easel.") || strings.HasPrefix(m.Name, "rpc.") || strings.HasPrefix(m.Name, "http.")
+		if own && !strings.Contains(drawn.String(), m.Prometheus()) {
+			t.Errorf("%s is measured and not shown", m.Name)
+		}
+	}
+}
+
+func queriesOf(rows []row) (all []query) {
+	for _, r := range rows {
+		for _, p := range r.panels {
+			all = append(all, p.queries...)
+		}
+	}
+	return all
+}
