@@ -6,9 +6,9 @@
 // a message that is lost, repeated, late or forged costs polls, and never a state. Where NATS is
 // not there, each replica polls for itself, at its share of the rate.
 //
-// Messages of a credential are sealed with a key that is derived from it, and their subjects
-// carry nothing but another such key's first half: who does not have the credential learns how many
-// there are, and when their renders are busy.
+// Messages of a credential are sealed with a key that is derived from it, and their subjects carry
+// only a fingerprint that is derived in the same way: who does not have the credential learns how
+// many there are, and when they are busy.
 package cluster
 
 import (

@@ -37,7 +37,6 @@ type group struct {
 	seq      uint64
 	fence    fence     // of the newest lease that is known
 	heard    time.Time // when its holder was heard last
-	leader   string    // its holder, once heard
 	lease    lease
 	orphaned bool      // there is a lease, and its holder is not heard
 	barred   time.Time // no try to take the lease before
@@ -277,7 +276,7 @@ func (g *group) submit(m message, now time.Time) {
 		g.c.logger.Debug("the lease of a credential has passed on", "credential", g.seal.name)
 	}
 	g.drop()
-	g.fence, g.leader = m.Fence, m.From
+	g.fence = m.Fence
 	clear(g.asked)
 	g.round = time.Time{}
 	g.askAt = now
@@ -297,7 +296,7 @@ func (g *group) read(ctx context.Context, m message, now time.Time) {
 		if !g.follows(now) {
 			g.askAt = now
 		}
-		g.leader, g.heard, g.orphaned = m.From, now, false
+		g.heard, g.orphaned = now, false
 		g.play(now)
 	}
 	if m.Beat != nil {

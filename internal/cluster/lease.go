@@ -68,7 +68,7 @@ func (g *group) acquire(ctx context.Context, now time.Time) {
 	}
 	g.orphaned = false
 	g.lease = lease{revision: v.revision, until: now.Add(leaseTTL), renewed: now}
-	g.leader, g.heard = g.me, time.Time{}
+	g.heard = time.Time{}
 	g.c.takings.Add(1)
 	g.c.leading.Add(1)
 	g.c.logger.Debug("took the lease of a credential", "credential", g.seal.name, "revision", holder.Taken)

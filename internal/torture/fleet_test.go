@@ -264,8 +264,7 @@ func (o *output) count(what string) int {
 	return strings.Count(o.text.String(), what)
 }
 
-// owner waits until one replica has the lease, and gives it. It must be the only one that ever
-// had it.
+// owner waits until the first replica has the lease, and gives it.
 func (f *fleet) owner() (owner int) {
 	f.t.Helper()
 	eventually(f.t, "an owner", func() bool {
@@ -279,8 +278,7 @@ func (f *fleet) owner() (owner int) {
 	return owner
 }
 
-// successor waits until another replica than the given one takes the lease, and says how long that
-// took.
+// successor waits until another replica takes the lease, and says how long that took.
 func (f *fleet) successor(than int, before []int) (next int, after time.Duration) {
 	f.t.Helper()
 	began := time.Now()

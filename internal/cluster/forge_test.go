@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestWhatAnOldLeaderSaidIsNotTakenInOnceAnotherLeads(t *testing.T) {
+	states, ids := many(10, queued)
+	inWorld(t, 3, states, func(w *world) {
+		for _, r := range w.replicas {
+			r.watch(watch.Terminal, ids...)
+		}
+		pass(10 * time.Second)
+		w.up.set(running, ids[:5]...)
+		pass(20 * time.Second)
+		leader, others := w.theLeader()
+		leader.kill()
+		pass(2 * leaseTTL)
+		if next, _ := w.theLeader(); next == leader {
+			t.Fatal("nobody took over")
+		}
+		told := others[0].hub.Stats().Told + others[1].hub.Stats().Told
+		dropped := func() (n int64) {
+			for _, r := range others {
+				n += r.cluster.Stats().Fenced + r.cluster.Stats().Refused
+			}
+			return n
+		}
+		before := dropped()
+		w.fabric.with(func() {
+			for _, k := range w.fabric.kept {
+				w.fabric.deliver(leader.net, k.subject, k.data)
+			}
+		})
+		pass(time.Second / 10)
+		if now := others[0].hub.Stats().Told + others[1].hub.Stats().Told; now != told {
+			t.Errorf("%d old words were taken in", now-told)
+		}
+		if dropped() == before {
+			t.Error("nothing was dropped: the replay did not happen")
+		}
+	})
+}
+
+// forge makes a message as a holder of the key could.
+func forge(t *testing.T, key catalog.Secret, m message) (subject string, data []byte) {
+	t.Helper()
+	seal, err := newSeal(key, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject = "easel." + seal.name + ".all"
+	return subject, seal.close(subject, text)
+}
+
+func TestAForgedEndIsToldToNobodyAndCostsOneRead(t *testing.T) {
+	inWorld(t, 3, map[string]catalog.State{"a": queued}, func(w *world) {
+		var all []*watching
+		for _, r := range w.replicas {
+			all = append(all, r.watch(watch.Terminal, "a"))
+		}
+		pass(10 * time.Second)
+		_, others := w.theLeader()
+		end := packWord(watch.Word{Generation: record("a", succeeded), Etag: "x"}, time.Now())
+		before := time.Now()
+		for seq := range 100 {
+			m := message{From: "mallory", Seq: uint64(seq + 1), Fence: fence{Epoch: 1 << 62}, Leads: true, Words: []json.RawMessage{end}}
+			subject, data := forge(t, tenant.Key(), m)
+			w.fabric.with(func() { w.fabric.deliver(nil, subject, data) })
+		}
+		pass(time.Second)
+		for _, r := range others {
+			if n, stats := w.up.since(before, r), r.hub.Stats(); n != 1 || stats.Refuted != 1 {
+				t.Errorf("%d reads, and %d ends refuted", n, stats.Refuted)
+			}
+		}
+		pass(time.Minute)
+		for _, s := range all {
+			if got := s.states("a"); len(got) != 1 {
+				t.Errorf("told %v", got)
+			}
+		}
+		w.up.set(succeeded, "a")
+		pass(15 * time.Second)
+		for _, s := range all {
+			if got := s.last("a"); got != succeeded || !s.ended {
+				t.Errorf("told %v after the forgery", got)
+			}
+		}
+	})
+}
+
+func TestWithoutTheKeyNothingCanBeSaid(t *testing.T) {
+	inWorld(t, 2, map[string]catalog.State{"a": queued}, func(w *world) {
+		for _, r := range w.replicas {
+			r.watch(watch.Terminal, "a")
+		}
+		pass(5 * time.Second)
+		var subject string
+		var sealed []byte
+		w.fabric.with(func() { subject, sealed = w.fabric.kept[0].subject, w.fabric.kept[0].data })
+		_, other := forge(t, catalog.NewSecret("another key"), message{From: "eve", Seq: 1, Leads: true, Fence: fence{Epoch: 1 << 62}})
+		broken := append([]byte{}, sealed...)
+		broken[len(broken)-1] ^= 1
+		w.fabric.with(func() {
+			for _, data := range [][]byte{other, broken, nil, []byte("x")} {
+				w.fabric.deliver(nil, subject, data)
+			}
+			w.fabric.deliver(nil, subject[:len(subject)-3]+"leader", sealed) // from another subject
+		})
+		pass(time.Second / 10)
+		var refused int64
+		for _, r := range w.replicas {
+			refused += r.cluster.Stats().Refused
+		}
+		if refused != 9 {
+			t.Errorf("%d messages refused, want 4 by each and one by the leader", refused)
+		}
+	})
+}
+
+func TestAMessageThatComesTwiceIsTakenInOnce(t *testing.T) {
+	inWorld(t, 2, map[string]catalog.State{"a": queued}, func(w *world) {
+		for _, r := range w.replicas {
+			r.watch(watch.Terminal, "a")
+		}
+		pass(10 * time.Second)
+		leader, others := w.theLeader()
+		before := others[0].cluster.Stats().Refused + others[0].cluster.Stats().Fenced
+		n := 0
+		w.fabric.with(func() {
+			for _, k := range w.fabric.kept {
+				if k.from == leader.net && k.subject[len(k.subject)-3:] == "all" {
+					w.fabric.deliver(leader.net, k.subject, k.data)
+					n++
+				}
+			}
+		})
+		pass(time.Second / 10)
+		if got := others[0].cluster.Stats(); got.Refused+got.Fenced-before < int64(n) || n < 5 {
+			t.Errorf("%d of %d repeats were refused", got.Refused+got.Fenced-before, n)
+		}
+	})
+}
