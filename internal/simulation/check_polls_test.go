@@ -102,7 +102,7 @@ func oncePolled(o *outcome, say func(event, string, ...any)) {
 	for who, list := range o.polls() {
 		last := map[string][]request{} // by path, up to three
 		for _, r := range list {
-			if r.op != routeRead || r.status == 404 { // each who asks for what there is not, asks anew
+			if r.op != routeRead || r.status == 404 || r.status == 401 { // each who asks for what there is not, or with a key that is none, asks anew
 				continue
 			}
 			before := last[r.path]
