@@ -280,6 +280,9 @@ func holdClean(t *testing.T, s *traced, j job) {
 func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
 	stuck, connected := deadCollector(t)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+	for _, limit := range []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT"} {
+		t.Setenv(limit, "1000") // so that the last export is given up before the test ends
+	}
 	var calls [2]func() time.Duration
 	for i, s := range []*traced{startTraced(t), startExporting(t, stuck)} {
 		conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
