@@ -107,7 +107,7 @@ func (c *devCmd) tellHow(w io.Writer, at place, self string, key shownKey, keepi
 
   gRPC      %[1]s
   REST      http://%[2]s
-  metrics   http://%[3]s/metrics
+  status    http://%[3]s (metrics at /metrics)
   catalog   http://%[4]s
   key       %[5]s (%[6]s)
 

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"time"
 
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/page"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/status"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -77,7 +80,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	front, err := c.frontend(services, observed, clock)
+	front, err := c.frontend(services, hub, observed, clock)
 	if err != nil {
 		return err
 	}
@@ -115,12 +118,12 @@ func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, logger *slog
 }
 
 // frontend puts the server in front of the services.
-func (c *serveCmd) frontend(services *service.Service, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
-	front, err := server.New(server.Config{
+func (c *serveCmd) frontend(services *service.Service, hub *watch.Hub, observed *telemetry.Telemetry, clock *stopClock) (front *server.Server, err error) {
+	front, err = server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
 		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics,
-		OpenAPI: openapi.Document, Pages: page.Handlers(),
+		OpenAPI: openapi.Document, Pages: page.Handlers(), Admin: operatorPages(hub, observed, func() *server.Server { return front }),
 		DrainTimeout: clock.calls(), LoopbackHostsOnly: c.unguarded(),
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
@@ -128,6 +131,19 @@ func (c *serveCmd) frontend(services *service.Service, observed *telemetry.Telem
 		return nil, wrongSetting("EASEL_TLS_*", err)
 	}
 	return front, nil
+}
+
+// operatorPages are what operators see and change. The server itself is asked later: it is
+// made with them.
+func operatorPages(hub *watch.Hub, observed *telemetry.Telemetry, front func() *server.Server) map[string]http.Handler {
+	this := thisBuild()
+	pages := status.Source{
+		Version: this.Version, Revision: this.Revision, Began: time.Now(), Hub: hub.Snapshot, Troubles: observed.Troubles,
+		Rooms:   func() []server.Room { return front().Rooms() },
+		Serving: func(ctx context.Context) bool { return front().Serving(ctx) },
+	}.Handlers()
+	pages["/loglevel"] = observed.Level
+	return pages
 }
 
 // held is the credential of a key that this server holds, nil where callers bring theirs.

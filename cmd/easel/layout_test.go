@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"internal/service":    {module + "/gen/", module + "/internal/catalog", module + "/internal/watch", "google.golang.org/"},
 	"internal/server":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/telemetry":  {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr"},
+	"internal/status":     {module + "/internal/server", module + "/internal/telemetry", module + "/internal/watch"},
 	"internal/sandbox":    {"modernc.org/sqlite", "golang.org/x/image/"},
 	"internal/page":       {module + "/gen/scalar"},
 	"internal/simulation": {}, // all of it is test code

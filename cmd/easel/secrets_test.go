@@ -246,7 +246,7 @@ func searchProcess(t *testing.T, served *exec.Cmd, admin string) {
 		search(t, "/proc/…/"+file, string(text))
 	}
 	for _, page := range []string{
-		"/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
+		"/", "/status.json", "/loglevel", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
 		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/heap", "/debug/pprof/trace?seconds=0.1",
 	} {
 		answer, err := http.Get("http://" + admin + page)

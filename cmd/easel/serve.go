@@ -34,7 +34,7 @@ type serveCmd struct {
 type listenFlags struct {
 	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"gRPC."`
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
-	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"/metrics, /healthz, /readyz, pprof; over gRPC channelz."`
+	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /loglevel, /healthz, /readyz, pprof; over gRPC channelz."`
 }
 
 // tuningFlags are what seldom needs a change.

@@ -72,6 +72,7 @@ func startDev(t *testing.T, flags ...string) map[string]string {
 		"EASEL_ADDR":    find(t, `gRPC +(\S+)`, dev.stdout.String()),
 		"EASEL_API_KEY": find(t, `key +(\S+)`, dev.stdout.String()),
 		"REST":          find(t, `REST +http://(\S+)`, dev.stdout.String()),
+		"ADMIN":         find(t, `status +http://(\S+)`, dev.stdout.String()),
 	}
 }
 

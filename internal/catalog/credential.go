@@ -51,6 +51,10 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // in logs. All that calls share is kept by tenant.
 type Tenant string
 
+// Fingerprint is short enough to be read out: the first eight digits, or "held". It tells
+// the keys of one process apart.
+func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
+
 // tenantKey makes tenants of this process unguessable from outside.
 var tenantKey = func() []byte {
 	key := make([]byte, 32)

@@ -43,6 +43,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics is served at /metrics of the admin listener. nil serves none.
 	Metrics http.Handler
+	// Admin are more that is for operators: what answers at each pattern of the admin
+	// listener. nil adds nothing.
+	Admin map[string]http.Handler
 	// OpenAPI is served at /openapi.json. Empty serves none.
 	OpenAPI []byte
 	// Pages are for people with a browser: what answers GET and HEAD at each path.

@@ -16,8 +16,8 @@ type roomyListener struct {
 }
 
 // roomy bounds the connections of one of the two listeners that callers reach.
-func (s *Server) roomy(l net.Listener) net.Listener {
-	return &roomyListener{Listener: l, room: make(chan struct{}, s.config.Limits.conns()), logger: s.logger}
+func (s *Server) roomy(l net.Listener, room chan struct{}) net.Listener {
+	return &roomyListener{Listener: l, room: room, logger: s.logger}
 }
 
 // Accept implements net.Listener. One goroutine calls it.

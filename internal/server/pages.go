@@ -62,17 +62,31 @@ func (s *Server) adminHandler(inspect *grpc.Server) http.Handler {
 	if s.config.Metrics != nil {
 		mux.Handle("GET /metrics", s.config.Metrics)
 	}
+	for pattern, handler := range s.config.Admin {
+		mux.Handle(pattern, handler)
+	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	operate := s.keepPagesOut(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			inspect.ServeHTTP(w, r) // slower than a listener of its own, which nobody minds here
 			return
 		}
-		mux.ServeHTTP(w, r)
+		operate.ServeHTTP(w, r)
 	})
+}
+
+// keepPagesOut keeps web pages of elsewhere from what is for operators, as far as a browser
+// tells: nothing there asks for a credential.
+func (s *Server) keepPagesOut(next http.Handler) http.Handler {
+	next = refuseCrossOrigin(next)
+	if loopbackHost(s.AdminAddr()) {
+		next = refuseOtherHosts(next)
+	}
+	return next
 }

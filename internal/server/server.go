@@ -37,6 +37,7 @@ type Server struct {
 	certificates *certificates // nil without TLS
 
 	grpcListener, httpListener, adminListener net.Listener
+	grpcRoom, httpRoom                        chan struct{} // a token for each open connection
 }
 
 // New checks the configuration and reads what it names. Nothing runs yet.
@@ -52,7 +53,11 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{config: config, logger: config.logger(), rules: rules, gates: newGates(config.Limits), tracing: tracing, health: newHealthServer()}
+	conns := config.Limits.conns()
+	s := &Server{
+		config: config, logger: config.logger(), rules: rules, gates: newGates(config.Limits), tracing: tracing, health: newHealthServer(),
+		grpcRoom: make(chan struct{}, conns), httpRoom: make(chan struct{}, conns),
+	}
 	if config.TLS.enabled() {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
 			return nil, fmt.Errorf("server: %w", err)
@@ -85,9 +90,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer func() { _ = run.gatewayClient.Close() }() // every call over it has ended
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return named("grpc", run.public.Serve(s.roomy(s.grpcListener))) })
+	group.Go(func() error { return named("grpc", run.public.Serve(s.roomy(s.grpcListener, s.grpcRoom))) })
 	group.Go(func() error { return named("rest", run.rest.Serve(run.pipe)) })
-	group.Go(func() error { return named("http", serveHTTP(run.http, s.roomy(s.httpListener))) })
+	group.Go(func() error { return named("http", serveHTTP(run.http, s.roomy(s.httpListener, s.httpRoom))) })
 	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
 	group.Go(func() error {
 		<-ctx.Done()

@@ -10,15 +10,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-func newLogger(config Config) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{Level: config.LogLevel}
+// newLogger makes a logger whose level can be changed, and which keeps the last troubles.
+func newLogger(config Config, level slog.Leveler, last *recent) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
 	switch config.LogFormat {
 	case "", "json":
-		return slog.New(tracedHandler{slog.NewJSONHandler(config.logOutput(), options)}), nil
+		handler = slog.NewJSONHandler(config.logOutput(), options)
 	case "text":
-		return slog.New(tracedHandler{slog.NewTextHandler(config.logOutput(), options)}), nil
+		handler = slog.NewTextHandler(config.logOutput(), options)
+	default:
+		return nil, fmt.Errorf("the log format %q is neither json nor text", config.LogFormat)
 	}
-	return nil, fmt.Errorf("the log format %q is neither json nor text", config.LogFormat)
+	return slog.New(recentHandler{Handler: tracedHandler{handler}, recent: last}), nil
 }
 
 // tracedHandler adds the ids of the trace that the context is part of, so that a line

@@ -61,6 +61,10 @@ func (c Config) logOutput() io.Writer {
 type Telemetry struct {
 	// Logger adds the ids of the trace that the context is part of.
 	Logger *slog.Logger
+	// Level is the least level that Logger logs, and answers GET and PUT for operators.
+	Level *Level
+	// Troubles are the last warnings and errors, at most 50, the newest first.
+	Troubles func() []Trouble
 	// Metrics answers with all metrics in the Prometheus format.
 	Metrics http.Handler
 	// Observer traces and measures what the hub does and what orders cost.
@@ -70,7 +74,8 @@ type Telemetry struct {
 // Start sets up logs, traces and metrics. The function that it returns sends what is
 // left, within 5 seconds, or less if its context ends.
 func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context) error, error) {
-	logger, err := newLogger(config)
+	level, last := newLevel(config.LogLevel), &recent{}
+	logger, err := newLogger(config, level, last)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,9 +104,10 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx), metrics.Shutdown(ctx))
 	}
 	shutdown := func(ctx context.Context) error {
+		level.stop()
 		return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown)
 	}
-	return &Telemetry{Logger: logger, Metrics: handler, Observer: observer}, shutdown, nil
+	return &Telemetry{Logger: logger, Level: level, Troubles: last.newest, Metrics: handler, Observer: observer}, shutdown, nil
 }
 
 // startNone traces and measures nothing: the ids of a caller's trace go on to the catalog as

@@ -31,7 +31,12 @@ type Stats struct {
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	stats, now := h.stats, time.Now()
+	return h.statsAt(time.Now())
+}
+
+// statsAt is Stats; mu is held.
+func (h *Hub) statsAt(now time.Time) Stats {
+	stats := h.stats
 	stats.Pollers = len(h.pollers)
 	stats.Rate, stats.Budget = h.cfg.Rate, newBudget(h.cfg.Rate, now).level(now)
 	for _, p := range h.pollers {

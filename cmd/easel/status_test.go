@@ -1,0 +1,222 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// facility is a server over a catalog that takes faults, for an operator to look at.
+type facility struct {
+	t           *testing.T
+	grpc, admin string
+	sandbox     string
+	keys        []string
+	served      *running
+}
+
+// newFacility starts both, with so many keys.
+func newFacility(t *testing.T, keys int) *facility {
+	t.Helper()
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
+		"sandbox", "--addr", "127.0.0.1:0", "--admin", "--speed", "0.05", "--seed", "1")
+	f := &facility{t: t, sandbox: find(t, `http://([\d.:]+)/_sandbox`, box.stdout.String())}
+	for range keys {
+		var made struct{ Key string }
+		if err := json.Unmarshal([]byte(f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/keys", `{"balanceCents": 5000}`)), &made); err != nil {
+			t.Fatal(err)
+		}
+		f.keys = append(f.keys, made.Key)
+	}
+	f.served = start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, box.stdout.String()),
+		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_DRAIN_TIMEOUT": "1s",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	logs := f.served.stderr.String()
+	f.grpc = find(t, `"server":"grpc","addr":"([^"]+)"`, logs)
+	f.admin = find(t, `"server":"admin","addr":"([^"]+)"`, logs)
+	return f
+}
+
+// tell makes a request that must be answered with 2xx.
+func (f *facility) tell(method, address, body string) string {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode/100 != 2 {
+		f.t.Fatalf("%s %s: %s %v\n%s", method, address, answer.Status, err, text)
+	}
+	return string(text)
+}
+
+// watch orders renders under a key, and watches each so often.
+func (f *facility) watch(key string, renders, watches int) {
+	f.t.Helper()
+	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": key}
+	for n := range renders {
+		got := easelEnv(f.t.Context(), nil, env, "generate", "studio/landscape", fmt.Sprintf("prompt=sea %d", n), "size=64x40", "-q")
+		if got.exit != exitOK {
+			f.t.Fatalf("exit %d\n%s", got.exit, got.stderr)
+		}
+		for range watches {
+			start(f.t, env, func(string, string) bool { return true }, "watch", strings.TrimSpace(got.stdout))
+		}
+	}
+}
+
+// seen opens the status page and waits for what it says.
+func (f *facility) seen(scheme, verdict string) *browser {
+	f.t.Helper()
+	b := openBrowser(f.t, scheme)
+	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + f.admin + "/"})
+	b.until("verdict", `document.querySelector('#verdict strong')?.textContent === '`+verdict+`'`)
+	return b
+}
+
+// calm checks that the page has done nothing that it should not.
+func (f *facility) calm(b *browser) {
+	f.t.Helper()
+	if complaints := b.complaints(); len(complaints) > 0 {
+		f.t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
+	}
+	if others := b.strangers(f.admin); len(others) > 0 {
+		f.t.Errorf("the page asked %q", others)
+	}
+}
+
+func (f *facility) withoutKeys(text any) {
+	f.t.Helper()
+	for _, key := range f.keys {
+		if strings.Contains(fmt.Sprint(text), key) {
+			f.t.Error("a key is shown")
+		}
+	}
+}
+
+const textOf = `document.getElementById('%s').innerText`
+
+func TestTheStatusPageOfAServerThatNobodyUsesSaysThatAllIsWell(t *testing.T) {
+	chromium(t)
+	f := newFacility(t, 0)
+	for _, scheme := range []string{"light", "dark"} {
+		b := f.seen(scheme, "All is well")
+		b.until("word that nothing is watched", `document.body.innerText.includes('No render is waited for.')`)
+		b.picture("status-empty-" + scheme)
+		f.calm(b)
+	}
+}
+
+func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
+	chromium(t)
+	f := newFacility(t, 3)
+	f.watch(f.keys[0], 5, 3)
+	f.watch(f.keys[1], 2, 1)
+	f.watch(f.keys[2], 1, 2)
+	b, dark := f.seen("light", "All is well"), f.seen("dark", "All is well")
+	for _, page := range []*browser{b, dark} {
+		page.until("three keys and eight renders", `document.querySelectorAll('#keys tr').length === 4 && document.querySelectorAll('#renders tr').length === 9`)
+		page.until("nineteen watches", fmt.Sprintf(textOf, "numbers")+`.startsWith('19\n')`)
+	}
+	b.until("three healthy keys", `document.querySelectorAll('#keys .good').length === 3`)
+	b.picture("status-busy-light")
+	dark.picture("status-busy-dark")
+	f.withoutKeys(b.value(`document.documentElement.outerHTML`))
+
+	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "the <b>catalog</b> is down"}`)
+	for _, page := range []*browser{b, dark} {
+		page.until("word of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('does not answer as it should for 3 keys')`)
+		page.until("three keys that are not reached", `document.querySelectorAll('#keys .bad').length === 3`)
+	}
+	b.picture("status-down-light")
+	dark.picture("status-down-dark")
+	f.tell(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
+	b.until("that all is well again", `document.querySelector('#verdict strong').textContent === 'All is well'`)
+	f.withoutKeys(b.value(`document.documentElement.outerHTML`))
+	f.calm(b)
+	f.calm(dark)
+
+	f.served.stop()
+	b.until("word that the server is gone", `document.querySelector('#verdict strong').textContent === 'This server does not answer'`)
+	b.picture("status-gone-light")
+}
+
+func TestTheStatusForProgramsHasTheSameAndNoKey(t *testing.T) {
+	f := newFacility(t, 1)
+	f.watch(f.keys[0], 2, 2)
+	var status struct {
+		Version  string
+		Serving  bool
+		Concerns []any
+		Watching struct{ Keys, Active, Watches int }
+		Keys     []struct{ Key, Condition string }
+		Renders  []struct {
+			ID, Key, Model, State string
+			NextPoll              time.Time
+			Watches               int
+		}
+		Rooms    []struct{ Name string }
+		Troubles []any
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		text := f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
+		f.withoutKeys(text)
+		if err := json.Unmarshal([]byte(text), &status); err != nil {
+			t.Fatal(err)
+		}
+		if status.Watching.Watches == 4 && len(status.Keys) == 1 && status.Keys[0].Condition == "healthy" || time.Now().After(deadline) {
+			break
+		}
+	}
+	if !status.Serving || status.Version == "" || len(status.Concerns) != 0 || status.Watching.Active != 2 || len(status.Renders) != 2 || len(status.Rooms) != 4 {
+		t.Fatalf("the status is %+v", status)
+	}
+	if r := status.Renders[0]; r.ID == "" || r.Model != "studio/landscape" || r.Key != status.Keys[0].Key || len(r.Key) != 8 || r.Watches != 2 || r.NextPoll.IsZero() {
+		t.Errorf("a render is %+v", r)
+	}
+}
+
+func TestAPageOfElsewhereCanNeitherReadNorChangeWhatIsForOperators(t *testing.T) {
+	f := newFacility(t, 0)
+	for _, test := range []struct {
+		method, path, host, origin string
+		want                       int
+	}{
+		{http.MethodGet, "/status.json", "evil.example", "", http.StatusMisdirectedRequest},
+		{http.MethodGet, "/status.json", "localhost", "", http.StatusOK},
+		{http.MethodPut, "/loglevel?level=debug", "", "https://evil.example", http.StatusForbidden},
+		{http.MethodPut, "/loglevel?level=debug&for=1m", "", "", http.StatusOK},
+		{http.MethodPut, "/loglevel?level=loud", "", "", http.StatusBadRequest},
+		{http.MethodGet, "/elsewhere", "", "", http.StatusNotFound},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), test.method, "http://"+f.admin+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.host != "" {
+			r.Host = test.host
+		}
+		if test.origin != "" {
+			r.Header.Set("Origin", test.origin)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != test.want {
+			t.Errorf("%s %s from %q%s: %s, want %d", test.method, test.path, test.host, test.origin, answer.Status, test.want)
+		}
+	}
+}

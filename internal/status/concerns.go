@@ -1,0 +1,93 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+const (
+	crowded = 0.8              // share of a limit from which somebody should know
+	stale   = 60 * time.Second // since an answer, while all seems well
+	most    = 5                // keys that are named
+	// persistent is how many polls fail in a row before it is more than a hiccup.
+	persistent = 3
+)
+
+// keyConcerns are what is said of the keys in a condition: how many they are, and which.
+var keyConcerns = [...]string{
+	watch.ConditionThrottled:          "The catalog has told %s (%s) to slow down: fewer polls a second are made.",
+	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s (%s). Watches stay open and catch up by themselves.",
+	watch.ConditionCredentialRejected: "The catalog rejects %s (%s).",
+}
+
+// gravity says whether somebody has to act for the keys in a condition, and names the first. A
+// poll that fails now and then, and a wrong key of a caller's own, are no reason to.
+func gravity(keys []key, condition string) (grave bool, names string) {
+	var all []string
+	for _, k := range keys {
+		if k.Condition != condition {
+			continue
+		}
+		grave = grave || condition == "unreachable" && k.Failures >= persistent || condition == "credential_rejected" && k.Held
+		if len(all) < most {
+			all = append(all, k.Key)
+		} else if len(all) == most {
+			all = append(all, "…")
+		}
+	}
+	return grave, strings.Join(all, ", ")
+}
+
+func count(keys int) string {
+	if keys == 1 {
+		return "a key"
+	}
+	return fmt.Sprintf("%d keys", keys)
+}
+
+// concernsOf says in sentences what is wrong, the worst first.
+func concernsOf(r report, s watch.Stats) []concern {
+	all := []concern{}
+	add := func(grave bool, format string, args ...any) {
+		all = append(all, concern{grave, fmt.Sprintf(format, args...)})
+	}
+	if !r.Serving {
+		add(true, "This server takes no calls: it is going down, or has not begun.")
+	}
+	for condition, say := range keyConcerns {
+		if say == "" {
+			continue
+		}
+		if n := s.Conditions[condition]; n > 0 {
+			grave, names := gravity(r.Keys, conditions[condition])
+			add(grave, say, count(n), names)
+		}
+	}
+	if s.Stalest > stale && troubled(s) == 0 {
+		add(false, "A render has had no answer for %s though the catalog answers: more is watched than EASEL_POLL_RATE lets be asked.", s.Stalest.Round(time.Second))
+	}
+	for _, l := range r.Rooms {
+		if l.Taken >= int(crowded*float64(l.Most)) && l.Taken > 0 {
+			add(l.Taken >= l.Most, "%d of %d %s are taken; one too many is refused.", l.Taken, l.Most, l.Name)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b concern) int { return rank(a) - rank(b) })
+	return all
+}
+
+// rank puts what is grave first.
+func rank(c concern) int {
+	if c.Grave {
+		return 0
+	}
+	return 1
+}
+
+// troubled is how many keys the catalog does not serve as it should.
+func troubled(s watch.Stats) int {
+	return s.Conditions[watch.ConditionThrottled] + s.Conditions[watch.ConditionUnreachable] + s.Conditions[watch.ConditionCredentialRejected]
+}

@@ -1,0 +1,163 @@
+'use strict';
+
+// All text is set as text: nothing that the catalog or a caller wrote becomes markup.
+const make = (tag, text, kind) => {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;
+  if (kind) element.className = kind;
+  return element;
+};
+const at = id => document.getElementById(id);
+
+let skew = 0; // of the server's clock to this one's, in milliseconds
+const since = time => time ? Math.max(0, (Date.now() + skew - Date.parse(time)) / 1000) : null;
+const span = seconds => {
+  if (seconds === null) return 'never';
+  if (seconds < 10) return seconds.toFixed(1) + ' s';
+  if (seconds < 120) return Math.round(seconds) + ' s';
+  if (seconds < 7200) return Math.round(seconds / 60) + ' min';
+  if (seconds < 172800) return Math.round(seconds / 3600) + ' h';
+  return Math.round(seconds / 86400) + ' d';
+};
+const ago = time => time ? span(since(time)) + ' ago' : 'never';
+const ahead = time => {
+  const seconds = (Date.parse(time) - Date.now() - skew) / 1000;
+  return seconds > 0 ? 'in ' + span(seconds) : 'now';
+};
+const count = n => n.toLocaleString('en');
+const clock = time => new Date(time).toLocaleTimeString('en-GB');
+
+const health = { healthy: 'good', unknown: '', throttled: 'fair', unreachable: 'bad', credential_rejected: 'bad' };
+
+// table draws rows by columns of [heading, cell, kind]; a cell is a text or an element.
+const table = (id, columns, rows, none) => {
+  const body = [];
+  if (rows.length) {
+    const head = make('tr');
+    for (const [heading, , kind] of columns) head.append(make('th', heading, kind));
+    body.push(head);
+  } else {
+    const row = make('tr');
+    row.append(make('td', none, 'none'));
+    body.push(row);
+  }
+  for (const item of rows) {
+    const row = make('tr');
+    for (const [, cell, kind] of columns) {
+      const td = make('td', undefined, kind);
+      td.append(cell(item));
+      row.append(td);
+    }
+    body.push(row);
+  }
+  at(id).replaceChildren(...body);
+};
+
+const some = (id, shown, all) => {
+  const heading = at(id).closest('section').querySelector('h2');
+  heading.querySelector('small')?.remove();
+  if (all > 0) heading.append(make('small', shown < all ? `${shown} of ${count(all)}, the most urgent first` : count(all)));
+};
+
+const verdict = status => {
+  const grave = status.concerns.some(c => c.grave);
+  const box = at('verdict');
+  box.className = grave ? 'bad' : status.concerns.length ? 'fair' : 'good';
+  const title = status.concerns.length ? (grave ? 'Something is wrong' : 'Something should be looked at') : 'All is well';
+  const parts = [make('strong', title)];
+  if (status.concerns.length) {
+    const list = make('ul');
+    list.append(...status.concerns.map(c => make('li', c.text)));
+    parts.push(list);
+  }
+  box.replaceChildren(...parts);
+  document.title = (status.concerns.length ? '⚠ ' : '') + 'Easel';
+};
+
+const numbers = ({ watching: w, rooms }) => {
+  const tile = (value, text) => {
+    const box = make('div');
+    box.append(make('b', value), make('span', text));
+    return box;
+  };
+  const made = w.reads + w.sweeps;
+  const tiles = [
+    tile(count(w.watches), 'open watches and waits'),
+    tile(count(w.active), 'active renders'),
+    tile(w.active ? span(w.stalestSeconds) : '–', 'longest wait for an answer'),
+    tile(count(made), `polls: ${count(w.reads)} reads, ${count(w.sweeps)} sweeps`),
+    tile(w.unshared > made ? Math.floor(100 * w.saved / w.unshared) + ' %' : '–', `of polls saved by sharing: ${count(w.saved)}`),
+  ];
+  for (const room of rooms) {
+    const box = tile(count(room.taken), `${room.name}, of ${count(room.most)}`);
+    const meter = make('meter');
+    Object.assign(meter, { max: room.most, high: room.most * 0.8, optimum: 0, value: room.taken });
+    box.append(meter);
+    tiles.push(box);
+  }
+  at('numbers').replaceChildren(...tiles);
+};
+
+const show = status => {
+  const seconds = since(status.began);
+  at('build').textContent = `${status.version}${status.revision ? ' (' + status.revision.slice(0, 12) + ')' : ''}, up ${span(seconds)}`;
+  verdict(status);
+  numbers(status);
+  some('keys', status.keys.length, status.watching.keys);
+  table('keys', [
+    ['key', k => make('code', k.key)],
+    ['catalog', k => make('span', k.condition.replace('_', ' '), health[k.condition])],
+    ['answered', k => ago(k.answered)],
+    ['polls a second', k => k.rate < k.limit ? `${k.rate.toPrecision(2)} of ${k.limit.toPrecision(2)}` : k.limit.toPrecision(2), 'number'],
+    ['budget', k => k.level.toFixed(1), 'number'],
+    ['next polls', k => k.pausedTill ? ahead(k.pausedTill) + ' (paused)' : 'any time'],
+    ['renders', k => count(k.active), 'number'],
+    ['watches', k => count(k.watches), 'number'],
+    ['last sweep', k => ago(k.swept)],
+    ['failures', k => k.failures ? String(k.failures) : '–', 'number'],
+    ['last error', k => k.lastError || '–', 'long'],
+  ], status.keys, 'Nobody watches, and no key is polled under.');
+  some('renders', status.renders.length, status.watching.active);
+  table('renders', [
+    ['render', r => make('code', r.id)],
+    ['model', r => r.model || '–'],
+    ['state', r => r.state],
+    ['age', r => span(since(r.began)), 'number'],
+    ['answered', r => ago(r.answered)],
+    ['next poll', r => ahead(r.nextPoll)],
+    ['watches', r => count(r.watches), 'number'],
+    ['key', r => make('code', r.key)],
+    ['last error', r => r.failures ? `${r.failures} in a row: ${r.lastError}` : '–', 'long'],
+  ], status.renders, 'No render is waited for.');
+  table('troubles', [
+    ['time', t => clock(t.time) + ', ' + ago(t.time)],
+    ['level', t => make('span', t.level, t.level === 'error' ? 'bad' : 'fair')],
+    ['what', t => t.text, 'long'],
+    ['detail', t => t.detail || '–', 'long'],
+    ['trace', t => t.traceId ? make('code', t.traceId) : '–'],
+  ], status.troubles, 'None since the start.');
+};
+
+const fade = old => document.querySelectorAll('main > section:not(#verdict)').forEach(s => s.classList.toggle('gone', old));
+
+let answered = null;
+const refresh = async () => {
+  try {
+    const response = await fetch('status.json', { cache: 'no-store', signal: AbortSignal.timeout(5000) });
+    if (!response.ok) throw new Error('status ' + response.status);
+    const status = await response.json();
+    skew = Date.parse(status.time) - Date.now();
+    answered = Date.now();
+    show(status);
+    fade(false);
+    at('clock').textContent = clock(status.time);
+  } catch (error) {
+    at('clock').textContent = answered ? 'as of ' + clock(answered) : '';
+    const box = at('verdict');
+    box.className = 'bad';
+    box.replaceChildren(make('strong', 'This server does not answer'), make('div', answered ? 'What is below is old.' : String(error.message)));
+    fade(true);
+  }
+  setTimeout(refresh, document.hidden ? 10000 : 2000);
+};
+refresh();

@@ -1,0 +1,177 @@
+// Package status is what an operator sees who opens the admin address in a browser: whether
+// all is well, and if not, what it is. It needs nothing else installed, and asks nobody else.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/telemetry"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// Source is where the page reads what it shows. All of it is required.
+type Source struct {
+	Version, Revision string    // of the program
+	Began             time.Time // when the program did
+	Hub               func() watch.Snapshot
+	Troubles          func() []telemetry.Trouble // the newest first
+	Rooms             func() []server.Room
+	Serving           func(context.Context) bool
+}
+
+// report is what /status.json answers. Members are camelCase, times RFC 3339 or null.
+type report struct {
+	Time     time.Time `json:"time"`
+	Version  string    `json:"version"`
+	Revision string    `json:"revision"`
+	Began    time.Time `json:"began"`
+	Serving  bool      `json:"serving"`
+	Concerns []concern `json:"concerns"` // none: all is well
+	Rooms    []room    `json:"rooms"`
+	Watching watching  `json:"watching"`
+	Keys     []key     `json:"keys"`    // at most 100, those in trouble first
+	Renders  []render  `json:"renders"` // at most 100, the one that has waited longest first
+	Troubles []trouble `json:"troubles"`
+}
+
+// concern is something that an operator should know, in a sentence.
+type concern struct {
+	Grave bool   `json:"grave"`
+	Text  string `json:"text"`
+}
+
+type room struct {
+	Name  string `json:"name"`
+	Taken int    `json:"taken"`
+	Most  int    `json:"most"`
+}
+
+// watching is the hub as a whole.
+type watching struct {
+	Keys           int     `json:"keys"`
+	Active         int     `json:"active"`
+	Watches        int     `json:"watches"`
+	StalestSeconds float64 `json:"stalestSeconds"`
+	Reads          int64   `json:"reads"`
+	Sweeps         int64   `json:"sweeps"`
+	Unshared       int64   `json:"unshared"` // requests that as many pollers would have made
+	Saved          int64   `json:"saved"`    // of those
+	Conflated      int64   `json:"conflated"`
+	Regressed      int64   `json:"regressed"`
+}
+
+type key struct {
+	Key        string     `json:"key"` // its fingerprint
+	Held       bool       `json:"held"`
+	Condition  string     `json:"condition"`
+	Failures   int        `json:"failures"`
+	LastError  string     `json:"lastError"`
+	Answered   *time.Time `json:"answered"`
+	Level      float64    `json:"level"`
+	Rate       float64    `json:"rate"`
+	Limit      float64    `json:"limit"`
+	PausedTill *time.Time `json:"pausedTill"`
+	Active     int        `json:"active"`
+	Watches    int        `json:"watches"`
+	Swept      *time.Time `json:"swept"`
+}
+
+type render struct {
+	Key       string     `json:"key"`
+	ID        string     `json:"id"`
+	Model     string     `json:"model"`
+	State     string     `json:"state"`
+	Began     time.Time  `json:"began"`
+	Answered  *time.Time `json:"answered"`
+	NextPoll  time.Time  `json:"nextPoll"`
+	Watches   int        `json:"watches"`
+	Failures  int        `json:"failures"`
+	LastError string     `json:"lastError"`
+}
+
+type trouble struct {
+	Time    time.Time `json:"time"`
+	Level   string    `json:"level"`
+	Text    string    `json:"text"`
+	Detail  string    `json:"detail"`
+	TraceID string    `json:"traceId"`
+}
+
+// conditions are named as in metrics.
+var conditions = [...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}
+
+// report reads everything now.
+func (s Source) report(ctx context.Context) report {
+	hub := s.Hub()
+	r := report{
+		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
+		Watching: watchingOf(hub.Stats), Rooms: []room{}, Keys: []key{}, Renders: []render{}, Troubles: []trouble{},
+	}
+	for _, l := range s.Rooms() {
+		r.Rooms = append(r.Rooms, room(l))
+	}
+	for _, k := range hub.Keys {
+		r.Keys = append(r.Keys, keyOf(k, hub.Time))
+	}
+	for _, g := range hub.Renders {
+		r.Renders = append(r.Renders, renderOf(g))
+	}
+	for _, t := range s.Troubles() {
+		r.Troubles = append(r.Troubles, trouble{t.Time.UTC(), strings.ToLower(t.Level.String()), t.Text, t.Detail, t.TraceID})
+	}
+	r.Concerns = concernsOf(r, hub.Stats)
+	return r
+}
+
+func watchingOf(s watch.Stats) watching {
+	made := s.Reads + s.Sweeps
+	return watching{
+		Keys: s.Pollers, Active: s.Active, Watches: s.Watches, StalestSeconds: s.Stalest.Seconds(), Reads: s.Reads, Sweeps: s.Sweeps,
+		Unshared: int64(s.Unshared), Saved: max(0, int64(s.Unshared)-made), Conflated: s.Conflated, Regressed: s.Regressions,
+	}
+}
+
+func keyOf(k watch.Key, now time.Time) key {
+	shown := key{
+		Key: k.Tenant.Fingerprint(), Held: k.Held, Condition: conditions[k.Condition], Failures: k.Failures, LastError: k.LastError,
+		Answered: when(k.Answered), Level: k.Level, Rate: k.Rate, Limit: k.Limit, Active: k.Active, Watches: k.Watches, Swept: when(k.Swept),
+	}
+	if k.Paused.After(now) {
+		shown.PausedTill = when(k.Paused)
+	}
+	return shown
+}
+
+func renderOf(r watch.Render) render {
+	state := "unknown"
+	if r.State != 0 {
+		state = r.State.String()
+	}
+	return render{
+		Key: r.Tenant.Fingerprint(), ID: r.ID, Model: r.Model, State: state, Began: r.Began.UTC(), Answered: when(r.Answered),
+		NextPoll: r.NextPoll.UTC(), Watches: r.Watches, Failures: r.Failures, LastError: r.LastError,
+	}
+}
+
+// when is nil for no time.
+func when(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// serveReport answers with the report.
+func (s Source) serveReport(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(s.report(r.Context())) // who went away does not want it
+}
