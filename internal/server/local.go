@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -64,18 +65,20 @@ func (l *local) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 // one that a client would call with.
 func (l *local) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) func() (piece, error) {
 	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
-	s := &localStream{ctx: metadata.NewIncomingContext(ctx, md), req: req, pieces: make(chan piece)}
+	s := &localStream{ctx: metadata.NewIncomingContext(ctx, md), req: req, pieces: make(chan piece), ended: make(chan struct{})}
 	go func() { //nolint:contextcheck // the context is that of the stream
-		defer close(s.pieces)
+		defer close(s.ended)
 		if s.err = l.intercept.stream(l.service, s, downloadInfo, l.handler); s.err == nil {
 			s.err = io.EOF
 		}
 	}()
 	return func() (piece, error) {
-		if next, ok := <-s.pieces; ok {
+		select {
+		case next := <-s.pieces:
 			return next, nil
+		case <-s.ended:
+			return nil, s.err
 		}
-		return nil, s.err
 	}
 }
 
@@ -83,7 +86,8 @@ func (l *local) download(ctx context.Context, req *easelv1.DownloadGenerationReq
 type localStream struct {
 	ctx    context.Context
 	req    *easelv1.DownloadGenerationRequest
-	pieces chan piece // closed when err is what the call ended with
+	pieces chan piece    // never closed: the service may have given up on a piece that nobody takes
+	ended  chan struct{} // closed when err is what the call ended with
 	err    error
 }
 
@@ -110,6 +114,8 @@ func (s *localStream) SendMsg(m any) error {
 	select {
 	case s.pieces <- next:
 		return nil
+	case <-s.ended:
+		return status.Error(codes.Canceled, "the call has ended")
 	case <-s.ctx.Done():
 		return status.FromContextError(s.ctx.Err()).Err()
 	}

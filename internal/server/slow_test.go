@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"io"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -29,18 +31,24 @@ func handlers() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "service.(*generations).")
 }
 
-func TestACallerThatReadsNothingOfAResultIsLetGoAndHearsWhy(t *testing.T) { // L1
+// largeResult is a stack that is soon out of patience, and a result in it that does not fit into
+// the buffers on the way to a caller: only giving up ends the handler.
+func largeResult(t *testing.T) (c grpcCaller, id string) {
 	s := newStack(t, func(o *options) {
 		o.sandbox.Speed = 1e6
 		o.service.SendPatience, o.service.DownloadPatience = 300*time.Millisecond, 300*time.Millisecond
 	})
-	c := grpcCaller{s, s.key}
+	c = grpcCaller{s, s.key}
 	g := create(t, c, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/print", IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x"}),
 	})
-	id := g.GetGenerationId()
-	wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-	client := easelv1.NewGenerationServiceClient(s.grpc)
+	wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	return c, g.GetGenerationId()
+}
+
+func TestACallerThatReadsNothingOfAResultIsLetGoAndHearsWhy(t *testing.T) { // L1
+	c, id := largeResult(t)
+	client := easelv1.NewGenerationServiceClient(c.grpc)
 	for name, open := range map[string]func() (grpc.ClientStream, error){
 		"download": func() (grpc.ClientStream, error) {
 			return client.DownloadGeneration(c.keyed(t.Context()), &easelv1.DownloadGenerationRequest{GenerationId: id})
@@ -54,7 +62,6 @@ func TestACallerThatReadsNothingOfAResultIsLetGoAndHearsWhy(t *testing.T) { // L
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The result does not fit into the buffers between: only giving up ends the handler.
 			eventually(t, "the call is handled", func() bool { return handlers() > 0 })
 			eventually(t, "the handler has given up", func() bool { return handlers() == 0 })
 			for err == nil {
@@ -63,4 +70,23 @@ func TestACallerThatReadsNothingOfAResultIsLetGoAndHearsWhy(t *testing.T) { // L
 			wantStatus(t, err, codes.ResourceExhausted, "READER_TOO_SLOW", 0)
 		})
 	}
+}
+
+func TestARESTCallerThatReadsNothingOfAResultIsLetGoAndNobodyElse(t *testing.T) { // L1
+	c, id := largeResult(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.restURL+"/v1/generations/"+id+"/content", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+c.key)
+	answer, err := c.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	eventually(t, "the service has given up", func() bool { return handlers() == 0 })
+	if n, err := io.Copy(io.Discard, answer.Body); err == nil {
+		t.Errorf("it ended after %d bytes as if all had come", n)
+	}
+	wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL) // the server is there for others
 }
