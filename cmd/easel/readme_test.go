@@ -146,23 +146,6 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-func TestTheUnitFileNamesOnlySettingsThatExist(t *testing.T) {
-	unit, err := os.ReadFile(filepath.Join("..", "..", "deploy", "easel.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	help := easel(t.Context(), nil, "serve", "--help").stdout
-	names := regexp.MustCompile(`EASEL_[A-Z_]+`).FindAllString(string(unit), -1)
-	if len(names) == 0 {
-		t.Fatal("the unit file names no setting")
-	}
-	for _, name := range names {
-		if !strings.Contains(help, "$"+name) {
-			t.Errorf("%s is no setting of easel serve", name)
-		}
-	}
-}
-
 // readmeLine gives the words of the README's line that begins so, without the program's name.
 func readmeLine(t *testing.T, prefix string) []string {
 	t.Helper()

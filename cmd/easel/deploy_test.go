@@ -1,0 +1,197 @@
+package main
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// deployed gives the files below deploy/ by their paths there.
+func deployed(t *testing.T) map[string]string {
+	t.Helper()
+	files, root := map[string]string{}, filepath.Join("..", "..", "deploy")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, root+string(filepath.Separator))] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// settings are the names of all environment variables that a command reads.
+func settings(t *testing.T, command string) (names []string) {
+	t.Helper()
+	help := easel(t.Context(), nil, command, "--help").stdout
+	for _, match := range regexp.MustCompile(`\$(EASEL_[A-Z_]*[A-Z])`).FindAllStringSubmatch(help, -1) {
+		names = append(names, match[1])
+	}
+	if len(names) == 0 {
+		t.Fatalf("easel %s has no settings", command)
+	}
+	return names
+}
+
+func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
+	known := slices.Concat(settings(t, "serve"), settings(t, "sandbox"), settings(t, "generate"))
+	named := map[string]bool{}
+	for path, text := range deployed(t) {
+		for _, name := range regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`).FindAllString(text, -1) {
+			named[name] = true
+			if !slices.Contains(known, name) {
+				t.Errorf("deploy/%s names %s, which no command reads", path, name)
+			}
+		}
+	}
+	if len(named) < 10 {
+		t.Errorf("found only %v", slices.Sorted(maps.Keys(named)))
+	}
+}
+
+// port gives that of a setting's default.
+func port(t *testing.T, setting string) string {
+	t.Helper()
+	tag := regexp.MustCompile("env:\"" + setting + "\" default:\"[^\"]*:(\\d+)\"").FindStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()))
+	if tag == nil {
+		t.Fatalf("%s has no default", setting)
+	}
+	return tag[1]
+}
+
+func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
+	grpc, rest, admin := port(t, "EASEL_GRPC_ADDR"), port(t, "EASEL_HTTP_ADDR"), port(t, "EASEL_ADMIN_ADDR")
+	files := deployed(t)
+	for path, parts := range map[string][]string{
+		"Dockerfile":              {"EXPOSE " + grpc + " " + rest + " " + admin + "\n"},
+		"compose.yaml":            {"proxy:" + grpc, grpc + ":" + grpc, rest + ":" + rest, `EASEL_ADMIN_ADDR: ":` + admin + `"`},
+		"compose/prometheus.yaml": {"port: " + admin + "\n"},
+		"nginx/easel.conf":        {"server easel:" + grpc + ";", "server easel:" + rest + ";", "listen " + grpc + " ", "listen " + rest + ";"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(files[path], part) {
+				t.Errorf("%q is not in deploy/%s", part, path)
+			}
+		}
+	}
+}
+
+func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
+	image := readFile(t, "deploy", "Dockerfile")
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readFile(t, "go.mod"))[1]
+	for _, part := range []string{
+		"CGO_ENABLED=0", "-trimpath -buildvcs=false", `"-s -w -X main.version=$VERSION -X main.revision=$REVISION"`,
+		"ARG GO_VERSION=" + version + "\n", "\nFROM scratch\n", "\nUSER 65532:65532\n",
+	} {
+		if !strings.Contains(image, part) {
+			t.Errorf("%q is not in deploy/Dockerfile", part)
+		}
+	}
+	made := strings.NewReplacer("$(VERSION)", "$VERSION", "$(REVISION)", "$REVISION", "'", `"`).Replace(readFile(t, "Makefile"))
+	for _, part := range []string{"-trimpath -buildvcs=false", `"-s -w -X main.version=$VERSION -X main.revision=$REVISION"`} {
+		if !strings.Contains(made, part) {
+			t.Errorf("%q is not in the Makefile", part)
+		}
+	}
+	for _, line := range strings.Split(readFile(t, ".dockerignore"), "\n") {
+		if path, kept := strings.CutPrefix(line, "!"); kept {
+			if _, err := os.Stat(filepath.Join("..", "..", path)); err != nil {
+				t.Errorf(".dockerignore: %v", err)
+			}
+		}
+	}
+}
+
+// composition is what the tests look at in deploy/compose.yaml.
+type composition struct {
+	Services map[string]struct {
+		Image       string            `yaml:"image"`
+		Command     []string          `yaml:"command"`
+		Environment map[string]string `yaml:"environment"`
+		Volumes     []string          `yaml:"volumes"`
+		DependsOn   any               `yaml:"depends_on"`
+	} `yaml:"services"`
+}
+
+func readComposition(t *testing.T) (c composition) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(readFile(t, "deploy", "compose.yaml")), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
+	c := readComposition(t)
+	host := regexp.MustCompile(`(?:^|://)([a-z]+):\d+`)
+	for name, service := range c.Services {
+		for _, volume := range service.Volumes {
+			source, _, _ := strings.Cut(volume, ":")
+			if _, err := os.Stat(filepath.Join("..", "..", "deploy", source)); err != nil {
+				t.Errorf("%s mounts what is not there: %v", name, err)
+			}
+		}
+		for variable, value := range service.Environment {
+			if match := host.FindStringSubmatch(value); match != nil {
+				if _, ok := c.Services[match[1]]; !ok {
+					t.Errorf("%s of %s names %s, which is no service", variable, name, match[1])
+				}
+			}
+		}
+		if _, tag, _ := strings.Cut(service.Image, ":"); service.Image != "easel" && (tag == "" || tag == "latest") {
+			t.Errorf("%s has no fixed version: %q", name, service.Image)
+		}
+	}
+	collector := readFile(t, "deploy", "otel", "collector.yaml")
+	for _, at := range []string{"endpoint: jaeger:4317", "0.0.0.0:4317"} {
+		if !strings.Contains(collector, at) {
+			t.Errorf("the collector does not have %q", at)
+		}
+	}
+}
+
+// TestTheCommandsOfTheCompositionWork runs each with its own environment, but at addresses of this
+// machine.
+func TestTheCommandsOfTheCompositionWork(t *testing.T) {
+	c, ran := readComposition(t), 0
+	for name, service := range c.Services {
+		if service.Image != "easel" {
+			continue
+		}
+		env := maps.Clone(service.Environment)
+		for _, setting := range []string{"EASEL_SANDBOX_ADDR", "EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR"} {
+			env[setting] = "127.0.0.1:0"
+		}
+		maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "OTEL_") || name == "EASEL_NATS_URL" })
+		ran++
+		switch service.Command[0] {
+		case "serve":
+			start(t, env, func(_, logs string) bool { return strings.Count(logs, `"listening"`) == 3 }, service.Command...)
+		case "sandbox":
+			start(t, env, func(out, _ string) bool { return strings.Contains(out, "easel serve") }, service.Command...)
+		case "generate":
+			dev := startDev(t)
+			env["EASEL_ADDR"], env["EASEL_API_KEY"] = dev["EASEL_ADDR"], dev["EASEL_API_KEY"]
+			if got := easelEnv(t.Context(), nil, env, service.Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
+				t.Errorf("%s: exit %d\n%s%s", name, got.exit, got.stdout, got.stderr)
+			}
+		default:
+			t.Errorf("%s runs %v", name, service.Command)
+		}
+	}
+	if ran != 3 {
+		t.Errorf("%d services run Easel", ran)
+	}
+}

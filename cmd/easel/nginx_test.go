@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// readTimeout is how long the nginx of these tests waits for a byte, in place of the 75 s of the
+// file that is tried. A watch must outlast it because of its heartbeats, and for nothing else.
+const readTimeout = 2 * time.Second
+
+// proxied is a real server, with a real nginx in front of it.
+type proxied struct {
+	generations easelv1.GenerationServiceClient // through nginx
+	rest        *http.Client                    // likewise, whatever the host
+	key         string
+}
+
+// startNginx puts nginx with deploy/nginx/easel.conf in front of a server. It listens at sockets
+// in place of ports, so that no port can be taken by another in between.
+func startNginx(t *testing.T) proxied {
+	t.Helper()
+	binary, err := exec.LookPath("nginx")
+	if err != nil {
+		t.Skip("nginx is not on this machine: deploy/nginx is NOT checked")
+	}
+	dir, err := os.MkdirTemp("", "nginx") // the name of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	env := startDev(t)
+	writeNginxFiles(t, dir, env)
+	runNginx(t, binary, dir)
+
+	conn, err := grpc.NewClient("unix:"+filepath.Join(dir, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "rest"))
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
+}
+
+// writeNginxFiles writes the file as it stands, but for addresses and the time-out.
+func writeNginxFiles(t *testing.T, dir string, env map[string]string) {
+	t.Helper()
+	text := readFile(t, "deploy", "nginx", "easel.conf")
+	for _, swap := range [][2]string{
+		{"easel:50051", env["EASEL_ADDR"]},
+		{"easel:8080", env["REST"]},
+		{"listen 50051 ", "listen unix:" + filepath.Join(dir, "grpc") + " "},
+		{"listen 8080;", "listen unix:" + filepath.Join(dir, "rest") + ";"},
+		{"_read_timeout 75s;", fmt.Sprintf("_read_timeout %ds;", int(readTimeout.Seconds()))},
+	} {
+		if !strings.Contains(text, swap[0]) {
+			t.Fatalf("%q is not in deploy/nginx/easel.conf", swap[0])
+		}
+		text = strings.ReplaceAll(text, swap[0], swap[1])
+	}
+	frame := "pid nginx.pid;\nevents {}\nhttp {\n  access_log off;\n"
+	if os.Getuid() == 0 {
+		frame = "user root;\n" + frame
+	}
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		frame += "  " + kind + "_temp_path " + kind + ";\n"
+	}
+	for name, text := range map[string]string{"easel.conf": text, "nginx.conf": frame + "  include easel.conf;\n}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runNginx runs it until the test ends, and waits for its sockets.
+func runNginx(t *testing.T, binary, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, binary, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr", "-g", "daemon off;")
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // it ends its workers, too
+	command.WaitDelay = 10 * time.Second
+	var logs bytes.Buffer
+	command.Stderr = &logs
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	t.Cleanup(func() {
+		cancel()
+		ended <- <-ended
+	})
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for {
+		if conn, err := new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "rest")); err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("nginx ended: %v\n%s", err, &logs)
+		case <-limit:
+			t.Fatal("nginx does not listen")
+		case <-tick.C:
+		}
+	}
+}
+
+// readFile gives a file of the repository.
+func readFile(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// as gives a context that calls with the key and ends in good time.
+func (p proxied) as(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+p.key)
+}
+
+// watchAll watches every render, which has no end.
+func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse] {
+	t.Helper()
+	stream, err := p.generations.WatchGenerations(p.as(t), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(heartbeat)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// get asks over REST, at any host: nginx alone is there.
+func (p proxied) get(t *testing.T, path, accept string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(p.as(t), http.MethodGet, "http://easel.example"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+p.key)
+	request.Header.Set("Accept", accept)
+	answer, err := p.rest.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s is answered %s", path, answer.Status)
+	}
+	return answer
+}
+
+func TestHeartbeatsKeepAWatchOpenThroughNginx(t *testing.T) {
+	p := startNginx(t)
+	stream, began := p.watchAll(t, time.Second), time.Now()
+	for beats := 0; beats < 5; {
+		event, err := stream.Recv()
+		if err != nil {
+			t.Fatalf("the watch ended after %d heartbeats: %v", beats, err)
+		}
+		if event.GetHeartbeat() != nil {
+			beats++
+		}
+	}
+	if lasted := time.Since(began); lasted < 2*readTimeout {
+		t.Errorf("it took %v, which is not past the time-out of nginx", lasted)
+	}
+}
+
+// Without heartbeats in time nginx does end it: else the test above would prove nothing.
+func TestAWatchWhoseHeartbeatsAreTooFarApartIsEndedByNginx(t *testing.T) {
+	p := startNginx(t)
+	stream := p.watchAll(t, time.Minute)
+	for {
+		if _, err := stream.Recv(); err != nil {
+			if code := status.Code(err); code == codes.OK || code == codes.DeadlineExceeded {
+				t.Errorf("it ended with %v", err)
+			}
+			return
+		}
+	}
+}
+
+func TestEventsOfRESTPassNginxAsTheyCome(t *testing.T) {
+	p := startNginx(t)
+	answer, began := p.get(t, "/v1/generations:watch?heartbeatInterval=1s", "text/event-stream"), time.Now()
+	beats := 0
+	for lines := bufio.NewScanner(answer.Body); beats < 5 && lines.Scan(); {
+		if strings.Contains(lines.Text(), `"heartbeat"`) {
+			beats++
+		}
+	}
+	if lasted := time.Since(began); beats < 5 || lasted < 2*readTimeout {
+		t.Errorf("%d heartbeats in %v", beats, lasted)
+	}
+}
+
+func TestADownloadPassesNginxWhole(t *testing.T) {
+	p := startNginx(t)
+	inputs, err := structpb.NewStruct(map[string]any{"prompt": "a calm sea", "size": "640x400"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := p.generations.CreateGeneration(p.as(t), &easelv1.CreateGenerationRequest{
+		ModelId: "studio/landscape", Inputs: inputs, IdempotencyKey: "through-nginx",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := made.GetGeneration().GetGenerationId()
+	stream, err := p.generations.DownloadGeneration(p.as(t), &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, size, said := sha256.New(), int64(0), ""
+	for {
+		piece, err := stream.Recv()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := sum.Write(piece.GetChunk().GetData())
+		size += int64(n)
+		if end := piece.GetChunk().GetSummary(); end != nil {
+			said = end.GetSha256()
+		}
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); size == 0 || got != said {
+		t.Errorf("%d bytes came, with the sum %s; the server says %s", size, got, said)
+	}
+	rest := sha256.New()
+	if n, err := io.Copy(rest, p.get(t, "/v1/generations/"+id+"/content", "*/*").Body); err != nil || n != size || hex.EncodeToString(rest.Sum(nil)) != said {
+		t.Errorf("over REST %d bytes came with the sum %x: %v", n, rest.Sum(nil), err)
+	}
+}
