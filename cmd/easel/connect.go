@@ -64,6 +64,10 @@ func (c connection) open(p *program) (*stubs, error) {
 
 // openWith prepares the connection. Nothing is sent before the first call.
 func (c connection) openWith(p *program, key string) (*stubs, error) {
+	if strings.HasPrefix(c.Addr, "http://") || strings.HasPrefix(c.Addr, "https://") {
+		return nil, badUsage(fmt.Sprintf("--addr %q is a web address", c.Addr),
+			"Give the gRPC address as HOST:PORT, such as "+defaultAddr+", with --tls where it speaks TLS.")
+	}
 	transport, err := c.transport()
 	if err != nil {
 		return nil, err

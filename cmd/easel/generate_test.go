@@ -132,6 +132,37 @@ func TestABadInputIsToldBeforeAnythingIsOrdered(t *testing.T) {
 	}
 }
 
+func TestAFlagThatWasGivenNothingOrdersNothing(t *testing.T) {
+	for _, test := range []struct{ words, want string }{
+		{"--idempotency-key ", "--idempotency-key is empty"},
+		{"--idempotency-key=", "--idempotency-key is empty"},
+		{"--out ", "--out is empty"},
+		{"--inputs-json ", "--inputs-json is empty"},
+		{"--count 2 --idempotency-key ", "--idempotency-key is empty"},
+	} {
+		o := &orders{}
+		got := easel(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, strings.Split(test.words, " ")...)...)
+		if got.exit != exitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, test.want) {
+			t.Errorf("%s: exit %d after %d orders\n%s", test.words, got.exit, len(o.got), got.stderr)
+		}
+	}
+}
+
+func TestAFlagBetweenInputsIsExplained(t *testing.T) {
+	o := &orders{}
+	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "prompt=x", "--watch", "seed=7")
+	if got.exit != exitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, "seed=7") || !strings.Contains(got.stderr, "before or after all") {
+		t.Errorf("exit %d after %d orders\n%s", got.exit, len(o.got), got.stderr)
+	}
+}
+
+func TestAWebAddressIsNotTakenForTheGRPCAddress(t *testing.T) {
+	got := easel(t.Context(), nil, "models", "--addr", "http://localhost:8080")
+	if got.exit != exitUsage || !strings.Contains(got.stderr, "--addr") || !strings.Contains(got.stderr, "localhost:50051") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
 func TestAnInterruptedOrderSaysHowToGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())

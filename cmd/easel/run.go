@@ -124,7 +124,7 @@ func (p *program) do(ctx context.Context, args []string) error {
 	if err != nil {
 		return usage(line, err)
 	}
-	faults := append(env.faults, settingFaults(line)...)
+	faults := append(append(env.faults, emptyFlags(line, env)...), settingFaults(line)...)
 	if len(faults) > 0 {
 		return &problem{exit: exitUsage, text: strings.Join(faults, "; ")}
 	}
@@ -143,6 +143,21 @@ func settingFaults(line *kong.Context) []string {
 	return nil
 }
 
+// emptyFlags finds flags that were given without a text, most likely by a variable of the shell
+// that is not set: an order must not get a new key because of that. A flag that is a setting,
+// too, may be empty, as its variable may.
+func emptyFlags(line *kong.Context, env *environment) (faults []string) {
+	for _, path := range line.Path {
+		if path.Flag == nil || path.Resolved || env.names[path.Flag.Value] != "" {
+			continue
+		}
+		if text, ok := line.FlagValue(path.Flag).(string); ok && text == "" {
+			faults = append(faults, "--"+path.Flag.Name+" is empty; leave it out where none is meant")
+		}
+	}
+	return faults
+}
+
 // usage is the error of a command line that can't be understood.
 func usage(line *kong.Context, err error) error {
 	path := "easel"
@@ -153,5 +168,9 @@ func usage(line *kong.Context, err error) error {
 	if line != nil && line.Selected() != nil {
 		path = "easel " + line.Selected().Name
 	}
-	return &problem{exit: exitUsage, text: err.Error(), cure: "See " + path + " --help."}
+	cure := "See " + path + " --help."
+	if word, late := strings.CutPrefix(err.Error(), "unexpected argument "); late && strings.Contains(word, "=") {
+		cure = "Inputs stand together, with the flags before or after all of them. " + cure
+	}
+	return &problem{exit: exitUsage, text: err.Error(), cure: cure}
 }
