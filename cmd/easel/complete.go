@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 // completing is the command that the scripts of easel completion call. It is not in the
@@ -153,7 +155,7 @@ func (p *program) suggestions(ctx context.Context, line typed, begun string) (li
 		}
 		return list
 	}
-	return p.arguments(ctx, line)
+	return p.arguments(ctx, line, begun)
 }
 
 // valuesOf are the values that a flag takes, none where there is no list of them.
@@ -177,8 +179,8 @@ func (p *program) valuesOf(flag *kong.Flag) (list []suggestion) {
 }
 
 // arguments are what a server knows: models, inputs and renders. Without an answer within
-// a moment there are none.
-func (p *program) arguments(ctx context.Context, line typed) (list []suggestion) {
+// a moment there are none. The values of an input are shown once its name is there.
+func (p *program) arguments(ctx context.Context, line typed, begun string) (list []suggestion) {
 	arguments := line.node.Positional
 	if len(arguments) == 0 {
 		return nil
@@ -194,7 +196,10 @@ func (p *program) arguments(ctx context.Context, line typed) (list []suggestion)
 		words = p.asked(ctx, line, "list")
 	case "key=value":
 		if len(line.words) > 0 {
-			words = p.asked(ctx, line, "inputs-of", line.words[0])
+			words = slices.DeleteFunc(p.asked(ctx, line, "inputs-of", line.words[0]), func(word string) bool {
+				word, _, _ = strings.Cut(word, "\t")
+				return strings.Contains(begun, "=") == strings.HasSuffix(word, "=")
+			})
 		}
 	}
 	for _, word := range words {
@@ -226,7 +231,8 @@ type inputsOfCmd struct {
 	Model string `arg:"" help:"The model."`
 }
 
-// Run prints the names of a model's inputs as they begin on a command line.
+// Run prints the inputs of a model as they begin on a command line, and with each value that
+// can be listed and needs no quotes.
 func (c *inputsOfCmd) Run(ctx context.Context, p *program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		model, err := inputFlags{Model: c.Model}.model(ctx, s)
@@ -235,7 +241,23 @@ func (c *inputsOfCmd) Run(ctx context.Context, p *program) error {
 		}
 		for _, f := range model.InputFields {
 			s.print(fmt.Sprintf("%s=\t%s", oneLine(f.Name), strings.TrimPrefix(inputWord(f)+" "+allowedText(f), " ")))
+			for _, value := range listedValues(f) {
+				if value != "" && quoted(value) == value {
+					s.print(oneLine(f.Name) + "=" + value)
+				}
+			}
 		}
 		return nil
 	})
+}
+
+// listedValues are all the values that an input takes, none where they can't be listed.
+func listedValues(f *easelv1.InputField) (values []string) {
+	if len(f.AllowedValues) == 0 && f.Type == easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN {
+		return []string{"false", "true"}
+	}
+	for _, v := range f.AllowedValues {
+		values = append(values, valueText(v))
+	}
+	return values
 }

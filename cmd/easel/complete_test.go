@@ -43,6 +43,11 @@ func TestWhatMayComeNextIsSuggested(t *testing.T) {
 		{"generate studio/any p", "prompt="},
 		{"generate --max-cost 1.00 studio/any seed=7 wei", "weight="},
 		{"generate studio/any seed = 7 wei", "weight="},
+		{"generate studio/any draft=", "draft=false draft=true"},
+		{"generate studio/any draft = ", "false true"},
+		{"generate studio/any draft = t", "true"},
+		{"generate studio/any draft =", "false true"},
+		{"generate studio/any weight =", ""},
 		{"sandbox --dialect sn", "snake"},
 		{"download --out ", ""},
 		{"list --limit ", ""},
@@ -77,12 +82,14 @@ words easel list -o ""
 words easel list --output = j
 words easel model studio/h
 words easel generate studio/haiku pro
+words easel generate studio/landscape quality =
+words easel generate studio/landscape quality = d
 words easel download --out ""
 `
 	command := exec.CommandContext(t.Context(), "bash", "--norc", "-c", script)
 	command.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "EASEL_ADDR=" + env["EASEL_ADDR"], "EASEL_API_KEY=" + env["EASEL_API_KEY"]}
 	out, err := command.CombinedOutput()
-	want := "account\ntable json\njson\nstudio/haiku\nprompt=\n\n"
+	want := "account\ntable json\njson\nstudio/haiku\nprompt=\ndraft standard fine\ndraft\n\n"
 	if err != nil || string(out) != want {
 		t.Errorf("got %q, %v; want %q", out, err, want)
 	}
