@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/easel-grpc/easel/gen/openapi"
@@ -85,7 +88,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return err
 	}
 	if err := front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
-		return wrongSetting("EASEL_GRPC_ADDR, EASEL_HTTP_ADDR, EASEL_ADMIN_ADDR", err)
+		return wrongAddress(err)
 	}
 	if ready != nil {
 		ready(front)
@@ -175,6 +178,19 @@ func (f *tuningFlags) level() (level slog.Level) {
 // wrongSetting ends a start because of a setting.
 func wrongSetting(name string, err error) error {
 	return &problem{exit: exitUsage, text: fmt.Sprintf("%s: %v", name, err), err: err}
+}
+
+// wrongAddress names the address that can't be had, and the way out where another program has it.
+func wrongAddress(err error) error {
+	refused := (*server.ListenError)(nil)
+	if !errors.As(err, &refused) {
+		return err
+	}
+	name := "EASEL_" + strings.ToUpper(refused.Listener) + "_ADDR"
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return wrongSetting(name, fmt.Errorf("%w; --%s-addr takes another, and port 0 is a free one", refused.Err, refused.Listener))
+	}
+	return wrongSetting(name, refused.Err)
 }
 
 func logFailure(logger *slog.Logger, message string, err error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,6 +83,26 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 		}
 		if strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("a secret is printed: %s", got.stderr)
+		}
+	}
+}
+
+func TestAnAddressThatIsTakenIsNamedWithTheWayOut(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, name := range []string{"GRPC", "HTTP", "ADMIN"} {
+		env := map[string]string{"EASEL_UPSTREAM_URL": "https://catalog.example"}
+		for _, any := range []string{"GRPC", "HTTP", "ADMIN"} {
+			env["EASEL_"+any+"_ADDR"] = "127.0.0.1:0"
+		}
+		env["EASEL_"+name+"_ADDR"] = taken.Addr().String()
+		got := easelEnv(t.Context(), nil, env, "serve", "--log-level", "error")
+		flag := "--" + strings.ToLower(name) + "-addr"
+		if got.exit != exitUsage || !strings.Contains(got.stderr, "easel: EASEL_"+name+"_ADDR: ") || !strings.Contains(got.stderr, flag) {
+			t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 		}
 	}
 }

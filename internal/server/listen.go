@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"time"
 )
@@ -22,7 +21,20 @@ func (c Config) listeners() [3]listener {
 	}
 }
 
-// Listen binds the three addresses and logs each. On an error none stays bound.
+// ListenError is an address that could not be bound.
+type ListenError struct {
+	Listener string // grpc, http or admin
+	Err      error
+}
+
+// Error says which, and why.
+func (e *ListenError) Error() string { return "listen for " + e.Listener + ": " + e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// Listen binds the three addresses and logs each. On an error, which is a
+// *ListenError, none stays bound.
 // Serve calls it where the caller has not.
 func (s *Server) Listen() error {
 	listeners := s.config.listeners()
@@ -34,7 +46,7 @@ func (s *Server) Listen() error {
 		bound, err := bind(l.addr)
 		if err != nil {
 			closeAll(listeners[:n])
-			return fmt.Errorf("listen for %s: %w", l.name, err)
+			return &ListenError{Listener: l.name, Err: err}
 		}
 		l.ready = bound
 	}
