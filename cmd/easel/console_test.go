@@ -93,6 +93,9 @@ func TestTheProgressLineSaysHowFarAndHowFast(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.total.Store(0)
+	if got, want := (&progress{}).line(style{}, 24, 3*time.Second), "waiting for the first byte  3.0s"; got != want {
+		t.Errorf("before anything has come: %q, want %q", got, want)
+	}
 	if got, want := p.line(style{}, 24, 0), "downloading 3.0 MB"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -20,6 +20,9 @@ func (p *progress) line(look style, bar int, elapsed time.Duration) string {
 	if elapsed > 100*time.Millisecond {
 		rate = "  " + size(int64(float64(p.arrived.Load())/elapsed.Seconds())) + "/s"
 	}
+	if here == 0 {
+		return "waiting for the first byte" + look.paint(dim, "  "+briefly(elapsed))
+	}
 	if total == 0 {
 		return "downloading " + size(here) + look.paint(dim, rate)
 	}

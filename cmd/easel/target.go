@@ -59,7 +59,11 @@ func mayReceive(out string, force bool) error {
 	}
 	trial, err := os.CreateTemp(dir, ".easel-*.part")
 	if err != nil {
-		return badUsage("--out "+out+": no file can be made there: "+reasonOf(err), "")
+		cure := ""
+		if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {
+			cure = "Make the directory first: mkdir -p " + quoted(filepath.Clean(dir))
+		}
+		return badUsage("--out "+out+": no file can be made there: "+reasonOf(err), cure)
 	}
 	return errors.Join(trial.Close(), os.Remove(trial.Name()))
 }
