@@ -12,11 +12,11 @@ import (
 
 // facility is a server over a catalog that takes faults, for an operator to look at.
 type facility struct {
-	t           *testing.T
-	grpc, admin string
-	sandbox     string
-	keys        []string
-	served      *running
+	t                 *testing.T
+	grpc, rest, admin string
+	sandbox           string
+	keys              []string
+	served            *running
 }
 
 // newFacility starts both, with so many keys.
@@ -38,6 +38,7 @@ func newFacility(t *testing.T, keys int) *facility {
 	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
 	logs := f.served.stderr.String()
 	f.grpc = find(t, `"server":"grpc","addr":"([^"]+)"`, logs)
+	f.rest = find(t, `"server":"http","addr":"([^"]+)"`, logs)
 	f.admin = find(t, `"server":"admin","addr":"([^"]+)"`, logs)
 	return f
 }

@@ -58,10 +58,10 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, c
 	start, from := time.Now(), i.origin(ctx)
 	ctx, span := i.tracing.begin(ctx, method, from)
 	var cause error // before it became a status
-	caller := ""    // its name, where a held key makes callers prove it
+	callCtx := withOrigin(withoutPrivateMetadata(ctx), from)
 	defer func() {
 		st := status.Convert(err)
-		i.log(ctx, method, who{from.peer, caller}, time.Since(start), st, cause)
+		i.log(ctx, method, from.peer, time.Since(start), st, cause, span.told(callCtx, streams))
 		span.end(st)
 	}()
 	defer func() {
@@ -69,12 +69,12 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, c
 			err = i.panicked(ctx, method, value)
 		}
 	}()
-	callCtx := withOrigin(withoutPrivateMetadata(ctx), from)
 	if !open(method) {
-		if callCtx, cause = i.service.Authenticate(callCtx, from.certName); cause != nil {
+		known, denied := i.service.Authenticate(callCtx, from.certName)
+		if cause = denied; cause != nil {
 			return statusOf(cause).Err()
 		}
-		caller = service.Caller(callCtx)
+		callCtx = known
 	}
 	leave, cause := i.gates.enter(callCtx, method, streams, from)
 	if cause != nil {
@@ -99,21 +99,16 @@ func (i *interceptor) panicked(ctx context.Context, method string, value any) er
 	return refusal(codes.Internal, reasonInternal, "internal error")
 }
 
-// who is the other side of a call.
-type who struct{ peer, caller string }
-
-func (i *interceptor) log(ctx context.Context, method string, from who, took time.Duration, st *status.Status, cause error) {
+func (i *interceptor) log(ctx context.Context, method, peer string, took time.Duration, st *status.Status, cause error, more []slog.Attr) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("method", method),
 		slog.String("code", st.Code().String()),
 		slog.String("reason", reasonOf(st)),
 		slog.Duration("duration", took),
-		slog.String("peer", from.peer),
+		slog.String("peer", peer),
 	}
-	if from.caller != "" {
-		attrs = append(attrs, slog.String("caller", from.caller))
-	}
+	attrs = append(attrs, more...)
 	switch st.Code() {
 	case codes.Internal, codes.Unknown, codes.DataLoss: // somebody has to look
 		level = slog.LevelError
@@ -126,4 +121,23 @@ func (i *interceptor) log(ctx context.Context, method string, from who, took tim
 		}
 	}
 	i.logger.LogAttrs(ctx, level, "call", attrs...)
+}
+
+// told is what else is known of a call: who made it, under which key, and how much a stream
+// has sent. ctx is that of a call that has been authenticated, if it came so far.
+func (c *callSpan) told(ctx context.Context, streams bool) (attrs []slog.Attr) {
+	if caller := service.Caller(ctx); caller != "" {
+		attrs = append(attrs, slog.String("caller", caller))
+	}
+	if key := service.Key(ctx); key != "" {
+		attrs = append(attrs, slog.String("key", key))
+	}
+	if c == nil || !streams {
+		return attrs
+	}
+	attrs = append(attrs, slog.Int64("messages", c.sent.Load()))
+	if bytes := c.bytes.Load(); bytes > 0 {
+		attrs = append(attrs, slog.Int64("bytes", bytes))
+	}
+	return attrs
 }

@@ -31,6 +31,12 @@ func Caller(ctx context.Context) string {
 	return c.caller
 }
 
+// Key gives the fingerprint of the key that the call runs under, for logs; "" before
+// Authenticate has found it.
+func Key(ctx context.Context) string {
+	return credential(ctx).Tenant.Fingerprint()
+}
+
 // Subject names whose share of the server a call takes: the caller that has proved who it
 // is, else the tenant of the key that it brings.
 func Subject(ctx context.Context) string {

@@ -32,6 +32,7 @@ type Observer struct {
 	outcomes map[string]metric.MeasurementOption
 	models   capped
 	callers  capped
+	failures *Failures // nil: polls that fail are not logged
 }
 
 var _ watch.Observer = (*Observer)(nil)
@@ -148,6 +149,9 @@ func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, ou
 	kind := "read"
 	if p.ID == "" {
 		kind = "sweep"
+	}
+	if o.failures != nil {
+		o.failures.Polled(ctx, p.Tenant, out.Err)
 	}
 	o.pollsMade.Add(ctx, 1, o.polls[pollKey{kind, pollOutcome(out.Err)}])
 	for _, change := range out.Changes {

@@ -67,6 +67,8 @@ type Telemetry struct {
 	Troubles func() []Trouble
 	// Metrics answers with all metrics in the Prometheus format.
 	Metrics http.Handler
+	// Failures logs how the catalog fails. Observer tells it of polls.
+	Failures *Failures
 	// Observer traces and measures what the hub does and what orders cost.
 	Observer *Observer
 }
@@ -103,11 +105,14 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx), metrics.Shutdown(ctx))
 	}
+	failures := newFailures(logger)
+	observer.failures = failures
 	shutdown := func(ctx context.Context) error {
+		failures.stop()
 		level.stop()
 		return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown)
 	}
-	return &Telemetry{Logger: logger, Level: level, Troubles: last.newest, Metrics: handler, Observer: observer}, shutdown, nil
+	return &Telemetry{Logger: logger, Level: level, Troubles: last.newest, Metrics: handler, Failures: failures, Observer: observer}, shutdown, nil
 }
 
 // startNone traces and measures nothing: the ids of a caller's trace go on to the catalog as

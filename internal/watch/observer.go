@@ -29,6 +29,7 @@ type Mark any
 
 // Poll is one request of a poller.
 type Poll struct {
+	Tenant      catalog.Tenant
 	ID          string // "" is a sweep
 	Generations int    // that it stands for
 	Watches     int    // of those; one of many counts for each of them

@@ -244,7 +244,7 @@ func (p *poller) read(e *entry, now time.Time) *job {
 }
 
 func (p *poller) job(id string) *job {
-	return &job{Poll: Poll{ID: id}, number: p.hub.stats.Reads + p.hub.stats.Sweeps}
+	return &job{Poll: Poll{Tenant: p.cred.Tenant, ID: id}, number: p.hub.stats.Reads + p.hub.stats.Sweeps}
 }
 
 // mostUrgent takes out the read that is longest overdue, measured by how much each poll is

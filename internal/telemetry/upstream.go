@@ -1,0 +1,125 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+const (
+	failureInterval = time.Minute // between two lines about the same trouble
+	mostFailures    = 200         // troubles that are told apart
+)
+
+// Failures logs how the catalog fails: the first time of each kind and key at once, and then
+// once a minute how often it was, until a minute is quiet. In an outage each poll fails the
+// same way, which says nothing new.
+type Failures struct {
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	open   map[failureKey]*failure
+	closed bool
+}
+
+// failureKey tells troubles apart. Those beyond the most are one, without key and kind.
+type failureKey struct {
+	key  string // its fingerprint
+	kind string
+}
+
+// failure is a trouble that was logged less than an interval ago.
+type failure struct {
+	again int // since it was logged
+	last  string
+	timer *time.Timer
+}
+
+func newFailures(logger *slog.Logger) *Failures {
+	return &Failures{logger: logger, open: map[failureKey]*failure{}}
+}
+
+// Polled notes how a poll has ended. ctx is that of the poll, for its trace.
+func (f *Failures) Polled(ctx context.Context, tenant catalog.Tenant, err error) {
+	if err == nil || errors.Is(err, context.Canceled) || catalog.KindOf(err) == catalog.KindNotFound {
+		return
+	}
+	f.note(ctx, tenant, err)
+}
+
+// Called notes how a request of a call has ended. What the catalog answers to one caller's
+// mistake, and what ends the call as an error of this server, the line of the call tells.
+func (f *Failures) Called(cred catalog.Credential, err error) {
+	switch catalog.KindOf(err) {
+	case catalog.KindRateLimited, catalog.KindUnavailable, catalog.KindOutcomeUnknown:
+		f.note(context.Background(), cred.Tenant, err)
+	}
+}
+
+func (f *Failures) note(ctx context.Context, tenant catalog.Tenant, err error) {
+	key := failureKey{tenant.Fingerprint(), catalog.KindOf(err).String()}
+	if f.repeated(&key, err.Error()) {
+		return
+	}
+	f.logger.LogAttrs(ctx, slog.LevelWarn, "the catalog fails",
+		slog.String("key", key.key), slog.String("kind", key.kind), slog.String("error", err.Error()))
+}
+
+// repeated counts a trouble, and reports whether it was logged a moment ago.
+func (f *Failures) repeated(key *failureKey, text string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open[*key] == nil && len(f.open) >= mostFailures {
+		*key = failureKey{"others", "others"}
+	}
+	if one := f.open[*key]; one != nil {
+		one.again++
+		one.last = text
+		return true
+	}
+	if !f.closed {
+		of := *key
+		f.open[of] = &failure{timer: time.AfterFunc(failureInterval, func() { f.sum(of) })}
+	}
+	return false
+}
+
+// sum logs how often a trouble has come again, at the end of an interval.
+func (f *Failures) sum(key failureKey) {
+	f.mu.Lock()
+	one := f.open[key]
+	if one == nil {
+		f.mu.Unlock()
+		return
+	}
+	again, last := one.again, one.last
+	one.again = 0
+	if again == 0 {
+		delete(f.open, key)
+	} else if !f.closed {
+		one.timer.Reset(failureInterval)
+	}
+	f.mu.Unlock()
+	if again > 0 {
+		f.logger.Warn("the catalog has failed again", "key", key.key, "kind", key.kind, "times", again, "last_error", last)
+	}
+}
+
+// stop logs what is counted, and counts no more.
+func (f *Failures) stop() {
+	f.mu.Lock()
+	f.closed = true
+	var keys []failureKey
+	for key, one := range f.open {
+		one.timer.Stop()
+		keys = append(keys, key)
+	}
+	f.mu.Unlock()
+	for _, key := range keys {
+		f.sum(key)
+	}
+}
