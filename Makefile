@@ -18,7 +18,7 @@ SEED    ?= 1
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -65,6 +65,21 @@ test-prometheus: ## Have Prometheus check and try the alerts, and scrape a runni
 	@$(call need,promtool,the alerts,Prometheus 2.42)
 	@$(call need,prometheus,the alerts,Prometheus 2.42)
 	$(GO) test ./internal/telemetry ./cmd/easel -count=1 -v -timeout 5m -run 'Prometheus|EveryAlert|EveryRule|EveryQuery'
+
+test-deploy: .build/deploy ## Check what is below deploy/ as far as it can be without a cluster: the chart, nginx, Envoy, and the release
+	@command -v nginx >/dev/null || echo 'nginx is not on this machine: deploy/nginx is NOT checked' >&2
+	EASEL_HELM='$(CURDIR)/.build/deploy/helm' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'Chart|Nginx|BelowDeploy|Composition|TheImageIs'
+	@for values in deploy/helm/easel/ci/*.yaml; do \
+	  .build/deploy/helm lint deploy/helm/easel --strict --quiet -f $$values && \
+	  .build/deploy/helm template easel deploy/helm/easel --kube-version 1.34.0 -f $$values | .build/deploy/manifests || exit; \
+	done
+	.build/deploy/envoy deploy/envoy/envoy.yaml
+
+# helm, and readers of what Kubernetes and Envoy take, from a module of their own.
+.build/deploy: internal/tools/deploy/go.mod $(wildcard internal/tools/deploy/*/*.go)
+	@rm -rf $@ && mkdir -p $@
+	$(GO) build -C internal/tools/deploy -o '$(CURDIR)/$@' helm.sh/helm/v3/cmd/helm ./manifests ./envoy
+	@touch $@
 
 .build/strangers: internal/tools/openapi/requirements.txt
 	@rm -rf $@ && mkdir -p .build
@@ -115,7 +130,7 @@ bench-schedule: ## Print what the polling schedule costs beside a fixed interval
 check: lint tidy breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
 
 tidy:
-	@for module in . internal/tools internal/tools/lint internal/tools/vuln; do $(GO) mod tidy -C $$module -diff || exit; done
+	@for module in . internal/tools internal/tools/deploy internal/tools/lint internal/tools/vuln; do $(GO) mod tidy -C $$module -diff || exit; done
 
 # Without the database there is nothing to compare with, and that is no fault of the change.
 vulnerabilities:

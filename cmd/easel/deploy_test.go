@@ -78,6 +78,7 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 		"Dockerfile":              {"EXPOSE " + grpc + " " + rest + " " + admin + "\n"},
 		"compose.yaml":            {"proxy:" + grpc, grpc + ":" + grpc, rest + ":" + rest, `EASEL_ADMIN_ADDR: ":` + admin + `"`},
 		"compose/prometheus.yaml": {"port: " + admin + "\n"},
+		"envoy/envoy.yaml":        {"address: easel, port_value: " + grpc, "address: easel, port_value: " + rest, "0.0.0.0, port_value: " + grpc, "0.0.0.0, port_value: " + rest},
 		"nginx/easel.conf":        {"server easel:" + grpc + ";", "server easel:" + rest + ";", "listen " + grpc + " ", "listen " + rest + ";"},
 	} {
 		for _, part := range parts {

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// chart is where the chart stands.
+var chart = filepath.Join("..", "..", "deploy", "helm", "easel")
+
+// template renders the chart with a file of values and more of them, or gives what helm says.
+func template(t *testing.T, values string, more ...string) (string, error) {
+	t.Helper()
+	helm := os.Getenv("EASEL_HELM")
+	if helm == "" {
+		t.Skip("EASEL_HELM does not say where helm is, as make test-deploy does: the templates are NOT checked")
+	}
+	args := []string{"template", "render", chart, "--kube-version", "1.34.0", "-f", filepath.Join(chart, "ci", values)}
+	out, err := exec.CommandContext(t.Context(), helm, append(args, more...)...).CombinedOutput()
+	return string(out), err
+}
+
+// pod is what the tests look at in a Deployment.
+type pod struct {
+	Grace   int  `yaml:"terminationGracePeriodSeconds"`
+	Token   bool `yaml:"automountServiceAccountToken"`
+	Volumes []struct {
+		Name   string
+		Secret struct {
+			SecretName string `yaml:"secretName"`
+		}
+	}
+	Containers []struct {
+		Image string
+		Args  []string
+		Env   []struct {
+			Name, Value string
+			ValueFrom   any `yaml:"valueFrom"`
+		}
+		Ports []struct {
+			Name          string
+			ContainerPort string `yaml:"containerPort"`
+		}
+		ReadinessProbe, LivenessProbe, StartupProbe map[string]any
+		SecurityContext                             struct {
+			ReadOnly   bool `yaml:"readOnlyRootFilesystem"`
+			Escalation bool `yaml:"allowPrivilegeEscalation"`
+		} `yaml:"securityContext"`
+		Lifecycle struct {
+			PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
+		}
+		VolumeMounts []struct {
+			Name      string
+			MountPath string `yaml:"mountPath"`
+			ReadOnly  bool   `yaml:"readOnly"`
+		} `yaml:"volumeMounts"`
+	}
+	SecurityContext struct {
+		NonRoot bool `yaml:"runAsNonRoot"`
+	} `yaml:"securityContext"`
+}
+
+// readManifests gives the kinds of the manifests, in order, and the pod of the one Deployment.
+func readManifests(t *testing.T, text string) (kinds []string, made pod) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var m struct {
+			Kind string
+			Spec struct{ Template struct{ Spec pod } }
+		}
+		var raw yaml.Node
+		if decoder.Decode(&raw) != nil {
+			return kinds, made
+		}
+		if err := raw.Decode(&m); err == nil && m.Kind == "Deployment" {
+			made = m.Spec.Template.Spec
+		} else if m.Kind == "Deployment" {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, m.Kind)
+	}
+}
+
+// env gives the settings of the one container.
+func (p pod) env(t *testing.T) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	for _, e := range p.Containers[0].Env {
+		if _, twice := env[e.Name]; twice || e.ValueFrom != nil {
+			t.Errorf("%s is set twice, or by what is no plain value", e.Name)
+		}
+		env[e.Name] = e.Value
+	}
+	return env
+}
+
+func TestTheChartMakesWhatItsValuesAskFor(t *testing.T) {
+	for values, want := range map[string][]string{
+		"least.yaml": {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment"},
+		"all.yaml":   {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment", "HorizontalPodAutoscaler", "PodMonitor"},
+	} {
+		text, err := template(t, values)
+		if err != nil {
+			t.Fatal(text)
+		}
+		kinds, made := readManifests(t, text)
+		slices.Sort(kinds)
+		if slices.Sort(want); !slices.Equal(kinds, want) {
+			t.Errorf("%s makes %v, want %v", values, kinds, want)
+		}
+		c := made.Containers[0]
+		if made.Token || !made.SecurityContext.NonRoot || !c.SecurityContext.ReadOnly || c.SecurityContext.Escalation || !slices.Equal(c.Args, []string{"serve"}) {
+			t.Errorf("%s makes a pod with too many rights, or that does not serve: %+v", values, made)
+		}
+	}
+}
+
+func TestAPodOfTheChartHasTimeToDrain(t *testing.T) {
+	for _, values := range []string{"least.yaml", "all.yaml"} {
+		text, err := template(t, values)
+		if err != nil {
+			t.Fatal(text)
+		}
+		_, made := readManifests(t, text)
+		drain := find(t, `^(\d+)s$`, made.env(t)["EASEL_DRAIN_TIMEOUT"])
+		sleep := made.Containers[0].Lifecycle.PreStop.Sleep.Seconds
+		var seconds int
+		if err := json.Unmarshal([]byte(drain), &seconds); err != nil || sleep == 0 || made.Grace < sleep+seconds+1 {
+			t.Errorf("%s: a stop of %d s and a drain of %s s in a grace period of %d s", values, sleep, drain, made.Grace)
+		}
+	}
+}
+
+func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
+	ports := map[string]string{"grpc": port(t, "EASEL_GRPC_ADDR"), "http": port(t, "EASEL_HTTP_ADDR"), "admin": port(t, "EASEL_ADMIN_ADDR")}
+	settings := map[string]string{"grpc": "EASEL_GRPC_ADDR", "http": "EASEL_HTTP_ADDR", "admin": "EASEL_ADMIN_ADDR"}
+	for _, values := range []string{"least.yaml", "all.yaml"} {
+		text, err := template(t, values)
+		if err != nil {
+			t.Fatal(text)
+		}
+		_, made := readManifests(t, text)
+		env := made.env(t)
+		if len(made.Containers[0].Ports) != len(ports) {
+			t.Errorf("%s: ports %v", values, made.Containers[0].Ports)
+		}
+		for _, p := range made.Containers[0].Ports {
+			if p.ContainerPort != ports[p.Name] || env[settings[p.Name]] != ":"+p.ContainerPort {
+				t.Errorf("%s: port %+v, listening at %q, and the default is %s", values, p, env[settings[p.Name]], ports[p.Name])
+			}
+		}
+		probe, other := "grpc: {port: "+ports["grpc"]+"}", "httpGet"
+		if env["EASEL_TLS_CERT_FILE"] != "" { // the kubelet speaks no TLS to gRPC
+			probe, other = "httpGet: {path: /", "grpc: {port"
+		}
+		if strings.Count(text, probe) != 3 || strings.Contains(text, other) {
+			t.Errorf("%s has other probes than %q", values, probe)
+		}
+	}
+}
+
+func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
+	text, err := template(t, "all.yaml")
+	if err != nil {
+		t.Fatal(text)
+	}
+	_, made := readManifests(t, text)
+	known, mounts := settings(t, "serve"), map[string]string{}
+	for _, m := range made.Containers[0].VolumeMounts {
+		if !m.ReadOnly {
+			t.Errorf("%s can be written to", m.MountPath)
+		}
+		mounts[m.MountPath] = m.Name
+	}
+	files := 0
+	for name, value := range made.env(t) {
+		if strings.HasPrefix(name, "EASEL_") && !slices.Contains(known, name) {
+			t.Errorf("%s is no setting of easel serve", name)
+		}
+		if strings.HasSuffix(name, "_FILE") {
+			files++
+			if mounts[filepath.Dir(value)] == "" {
+				t.Errorf("%s is %s, where nothing is mounted", name, value)
+			}
+		}
+	}
+	if files != 9 || len(made.Volumes) != 5 || len(mounts) != 5 {
+		t.Errorf("%d files in %d mounts of %d volumes", files, len(mounts), len(made.Volumes))
+	}
+}
+
+func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
+	for set, why := range map[string]string{
+		"upstream.url=":                                       "/upstream/url",
+		"upstream.url=https://me@c":                           "/upstream/url",
+		"upstream.keySecret.name=key":                         "say who may call",
+		"callers.secret.name=callers":                         "the caller's own key decides",
+		"callers.allowAnonymous=true":                         "the caller's own key decides",
+		"tls.clientCA=true":                                   "needs tls.secretName",
+		"nats.loginSecret.name=nats":                          "need nats.url",
+		"nats.url=127.0.0.1:4222":                             "/nats/url",
+		"settings.EASEL_NOPE=1":                               "EASEL_POLL_RATE",
+		"settings.EASEL_UPSTREAM_URL=x":                       "EASEL_POLL_RATE",
+		"telemetry.EASEL_POLL_RATE=1":                         "/telemetry",
+		"replica=3":                                           "replica",
+		"shutdown.drainSeconds=0":                             "/shutdown/drainSeconds",
+		"podDisruptionBudget.maxUnavailable=0":                "/podDisruptionBudget/maxUnavailable",
+		"autoscaling.enabled=true,autoscaling.minReplicas=11": "minReplicas is above",
+	} {
+		if text, err := template(t, "least.yaml", "--set", set); err == nil || !strings.Contains(text, why) {
+			t.Errorf("--set %s: %v, and %q is not in\n%s", set, err, why, text)
+		}
+	}
+}
+
+func TestTheSchemaOfTheChartKnowsEverySettingAndEveryValue(t *testing.T) {
+	var schema struct {
+		Properties map[string]struct {
+			PropertyNames struct{ Enum []string }
+			Properties    map[string]any
+		}
+	}
+	if err := json.Unmarshal([]byte(readFile(t, "deploy", "helm", "easel", "values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	own := regexp.MustCompile(`EASEL_[A-Z_]*[A-Z]`).FindAllString(readFile(t, "deploy", "helm", "easel", "templates", "_pod.tpl"), -1)
+	free := schema.Properties["settings"].PropertyNames.Enum
+	for _, name := range settings(t, "serve") {
+		if slices.Contains(own, name) == slices.Contains(free, name) {
+			t.Errorf("%s must be either the chart's own or one of settings", name)
+		}
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(readFile(t, "deploy", "helm", "easel", "values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range values {
+		known, ok := schema.Properties[name]
+		if !ok {
+			t.Errorf("the schema does not know %s", name)
+		}
+		inner, _ := value.(map[string]any)
+		for part := range inner {
+			if _, ok := known.Properties[part]; !ok && len(known.Properties) > 0 {
+				t.Errorf("the schema does not know %s.%s", name, part)
+			}
+		}
+	}
+	for name := range schema.Properties {
+		if _, ok := values[name]; !ok && name != "global" {
+			t.Errorf("values.yaml does not name %s", name)
+		}
+	}
+}

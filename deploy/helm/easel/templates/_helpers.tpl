@@ -1,0 +1,43 @@
+{{- define "easel.name" -}}
+{{- if contains "easel" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-easel" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "easel.selector" -}}
+app.kubernetes.io/name: easel
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "easel.labels" -}}
+{{ include "easel.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "easel.image" -}}
+{{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{ else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- define "easel.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (include "easel.name" .) }}
+{{- end }}
+
+{{/* What must fit together and a schema cannot say. */}}
+{{- define "easel.check" -}}
+{{- $held := .Values.upstream.keySecret.name }}
+{{- if and $held (not .Values.callers.secret.name) (not .Values.tls.clientCA) (not .Values.callers.allowAnonymous) }}
+{{- fail "upstream.keySecret: with a held key, say who may call: callers.secret, tls.clientCA or callers.allowAnonymous" }}
+{{- end }}
+{{- if and (not $held) (or .Values.callers.secret.name .Values.callers.allowAnonymous) }}
+{{- fail "callers: without upstream.keySecret the caller's own key decides" }}
+{{- end }}
+{{- if and .Values.tls.clientCA (not .Values.tls.secretName) }}
+{{- fail "tls.clientCA needs tls.secretName" }}
+{{- end }}
+{{- if and (not .Values.nats.url) (or .Values.nats.loginSecret.name .Values.nats.tlsSecret.name) }}
+{{- fail "nats.loginSecret and nats.tlsSecret need nats.url" }}
+{{- end }}
+{{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}
+{{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas" }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,75 @@
+{{/* Settings of the process. Secrets are named here by their files only. */}}
+{{- define "easel.env" -}}
+- {name: EASEL_UPSTREAM_URL, value: {{ .Values.upstream.url | quote }}}
+{{- if .Values.upstream.insecure }}
+- {name: EASEL_UPSTREAM_INSECURE, value: "true"}
+{{- end }}
+{{- if .Values.upstream.keySecret.name }}
+- {name: EASEL_UPSTREAM_KEY_FILE, value: /etc/easel/upstream/{{ .Values.upstream.keySecret.key }}}
+{{- end }}
+{{- if .Values.callers.secret.name }}
+- {name: EASEL_CALLERS_FILE, value: /etc/easel/callers/{{ .Values.callers.secret.key }}}
+{{- end }}
+{{- if .Values.callers.allowAnonymous }}
+- {name: EASEL_ALLOW_ANONYMOUS, value: "true"}
+{{- end }}
+- {name: EASEL_GRPC_ADDR, value: ":50051"}
+- {name: EASEL_HTTP_ADDR, value: ":8080"}
+- {name: EASEL_ADMIN_ADDR, value: ":9464"}
+- {name: EASEL_DRAIN_TIMEOUT, value: "{{ .Values.shutdown.drainSeconds }}s"}
+{{- if .Values.tls.secretName }}
+- {name: EASEL_TLS_CERT_FILE, value: /etc/easel/tls/tls.crt}
+- {name: EASEL_TLS_KEY_FILE, value: /etc/easel/tls/tls.key}
+{{- if .Values.tls.clientCA }}
+- {name: EASEL_TLS_CLIENT_CA_FILE, value: /etc/easel/tls/ca.crt}
+{{- end }}
+{{- end }}
+{{- if .Values.nats.url }}
+- {name: EASEL_NATS_URL, value: {{ .Values.nats.url | quote }}}
+{{- with .Values.nats.loginSecret }}
+{{- if .name }}
+- {name: {{ eq .key "nkey" | ternary "EASEL_NATS_NKEY_FILE" "EASEL_NATS_CREDS_FILE" }}, value: /etc/easel/nats-login/{{ .key }}}
+{{- end }}
+{{- end }}
+{{- if .Values.nats.tlsSecret.name }}
+- {name: EASEL_NATS_CA_FILE, value: /etc/easel/nats-tls/ca.crt}
+{{- if .Values.nats.tlsSecret.clientCertificate }}
+- {name: EASEL_NATS_CERT_FILE, value: /etc/easel/nats-tls/tls.crt}
+- {name: EASEL_NATS_KEY_FILE, value: /etc/easel/nats-tls/tls.key}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $name, $value := .Values.settings }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- range $name, $value := .Values.telemetry }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- if .Values.goMemLimit }}
+- {name: GOMEMLIMIT, value: {{ .Values.goMemLimit | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* The secrets that are mounted: a directory each, so that a change is seen. */}}
+{{- define "easel.secrets" -}}
+{{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "tls" .Values.tls.secretName "nats-login" .Values.nats.loginSecret.name "nats-tls" .Values.nats.tlsSecret.name }}
+{{- toYaml $secrets }}
+{{- end }}
+
+{{- define "easel.mounts" -}}
+{{- range $place, $secret := fromYaml (include "easel.secrets" .) }}
+{{- if $secret }}
+- {name: {{ $place }}, mountPath: /etc/easel/{{ $place }}, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "easel.volumes" -}}
+{{- range $place, $secret := fromYaml (include "easel.secrets" .) }}
+{{- if $secret }}
+- name: {{ $place }}
+  # Read by the pod's group and nobody else.
+  secret: {secretName: {{ $secret }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+{{- end }}

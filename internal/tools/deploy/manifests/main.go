@@ -1,0 +1,75 @@
+// Manifests reads Kubernetes manifests from standard input, each as the type that the cluster's
+// own API has for it: a field that is misspelt, or has another type, is refused. It needs no
+// cluster and no network. Kinds that are an operator's own are counted and not read.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	if err := run(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "manifests:", err)
+		os.Exit(1)
+	}
+}
+
+func run(in io.Reader, out io.Writer) error {
+	read, foreign := 0, 0
+	for documents := utilyaml.NewYAMLReader(bufio.NewReader(in)); ; {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		known, err := check(text)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w in\n%s", err, text)
+		case known:
+			read++
+		case len(bytes.TrimSpace(text)) > 0:
+			foreign++
+		}
+	}
+	if read == 0 {
+		return errors.New("there are none")
+	}
+	_, err := fmt.Fprintf(out, "%d manifests are as Kubernetes has them, %d are of an operator and were not read\n", read, foreign)
+	return err
+}
+
+// check reads one document, and reports whether its kind is Kubernetes' own.
+func check(text []byte) (bool, error) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := yaml.Unmarshal(text, &head); err != nil {
+		return false, err
+	}
+	if head.Kind == "" {
+		return false, nil // only comments
+	}
+	object, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(head.APIVersion, head.Kind))
+	if runtime.IsNotRegisteredError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, yaml.UnmarshalStrict(text, object)
+}
