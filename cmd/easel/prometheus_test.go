@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// prometheus is a real one that scrapes a server every second.
+type prometheus struct {
+	*facility
+	address string
+}
+
+// startPrometheus starts one with our rules, and stops it with the test.
+func startPrometheus(t *testing.T, f *facility) *prometheus {
+	t.Helper()
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Skip("there is no Prometheus on this machine")
+	}
+	rules, err := filepath.Abs(filepath.Join("..", "..", "deploy", "prometheus", "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory := t.TempDir()
+	config := filepath.Join(directory, "prometheus.yaml")
+	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs: [{job_name: easel, static_configs: [{targets: [%q]}]}]\n", rules, f.admin)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logs := newBuffer()
+	ctx, cancel := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=127.0.0.1:0")
+	command.Stderr = logs
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 20 * time.Second
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = command.Wait() // it was told to go
+	})
+	listening := regexp.MustCompile(`Listening on" address=(\S+)`)
+	f.until("Prometheus that listens", func() bool { return listening.MatchString(logs.String()) })
+	return &prometheus{f, listening.FindStringSubmatch(logs.String())[1]}
+}
+
+// ask makes a request of Prometheus's own API.
+func (p *prometheus) ask(result any, path string) {
+	p.t.Helper()
+	var answer struct{ Data json.RawMessage }
+	err := json.Unmarshal([]byte(p.tell(http.MethodGet, "http://"+p.address+"/api/v1/"+path, "")), &answer)
+	if err == nil {
+		err = json.Unmarshal(answer.Data, result)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// series is how many series a query gives.
+func (p *prometheus) series(query string) int {
+	p.t.Helper()
+	var found struct{ Result []any }
+	p.ask(&found, "query?query="+url.QueryEscape(query))
+	return len(found.Result)
+}
+
+func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
+	f := newFacility(t, 2)
+	p := startPrometheus(t, f)
+	f.watch(f.keys[0], 4, 2)
+	f.watch(f.keys[1], 1, 1)
+	f.until("scrape of all that was done", func() bool {
+		return p.series(`sum(easel_watches_open) == 9`) == 1 && p.series(`up{job="easel"} == 1`) == 1
+	})
+	for _, query := range []string{
+		`sum(easel_generations_active) == 5`, `easel_credentials{condition="healthy"} == 2`, `sum(easel_orders_total{outcome="placed"}) == 5`,
+		`sum(easel_spent_cents_total{caller="forwarded",model="studio/landscape"}) > 0`, `sum(easel_streams_open) == 9`, `easel_build_info == 1`,
+		`sum(rpc_server_call_duration_seconds_count{rpc_response_status_code="OK"}) >= 5`, `sum(http_client_request_duration_seconds_count{http_response_status_code="200"}) > 0`,
+		`sum(easel_polls_unshared_total) > sum(easel_polls_total)`, `process_open_fds > 0`, `target_info{service_name="easel"} == 1`,
+	} {
+		if p.series(query) == 0 {
+			t.Errorf("Prometheus does not find %s", query)
+		}
+	}
+	f.until("answer to most of the dashboard", p.mostPanelsAreAnswered)
+
+	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
+	f.until("alert on the outage", func() bool { return p.series(`ALERTS{alertname="EaselUpstreamUnreachable"}`) == 1 })
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	p.ask(&rules, "rules")
+	evaluated := 0
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			if evaluated++; rule.Health == "err" {
+				t.Errorf("the rule %s: %s", rule.Name, rule.LastError)
+			}
+		}
+	}
+	if evaluated < 20 {
+		t.Errorf("only %d rules are there", evaluated)
+	}
+}
+
+// mostPanelsAreAnswered asks all that the dashboard asks, of which nothing is refused, and
+// reports whether most of it has an answer. The rest is about what has not happened.
+func (p *prometheus) mostPanelsAreAnswered() bool {
+	p.t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "grafana", "easel.json"))
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &board)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	fill := strings.NewReplacer("$__rate_interval", "10s", "$job", "easel", "$instance", ".*")
+	answered, all := 0, 0
+	for _, panel := range board.Panels {
+		for _, target := range panel.Targets {
+			if all++; p.series(fill.Replace(target.Expr)) > 0 {
+				answered++
+			}
+		}
+	}
+	p.t.Logf("%d of %d queries of the dashboard have an answer", answered, all)
+	return answered*3 >= all*2
+}

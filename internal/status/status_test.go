@@ -1,0 +1,92 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/telemetry"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// quiet is a server that all is well with, until a test changes something.
+func quiet() (*watch.Snapshot, Source) {
+	hub := &watch.Snapshot{Time: time.Now()}
+	return hub, Source{
+		Version: "v1", Began: time.Now(),
+		Hub:      func() watch.Snapshot { return *hub },
+		Troubles: func() []telemetry.Trouble { return nil },
+		Rooms:    func() []server.Room { return []server.Room{{Name: "calls", Taken: 1, Most: 240}} },
+		Serving:  func(context.Context) bool { return true },
+	}
+}
+
+// in puts a key into a condition.
+func in(hub *watch.Snapshot, k watch.Key) {
+	hub.Keys = append(hub.Keys, k)
+	hub.Stats.Conditions[k.Condition]++
+}
+
+func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*watch.Snapshot, *Source)
+		say    string
+		grave  bool
+	}{
+		"nothing":       {func(*watch.Snapshot, *Source) {}, "", false},
+		"a healthy key": {func(h *watch.Snapshot, _ *Source) { in(h, watch.Key{Condition: watch.ConditionHealthy}) }, "", false},
+		"one poll that failed": {func(h *watch.Snapshot, _ *Source) {
+			in(h, watch.Key{Condition: watch.ConditionUnreachable, Failures: 1})
+		}, "does not answer", false},
+		"an outage": {func(h *watch.Snapshot, _ *Source) {
+			in(h, watch.Key{Condition: watch.ConditionUnreachable, Failures: 9})
+		}, "does not answer", true},
+		"a throttled key":               {func(h *watch.Snapshot, _ *Source) { in(h, watch.Key{Condition: watch.ConditionThrottled}) }, "slow down", false},
+		"a wrong key of a caller's own": {func(h *watch.Snapshot, _ *Source) { in(h, watch.Key{Condition: watch.ConditionCredentialRejected}) }, "rejects", false},
+		"our own key that is rejected": {func(h *watch.Snapshot, _ *Source) {
+			in(h, watch.Key{Condition: watch.ConditionCredentialRejected, Held: true, Tenant: "held"})
+		}, "rejects a key (held)", true},
+		"more than can be polled": {func(h *watch.Snapshot, _ *Source) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
+		"a limit that is near": {func(_ *watch.Snapshot, s *Source) {
+			s.Rooms = func() []server.Room { return []server.Room{{Name: "streams", Taken: 80, Most: 100}} }
+		}, "80 of 100 streams", false},
+		"a limit that is reached": {func(_ *watch.Snapshot, s *Source) {
+			s.Rooms = func() []server.Room { return []server.Room{{Name: "streams", Taken: 100, Most: 100}} }
+		}, "100 of 100 streams", true},
+		"a drain": {func(_ *watch.Snapshot, s *Source) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
+	} {
+		hub, source := quiet()
+		test.change(hub, &source)
+		said := source.report(t.Context()).Concerns
+		switch {
+		case test.say == "" && len(said) == 0:
+		case len(said) != 1 || test.say == "" || !strings.Contains(said[0].Text, test.say) || said[0].Grave != test.grave:
+			t.Errorf("%s: %+v", name, said)
+		}
+	}
+}
+
+func TestFiveKeysInTroubleAreNamedAndTheOthersCounted(t *testing.T) {
+	hub, source := quiet()
+	for range 30 {
+		in(hub, watch.Key{Condition: watch.ConditionUnreachable, Failures: 9, Tenant: "0123456789abcdef"})
+	}
+	said := source.report(t.Context()).Concerns
+	if len(said) != 1 || strings.Count(said[0].Text, "01234567") != 5 || !strings.Contains(said[0].Text, "30 keys") || strings.Contains(said[0].Text, "89ab") {
+		t.Errorf("%+v", said)
+	}
+}
+
+func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
+	_, source := quiet()
+	w := httptest.NewRecorder()
+	source.Handlers()["GET /status.json"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status.json", nil))
+	if !json.Valid(w.Body.Bytes()) || strings.Contains(w.Body.String(), "null") || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%s", w.Body)
+	}
+}
