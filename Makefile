@@ -55,11 +55,11 @@ test-clients: ## Run the example of every language through kills, cuts and silen
 test-clients-rust: client-rust ## Likewise the example in Rust, which takes minutes to build for the first time
 	$(GO) test ./internal/clients -count=1 -v -timeout 10m -languages rust
 
-test-page: ## Open the page in a browser, try calls, and keep pictures in .build/page (needs Chromium)
+test-page: ## Open the API page and the status page in a browser, and keep pictures in .build/page (needs Chromium)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	  { echo "Chromium is not on this machine, and the page needs it: install chromium" >&2; exit 1; }
 	@mkdir -p .build/page
-	EASEL_PICTURES='$(CURDIR)/.build/page' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'ThePage'
+	EASEL_PICTURES='$(CURDIR)/.build/page' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'ThePage|TheStatusPage'
 
 test-prometheus: ## Have Prometheus check and try the alerts, and scrape a running server (needs Prometheus)
 	@$(call need,promtool,the alerts,Prometheus 2.42)
