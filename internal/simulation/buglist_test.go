@@ -227,7 +227,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "calls and polls have a bucket each",
-		edits:  []edit{{"internal/watch/hub.go", "	p.budget.spend(now)\n", ""}},
+		edits:  []edit{{"internal/watch/hub.go", "	p.spend(now)\n", ""}},
 		jobs:   seeds("busy", 1, 2, 3, 4, 5),
 		breaks: []string{"polls keep to the budget"},
 	},
