@@ -42,8 +42,9 @@ func follows(before, after easelv1.State) bool {
 // it: two replicas may have looked at different times.
 func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	type view struct{ actor, gen string }
-	seen := map[view]event{}
+	seen, told := map[view]event{}, toldBy{}
 	for _, e := range o.events {
+		told.add(e)
 		if e.kind != sawUpdate && e.kind != sawGet && e.kind != sawPlaced {
 			continue
 		}
@@ -55,7 +56,7 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 		if known && e.stream != before.stream && (e.process != before.process || e.at-before.at > 20*time.Second) && o.lies(e.at) {
 			continue // nobody is left who could know that the catalog said something else before
 		}
-		if known && e.kind == sawGet && before.kind == sawGet && o.lies(e.at) {
+		if known && e.kind == sawGet && o.lies(e.at) && told.allows(e) {
 			continue // what nobody watches is not remembered from one call to the next
 		}
 		if known && !follows(before.state, e.state) {
@@ -65,6 +66,31 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 			seen[v] = e
 		}
 	}
+}
+
+// toldBy is what a process has told the watches of a render last, by process and render.
+type toldBy map[[2]string]struct {
+	state easelv1.State
+	at    time.Duration // of the last word to a watch of this render alone
+}
+
+func (t toldBy) add(e event) {
+	one := t[[2]string{e.process, e.gen}]
+	switch e.kind {
+	case sawUpdate:
+		one.state, one.at = e.state, e.at
+	case sawBeat:
+		one.at = e.at
+	default:
+		return
+	}
+	t[[2]string{e.process, e.gen}] = one
+}
+
+// allows reports whether a process may say what it says in a call, as far as its watches go.
+func (t toldBy) allows(e event) bool {
+	one := t[[2]string{e.process, e.gen}]
+	return e.at-one.at > 20*time.Second || follows(one.state, e.state)
 }
 
 // lies reports whether the catalog took back what it said at a time.
