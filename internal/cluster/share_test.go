@@ -73,3 +73,19 @@ func TestManyRendersThroughEightReplicasCostThePollsOfOne(t *testing.T) {
 		}
 	}
 }
+
+func TestEachWatchIsCountedWhereItIsOpenAndNowhereElse(t *testing.T) {
+	inWorld(t, 3, map[string]catalog.State{"a": running, "b": running}, func(w *world) {
+		for _, r := range w.replicas {
+			r.watch(watch.Terminal)
+			r.watch(watch.Terminal, "a")
+		}
+		pass(time.Minute)
+		w.theLeader() // it stands for the others' watches
+		for i, r := range w.replicas {
+			if n := r.hub.Stats().Watches; n != 2 {
+				t.Errorf("replica %d counts %d watches", i, n)
+			}
+		}
+	})
+}

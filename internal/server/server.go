@@ -2,8 +2,9 @@
 // calls, and what operators look at.
 //
 // Every call takes one path. REST requests become calls of a second gRPC server that
-// is reached in memory, with the same interceptors as the public one; only the event
-// streams and the download have handlers of their own, over the same calls.
+// is reached in memory, with the same interceptors as the public one. The event streams have
+// handlers of their own, over the same calls; so has the download, which alone goes to the
+// interceptors without that server.
 //
 //	gRPC client ── TLS ──▶ public gRPC server ─┐
 //	                                           ├─▶ interceptor ─▶ service

@@ -128,6 +128,11 @@ func (p *poller) detach(s *subscription, at int32, now time.Time) {
 // leave takes a watch out; mu is held.
 func (p *poller) leave(s *subscription, now time.Time) {
 	p.enrol(s, -1)
+	p.uncover(s, now)
+}
+
+// uncover ends all that a watch covers, of a caller or of peers; mu is held.
+func (p *poller) uncover(s *subscription, now time.Time) {
 	p.all = slices.DeleteFunc(p.all, func(one *subscription) bool { return one == s })
 	for at := range s.items {
 		if s.items[at].e != nil {

@@ -68,7 +68,6 @@ func (t *Part) hearAll(now time.Time) {
 	t.allUntil = now.Add(coverage)
 	if t.all == nil {
 		t.all = t.subscription(Settled)
-		t.p.enrol(t.all, 1)
 		t.p.all = append(t.p.all, t.all)
 		t.p.wakeBy(now)
 	}
@@ -89,7 +88,7 @@ func (t *Part) expire(now time.Time) {
 		}
 	}
 	if t.all != nil && now.After(t.allUntil) {
-		t.p.leave(t.all, now)
+		t.p.uncover(t.all, now)
 		t.all = nil
 	}
 }
@@ -106,7 +105,7 @@ func (t *Part) dismiss(now time.Time) {
 		}
 	}
 	if t.all != nil {
-		t.p.leave(t.all, now)
+		t.p.uncover(t.all, now)
 		t.all = nil
 	}
 	t.relays = [2]*subscription{}
