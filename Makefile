@@ -16,9 +16,11 @@ HOURS   ?= 10000
 SEED    ?= 1
 # How long `make fuzz` tries each target.
 FUZZTIME ?= 30s
+# Where a release puts the image and the chart.
+REGISTRY ?= ghcr.io/easel-grpc
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture image release release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -171,6 +173,35 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md'
 	$(GO) run -C internal/tools ./page '$(CURDIR)/.build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js' '$(CURDIR)/gen/scalar/scalar.js.gz'
 	$(GO) run -C internal/tools ./embed '$(CURDIR)/gen/scalar/scalar.js.gz'
+
+test-release: ## Check what a release is made by: .goreleaser.yaml, the workflows and CHANGELOG.md
+	$(GORELEASER) check
+	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'Release|Workflow|Changelog'
+
+# Its module cannot be tidied together with ours, nor with the other tools: it comes with its own.
+GORELEASER = $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
+
+image: ## Build the container image easel:VERSION (needs Docker)
+	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .
+
+release: release-notes ## Build the binaries of the tag that is checked out, and draft its release (needs syft and GITHUB_TOKEN)
+	$(GORELEASER) release --clean --release-notes .build/notes.md
+
+release-image: ## Build the image for both architectures with its bill of materials, and push it to REGISTRY
+	docker buildx build -f deploy/Dockerfile --platform linux/amd64,linux/arm64 --sbom=true --provenance=mode=max \
+	  --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t '$(REGISTRY)/easel:$(VERSION)' --push .
+
+release-chart: .build/deploy ## Package the chart of VERSION, and push it to REGISTRY
+	@rm -f .build/packages/easel-*.tgz && mkdir -p .build/packages
+	.build/deploy/helm package deploy/helm/easel --version '$(VERSION:v%=%)' --app-version '$(VERSION)' -d .build/packages
+	.build/deploy/helm push '.build/packages/easel-$(VERSION:v%=%).tgz' 'oci://$(REGISTRY)/charts'
+
+# What CHANGELOG.md says of VERSION; a version that it does not know is no release.
+release-notes:
+	@mkdir -p .build
+	@awk -v want='$(VERSION)' '/^## / {on = $$2 == want; next} on' CHANGELOG.md > .build/notes.md
+	@grep -q '[^[:space:]]' .build/notes.md || { echo 'CHANGELOG.md has no section "## $(VERSION)"' >&2; exit 1; }
 
 picture: build ## Record a watch in a terminal, and draw docs/watch.svg of it
 	$(GO) run -C internal/tools ./picture '$(CURDIR)/bin/easel' '$(CURDIR)/docs/watch.svg'

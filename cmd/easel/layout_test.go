@@ -106,7 +106,7 @@ func TestTheProgramHasNoNATSServerInIt(t *testing.T) {
 
 func TestTheTopLevelHoldsWhatItShould(t *testing.T) {
 	want := []string{
-		"LICENSE", "Makefile", "README.md", "buf.gen.yaml", "buf.yaml", "cmd", "deploy", "docs", "examples", "gen", "go.mod", "go.sum", "internal", "proto",
+		"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "buf.gen.yaml", "buf.yaml", "cmd", "deploy", "docs", "examples", "gen", "go.mod", "go.sum", "internal", "proto",
 	}
 	entries, err := os.ReadDir(filepath.Join("..", ".."))
 	if err != nil {

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// workflow is what the tests look at in a file of .github/workflows.
+type workflow struct {
+	Permissions any
+	Jobs        map[string]struct {
+		Timeout int `yaml:"timeout-minutes"`
+		Steps   []struct{ Uses, Run string }
+	}
+}
+
+func workflows(t *testing.T) map[string]workflow {
+	t.Helper()
+	root := filepath.Join("..", "..", ".github", "workflows")
+	entries, err := os.ReadDir(root)
+	if err != nil || len(entries) == 0 {
+		t.Fatalf("%d workflows: %v", len(entries), err)
+	}
+	found := map[string]workflow{}
+	for _, e := range entries {
+		var w workflow
+		if err := yaml.Unmarshal([]byte(readFile(t, ".github", "workflows", e.Name())), &w); err != nil {
+			t.Fatalf("%s: %v", e.Name(), err)
+		}
+		found[e.Name()] = w
+	}
+	return found
+}
+
+func TestEveryActionOfAWorkflowIsPinnedByItsCommit(t *testing.T) {
+	used := 0
+	for name, w := range workflows(t) {
+		if w.Permissions == nil {
+			t.Errorf("%s takes all permissions", name)
+		}
+		for line := range strings.Lines(readFile(t, ".github", "workflows", name)) {
+			if !strings.Contains(line, "uses:") {
+				continue
+			}
+			used++
+			if !regexp.MustCompile(`uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+\n$`).MatchString(line) {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+	}
+	if used < 5 {
+		t.Errorf("found only %d actions", used)
+	}
+}
+
+func TestAWorkflowRunsWhatAnybodyCanRun(t *testing.T) {
+	targets := regexp.MustCompile(`(?m)^([a-z][a-z-]*):`).FindAllString(readFile(t, "Makefile"), -1)
+	ran := 0
+	for name, w := range workflows(t) {
+		for job, j := range w.Jobs {
+			if j.Timeout == 0 {
+				t.Errorf("%s: %s may run for ever", name, job)
+			}
+			for _, step := range j.Steps {
+				target, made := strings.CutPrefix(step.Run, "make ")
+				switch {
+				case made:
+					if ran++; !slices.Contains(targets, target+":") {
+						t.Errorf("%s: the Makefile has no target %q", name, target)
+					}
+				case step.Run == "", step.Run == ".ci/run", strings.HasPrefix(step.Run, "sudo apt-get "), strings.HasPrefix(step.Run, "gh release upload "):
+				default:
+					t.Errorf("%s: %s runs %q, which is no target of the Makefile", name, job, step.Run)
+				}
+			}
+		}
+	}
+	if ran < 5 {
+		t.Errorf("found only %d targets", ran)
+	}
+}
+
+func TestAReleaseIsBuiltAsTheMakefileBuilds(t *testing.T) {
+	var config struct {
+		Builds []struct {
+			Env, Flags, LDFlags, GOOS, GOARCH []string
+		}
+		SBOMs []any `yaml:"sboms"`
+	}
+	if err := yaml.Unmarshal([]byte(readFile(t, ".goreleaser.yaml")), &config); err != nil || len(config.Builds) != 1 {
+		t.Fatalf("%d builds: %v", len(config.Builds), err)
+	}
+	b := config.Builds[0]
+	made := strings.NewReplacer("$(VERSION)", "{{ .Tag }}", "$(REVISION)", "{{ .FullCommit }}").Replace(readFile(t, "Makefile"))
+	for _, part := range []string{"CGO_ENABLED=0 ", strings.Join(b.Flags, " ") + " -ldflags '" + strings.Join(b.LDFlags, " ") + "'"} {
+		if !strings.Contains(made, part) {
+			t.Errorf("the Makefile does not build with %s", part)
+		}
+	}
+	if !slices.Equal(b.Env, []string{"CGO_ENABLED=0"}) || !slices.Equal(b.GOOS, []string{"linux", "darwin"}) || !slices.Equal(b.GOARCH, []string{"amd64", "arm64"}) || len(config.SBOMs) != 1 {
+		t.Errorf("it is %+v", config)
+	}
+}
+
+func TestTheChangelogBeginsWithWhatIsNotReleased(t *testing.T) {
+	sections := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(readFile(t, "CHANGELOG.md"), -1)
+	for i, section := range sections {
+		if want := regexp.MustCompile(`^(v\d+\.\d+\.\d+\S*)( .*)?$`); (section[1] == "Unreleased") != (i == 0) && !want.MatchString(section[1]) {
+			t.Errorf("section %q", section[1])
+		}
+	}
+	if len(sections) == 0 {
+		t.Error("it has no section")
+	}
+}
