@@ -42,7 +42,7 @@ func follows(before, after easelv1.State) bool {
 // it: two replicas may have looked at different times.
 func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	type view struct{ actor, gen string }
-	seen, told := map[view]event{}, toldBy{}
+	seen, told := map[view]event{}, toldBy{last: map[[2]string]event{}, over: map[string]bool{}}
 	for _, e := range o.events {
 		told.add(e)
 		if e.kind != sawUpdate && e.kind != sawGet && e.kind != sawPlaced {
@@ -56,8 +56,11 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 		if known && e.stream != before.stream && (e.process != before.process || e.at-before.at > 20*time.Second) && o.lies(e.at) {
 			continue // nobody is left who could know that the catalog said something else before
 		}
-		if known && e.kind == sawGet && o.lies(e.at) && told.allows(e) {
-			continue // what nobody watches is not remembered from one call to the next
+		if e.kind == sawGet && o.lies(e.at) { // what nobody watches is not remembered from one call to the next
+			if before = told.watches(e); before.kind == "" {
+				continue
+			}
+			known = true
 		}
 		if known && !follows(before.state, e.state) {
 			say(e, "%s after %s", e.state, before.state)
@@ -68,29 +71,29 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// toldBy is what a process has told the watches of a render last, by process and render.
-type toldBy map[[2]string]struct {
-	state easelv1.State
-	at    time.Duration // of the last word to a watch of this render alone
+// toldBy is what the processes have told watches.
+type toldBy struct {
+	last map[[2]string]event // by process and render
+	over map[string]bool     // streams that have ended
 }
 
 func (t toldBy) add(e event) {
-	one := t[[2]string{e.process, e.gen}]
 	switch e.kind {
 	case sawUpdate:
-		one.state, one.at = e.state, e.at
-	case sawBeat:
-		one.at = e.at
-	default:
-		return
+		t.last[[2]string{e.process, e.gen}] = e
+	case sawOK, sawError:
+		t.over[fmt.Sprint(e.actor, e.stream)] = true
 	}
-	t[[2]string{e.process, e.gen}] = one
 }
 
-// allows reports whether a process may say what it says in a call, as far as its watches go.
-func (t toldBy) allows(e event) bool {
-	one := t[[2]string{e.process, e.gen}]
-	return e.at-one.at > 20*time.Second || follows(one.state, e.state)
+// watches is what a process that answers a call has told a watch of the same render, which is
+// still open; no event where there is none, or it was told only now.
+func (t toldBy) watches(e event) event {
+	told := t.last[[2]string{e.process, e.gen}]
+	if t.over[fmt.Sprint(told.actor, told.stream)] || e.at-told.at < time.Second {
+		return event{}
+	}
+	return told
 }
 
 // lies reports whether the catalog took back what it said at a time.
