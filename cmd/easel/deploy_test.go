@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -87,6 +88,37 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 			if !strings.Contains(files[path], part) {
 				t.Errorf("%q is not in deploy/%s", part, path)
 			}
+		}
+	}
+}
+
+// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent takes the silence from the README's table of
+// limits, which tests compare with the code.
+func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
+	limits := readFile(t, "README.md")
+	for _, row := range []string{"| `heartbeat_interval` | 1 s to 1 min |", "`wait_timeout` of a download | 10 min |"} {
+		if !strings.Contains(limits, row) {
+			t.Fatalf("the README does not say %q", row)
+		}
+	}
+	for path, pattern := range map[string]string{
+		"nginx/easel.conf": `(?m)^ *(?:grpc|proxy)_read_timeout (\d+)s;`,
+		"envoy/envoy.yaml": `\b(?:stream_)?idle_timeout: (\d+)s`,
+	} {
+		var watches, waits int
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t)[path], -1) {
+			seconds, err := strconv.Atoi(match[1])
+			switch {
+			case err == nil && seconds > 600:
+				waits++
+			case err == nil && seconds > 60:
+				watches++
+			default:
+				t.Errorf("deploy/%s waits for %s s only", path, match[1])
+			}
+		}
+		if watches != 2 || waits != 2 {
+			t.Errorf("deploy/%s has %d time-outs for watches and %d for waits, want 2 of each", path, watches, waits)
 		}
 	}
 }

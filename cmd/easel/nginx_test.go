@@ -41,7 +41,7 @@ type proxied struct {
 
 // startNginx puts nginx with deploy/nginx/easel.conf in front of a server. It listens at sockets
 // in place of ports, so that no port can be taken by another in between.
-func startNginx(t *testing.T) proxied {
+func startNginx(t *testing.T, flags ...string) proxied {
 	t.Helper()
 	binary, err := exec.LookPath("nginx")
 	if err != nil {
@@ -52,7 +52,7 @@ func startNginx(t *testing.T) proxied {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	env := startDev(t)
+	env := startDev(t, flags...)
 	writeNginxFiles(t, dir, env)
 	runNginx(t, binary, dir)
 
@@ -228,19 +228,49 @@ func TestEventsOfRESTPassNginxAsTheyCome(t *testing.T) {
 	}
 }
 
-func TestADownloadPassesNginxWhole(t *testing.T) {
-	p := startNginx(t)
+// order orders a picture, and gives its id.
+func (p proxied) order(t *testing.T, key string) string {
+	t.Helper()
 	inputs, err := structpb.NewStruct(map[string]any{"prompt": "a calm sea", "size": "640x400"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := p.generations.CreateGeneration(p.as(t), &easelv1.CreateGenerationRequest{
-		ModelId: "studio/landscape", Inputs: inputs, IdempotencyKey: "through-nginx",
-	})
+	made, err := p.generations.CreateGeneration(p.as(t), &easelv1.CreateGenerationRequest{ModelId: "studio/landscape", Inputs: inputs, IdempotencyKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := made.GetGeneration().GetGenerationId()
+	return made.GetGeneration().GetGenerationId()
+}
+
+// lasting makes renders last longer than the nginx of these tests waits for a watch.
+var lasting = []string{"--speed", "2"}
+
+// outlasted fails a test whose call was answered before the time-out could have ended it.
+func outlasted(t *testing.T, began time.Time) {
+	t.Helper()
+	if lasted := time.Since(began); lasted < readTimeout {
+		t.Errorf("it took %v, which is not past the time-out of nginx for watches", lasted)
+	}
+}
+
+func TestAWaitThatSaysNothingForLongPassesNginx(t *testing.T) {
+	p := startNginx(t, lasting...)
+	id, began := p.order(t, "waited"), time.Now()
+	waited, err := p.generations.WaitGeneration(p.as(t), &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(50 * time.Second)})
+	if err != nil || !waited.GetGeneration().GetTerminal() {
+		t.Fatalf("%v, %v", waited, err)
+	}
+	outlasted(t, began)
+	id, began = p.order(t, "waited-over-rest"), time.Now()
+	if _, err := io.Copy(io.Discard, p.get(t, "/v1/generations/"+id+":wait?timeout=50s", "application/json").Body); err != nil {
+		t.Fatal(err)
+	}
+	outlasted(t, began)
+}
+
+func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
+	p := startNginx(t, lasting...)
+	id, began := p.order(t, "downloaded"), time.Now()
 	stream, err := p.generations.DownloadGeneration(p.as(t), &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
@@ -260,6 +290,7 @@ func TestADownloadPassesNginxWhole(t *testing.T) {
 			said = end.GetSha256()
 		}
 	}
+	outlasted(t, began)
 	if got := hex.EncodeToString(sum.Sum(nil)); size == 0 || got != said {
 		t.Errorf("%d bytes came, with the sum %s; the server says %s", size, got, said)
 	}
