@@ -16,11 +16,11 @@ HOURS   ?= 10000
 SEED    ?= 1
 # How long `make fuzz` tries each target.
 FUZZTIME ?= 30s
-# Where a release puts the image and the chart.
-REGISTRY ?= ghcr.io/easel-grpc
+# Where a release puts the image and the chart: HOST/OWNER.
+REGISTRY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture image release release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture image release registry release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -188,11 +188,14 @@ image: ## Build the container image easel:VERSION (needs Docker)
 release: release-notes ## Build the binaries of the tag that is checked out, and draft its release (needs syft and GITHUB_TOKEN)
 	$(GORELEASER) release --clean --release-notes .build/notes.md
 
-release-image: ## Build the image for both architectures with its bill of materials, and push it to REGISTRY
+registry:
+	@test -n '$(REGISTRY)' || { echo 'REGISTRY is not set: it is where the image and the chart go, HOST/OWNER' >&2; exit 1; }
+
+release-image: registry ## Build the image for both architectures with its bill of materials, and push it to REGISTRY
 	docker buildx build -f deploy/Dockerfile --platform linux/amd64,linux/arm64 --sbom=true --provenance=mode=max \
 	  --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t '$(REGISTRY)/easel:$(VERSION)' --push .
 
-release-chart: .build/deploy ## Package the chart of VERSION, and push it to REGISTRY
+release-chart: registry .build/deploy ## Package the chart of VERSION, and push it to REGISTRY
 	@rm -f .build/packages/easel-*.tgz && mkdir -p .build/packages
 	.build/deploy/helm package deploy/helm/easel --version '$(VERSION:v%=%)' --app-version '$(VERSION)' -d .build/packages
 	.build/deploy/helm push '.build/packages/easel-$(VERSION:v%=%).tgz' 'oci://$(REGISTRY)/charts'
