@@ -42,7 +42,7 @@ const largestPooled = 32 << 10
 // may wait for a slow reader on each stream.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if made, ok := v.(interface{ Wire() mem.BufferSlice }); ok {
-		return made.Wire(), nil // by the service, for many streams at once
+		return made.Wire(), nil // by the service: what many are told, or bytes of a result
 	}
 	message, ok := v.(protobuf.Message)
 	if !ok || protobuf.Size(message) <= largestPooled {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -98,7 +97,7 @@ func (t *tracing) requestOption(method, route string, status int) metric.Measure
 	if !ok {
 		all := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(method), semconv.HTTPResponseStatusCode(status)}
 		if route != "" {
-			all = append(all, semconv.HTTPRoute(strings.Clone(route)))
+			all = append(all, semconv.HTTPRoute(route))
 		}
 		option, _ = t.answers.LoadOrStore(key, metric.WithAttributeSet(attribute.NewSet(all...)))
 	}

@@ -14,7 +14,7 @@ import (
 // Piece is a message that carries bytes of a result, of a download or of a watch. The bytes
 // go from the catalog's connection to the caller's through one buffer, which is used again. To
 // encode the generated message instead would do the same, with two new buffers and a copy for
-// each: 64 KiB take 3 instead of 150 µs, and leave 0.2 instead of 139 KB to collect
+// each: 64 KiB take 1.5 instead of 33 µs, and leave 0.2 instead of 139 KB to collect
 // (BenchmarkAPieceOfADownload).
 type Piece struct {
 	chunk *easelv1.ContentChunk // without its bytes

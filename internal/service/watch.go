@@ -34,13 +34,11 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
 	defer done()
 	out := patient{stream, s.cfg.SendPatience}
-	send := func(m *easelv1.WatchGenerationResponse) error {
-		m.EmitTime = timestamppb.Now()
-		return out.send(m)
-	}
-	last, err := s.follow(ctx, req, send, func(u *watch.Update) error { return out.send(encoded{encode(u), time.Now()}) })
+	last, err := s.follow(ctx, req, out.send)
 	if closing := closingMessage(err); closing != nil {
-		_ = send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}})
+		_ = out.send(&easelv1.WatchGenerationResponse{
+			Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
+		})
 		return err
 	}
 	if err != nil || !req.GetIncludeContent() || last.File == nil {
@@ -53,7 +51,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 
 // follow sends updates and heartbeats of one render until the goal, and gives the last
 // state that the hub told.
-func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRequest, send func(*easelv1.WatchGenerationResponse) error, tell func(*watch.Update) error) (last catalog.Generation, err error) {
+func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRequest, send func(any) error) (last catalog.Generation, err error) {
 	begun := false
 	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
@@ -69,12 +67,14 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 			return last, noGeneration(req.GetGenerationId())
 		case event.Update != nil:
 			last = event.Update.Generation
-			err = tell(event.Update)
+			err = send(encoded{encode(event.Update), time.Now()})
 		case event.Heartbeat != nil:
 			if event.Known != nil {
 				last = event.Known.Generation
 			}
-			err = send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}})
+			err = send(&easelv1.WatchGenerationResponse{
+				Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}, EmitTime: timestamppb.Now(),
+			})
 		default:
 			continue // caught up says nothing on a stream of one
 		}
@@ -115,10 +115,11 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 
 // eventMessage makes the message of an event in a watch of many renders.
 func eventMessage(event watch.Event) any {
+	if event.Update != nil {
+		return encoded{encode(event.Update), time.Now()}
+	}
 	m := &easelv1.WatchGenerationsResponse{EmitTime: timestamppb.Now()}
 	switch {
-	case event.Update != nil:
-		return encoded{encode(event.Update), time.Now()}
 	case event.Heartbeat != nil:
 		m.Event = &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}
 	case event.CaughtUp != nil:

@@ -119,8 +119,9 @@ func (e *entry) follows(next catalog.State) bool {
 	return rank(next) >= e.rank
 }
 
-// advance takes a record in, with the etag that it had when it was read. It reports whether a watcher can see the difference,
-// and whether the record was dropped because it would have gone backwards.
+// advance takes a record in, with the etag that it had when it was read. It reports whether a
+// watcher can see the difference, and whether the record was dropped because it would have gone
+// backwards.
 func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // an answer that was overtaken by a newer one
