@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 REGISTRY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture image release registry release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-collector test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture image release registry release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -67,6 +67,14 @@ test-prometheus: ## Have Prometheus check and try the alerts, and scrape a runni
 	@$(call need,promtool,the alerts,Prometheus 2.42)
 	@$(call need,prometheus,the alerts,Prometheus 2.42)
 	$(GO) test ./internal/telemetry ./cmd/easel -count=1 -v -timeout 5m -run 'Prometheus|EveryAlert|EveryRule|EveryQuery'
+
+test-collector: .build/collector ## Send the trace of a job through a real OpenTelemetry Collector, with the configuration of deploy/otel
+	EASEL_COLLECTOR='$(CURDIR)/.build/collector' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'TheCollectorTakes|ARealCollector'
+
+# A module of its own, with the parts that our configuration names: a minute and a half for the first time.
+.build/collector: internal/tools/collector/go.mod internal/tools/collector/main.go
+	@mkdir -p .build
+	$(GO) build -C internal/tools/collector -trimpath -o '$(CURDIR)/$@' .
 
 test-deploy: .build/deploy ## Check what is below deploy/ as far as it can be without a cluster: the chart, nginx, Envoy, and the release
 	@command -v nginx >/dev/null || echo 'nginx is not on this machine: deploy/nginx is NOT checked' >&2
@@ -132,7 +140,7 @@ bench-schedule: ## Print what the polling schedule costs beside a fixed interval
 check: lint tidy breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
 
 tidy:
-	@for module in . internal/tools internal/tools/deploy internal/tools/lint internal/tools/vuln; do $(GO) mod tidy -C $$module -diff || exit; done
+	@for module in . internal/tools internal/tools/collector internal/tools/deploy internal/tools/lint internal/tools/vuln; do $(GO) mod tidy -C $$module -diff || exit; done
 
 # Without the database there is nothing to compare with, and that is no fault of the change.
 vulnerabilities:

@@ -154,53 +154,63 @@ func id(t *testing.T, text string) []byte {
 	return id
 }
 
+// forms are the ways to call.
+var forms = map[string]func(*traced, *testing.T) job{"gRPC": (*traced).overGRPC, "REST": (*traced).overREST}
+
 func TestTheTraceOfAJobLeadsFromTheCallersWaitToTheAnswerUpstream(t *testing.T) {
-	const service = "easel.v1.GenerationService/"
-	for form, run := range map[string]func(*traced, *testing.T) job{"gRPC": (*traced).overGRPC, "REST": (*traced).overREST} {
+	for form, run := range forms {
 		t.Run(form, func(t *testing.T) {
 			s := startTraced(t)
 			j := run(s, t)
 			if s.served.stop() != exitOK {
 				t.Fatal(s.served.stderr)
 			}
-			all := s.trace(t)
-			// call gives the span of a call below the caller's, or below that of its REST request.
-			call := func(callers, method, route string) *otlp.Span {
-				parent := id(t, callers)
-				if form == "REST" {
-					rest := all.only(parent, route)
-					all.attributes(rest, "http.route", strings.SplitN(route, " ", 2)[1], "http.request.method", strings.SplitN(route, " ", 2)[0])
-					parent = rest.GetSpanId()
-				}
-				return all.only(parent, service+method)
-			}
-			order := call(callersOrder, "CreateGeneration", "POST /v1/generations")
-			all.attributes(order, "easel.generation.id", j.id, "easel.model.id", "studio/landscape", "easel.generation.state", "queued",
-				"easel.cost_cents", "*", "rpc.response.status_code", "OK", "rpc.method", service+"CreateGeneration", "rpc.system.name", "grpc")
-			post := all.only(order.GetSpanId(), "POST /generations")
-			all.attributes(post, "http.response.status_code", "*", "easel.attempt", int64(1), "url.template", "/generations")
-
-			watch := call(callersWatch, "WatchGeneration", "GET /v1/generations/{generation_id}:watch")
-			all.attributes(watch, "easel.generation.id", j.id)
-			end := all.only(watch.GetSpanId(), service+"WatchGeneration end")
-			all.attributes(end, "rpc.response.status_code", "OK", "easel.stream.reason", "done", "easel.stream.messages", "*")
-			pushes := all.below(watch.GetSpanId(), "push")
-			if len(pushes) < 2 || int64(len(pushes)) > j.messages {
-				t.Errorf("%d pushes for %d messages", len(pushes), j.messages)
-			}
-			holdPushes(t, all, j, order, watch, pushes)
-
-			fetch := call(callersFetch, "DownloadGeneration", "GET /v1/generations/{generation_id}/content")
-			all.attributes(fetch, "easel.content.bytes", j.bytes, "easel.stream.reason", "done")
-			content := all.only(fetch.GetSpanId(), "GET /generations/{id}/content")
-			all.attributes(content, "http.response.body.size", j.bytes, "easel.attempt", int64(1))
-
-			holdShort(t, all, watch, end)
-			holdClean(t, s, j)
-			if t.Failed() {
-				t.Log("\n" + all.String())
-			}
+			holdJob(t, s, form, j)
 		})
+	}
+}
+
+// holdJob checks what has come of a job, once all has been sent: the shape of its trace, from
+// the caller's spans to the catalog's answers.
+func holdJob(t *testing.T, s *traced, form string, j job) {
+	t.Helper()
+	const service = "easel.v1.GenerationService/"
+	all := s.trace(t)
+	// call gives the span of a call below the caller's, or below that of its REST request.
+	call := func(callers, method, route string) *otlp.Span {
+		parent := id(t, callers)
+		if form == "REST" {
+			rest := all.only(parent, route)
+			all.attributes(rest, "http.route", strings.SplitN(route, " ", 2)[1], "http.request.method", strings.SplitN(route, " ", 2)[0])
+			parent = rest.GetSpanId()
+		}
+		return all.only(parent, service+method)
+	}
+	order := call(callersOrder, "CreateGeneration", "POST /v1/generations")
+	all.attributes(order, "easel.generation.id", j.id, "easel.model.id", "studio/landscape", "easel.generation.state", "queued",
+		"easel.cost_cents", "*", "rpc.response.status_code", "OK", "rpc.method", service+"CreateGeneration", "rpc.system.name", "grpc")
+	post := all.only(order.GetSpanId(), "POST /generations")
+	all.attributes(post, "http.response.status_code", "*", "easel.attempt", int64(1), "url.template", "/generations")
+
+	watch := call(callersWatch, "WatchGeneration", "GET /v1/generations/{generation_id}:watch")
+	all.attributes(watch, "easel.generation.id", j.id)
+	end := all.only(watch.GetSpanId(), service+"WatchGeneration end")
+	all.attributes(end, "rpc.response.status_code", "OK", "easel.stream.reason", "done", "easel.stream.messages", "*")
+	pushes := all.below(watch.GetSpanId(), "push")
+	if len(pushes) < 2 || int64(len(pushes)) > j.messages {
+		t.Errorf("%d pushes for %d messages", len(pushes), j.messages)
+	}
+	holdPushes(t, all, j, order, watch, pushes)
+
+	fetch := call(callersFetch, "DownloadGeneration", "GET /v1/generations/{generation_id}/content")
+	all.attributes(fetch, "easel.content.bytes", j.bytes, "easel.stream.reason", "done")
+	content := all.only(fetch.GetSpanId(), "GET /generations/{id}/content")
+	all.attributes(content, "http.response.body.size", j.bytes, "easel.attempt", int64(1))
+
+	holdShort(t, all, watch, end)
+	holdClean(t, s, j)
+	if t.Failed() {
+		t.Log("\n" + all.String())
 	}
 }
 
