@@ -22,6 +22,7 @@ type collector struct {
 	collectortrace.UnimplementedTraceServiceServer
 	collectormetrics.UnimplementedMetricsServiceServer
 	addr string
+	lags time.Duration // before it takes what it is sent
 
 	mu      sync.Mutex
 	spans   []*otlp.Span
@@ -31,11 +32,17 @@ type collector struct {
 // startCollector serves until the test ends.
 func startCollector(t *testing.T) *collector {
 	t.Helper()
+	return startSlowCollector(t, 0)
+}
+
+// startSlowCollector starts one that lags behind.
+func startSlowCollector(t *testing.T, lags time.Duration) *collector {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &collector{addr: l.Addr().String(), metrics: map[string]bool{}}
+	c := &collector{addr: l.Addr().String(), lags: lags, metrics: map[string]bool{}}
 	server := grpc.NewServer()
 	collectortrace.RegisterTraceServiceServer(server, c)
 	collectormetrics.RegisterMetricsServiceServer(server, metricsOf{c})
@@ -50,6 +57,7 @@ func startCollector(t *testing.T) *collector {
 
 // Export takes spans.
 func (c *collector) Export(_ context.Context, req *collectortrace.ExportTraceServiceRequest) (*collectortrace.ExportTraceServiceResponse, error) {
+	time.Sleep(c.lags)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, resource := range req.GetResourceSpans() {
@@ -65,6 +73,7 @@ type metricsOf struct{ *collector }
 
 // Export takes metrics.
 func (c metricsOf) Export(_ context.Context, req *collectormetrics.ExportMetricsServiceRequest) (*collectormetrics.ExportMetricsServiceResponse, error) {
+	time.Sleep(c.lags)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, resource := range req.GetResourceMetrics() {

@@ -6,9 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 func TestTheStepsOfAStopShareOneDeadline(t *testing.T) {
@@ -119,6 +122,65 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N
 		if !strings.Contains(served.stderr.String(), part) {
 			t.Errorf("%q is not in\n%s", part, served.stderr)
 		}
+	}
+}
+
+// missingCollector is an address where nobody listens.
+func missingCollector(t *testing.T) (url string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	return "http://" + listener.Addr().String()
+}
+
+func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // N5
+	const lag = 2 * time.Second
+	// A process ends with what it still tries to send; here it is waited for, which is after the limit.
+	for _, limit := range []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT"} {
+		t.Setenv(limit, "6000")
+	}
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		for limit := time.Now().Add(10 * time.Second); goleak.Find(before) != nil && time.Now().Before(limit); {
+		}
+	})
+	stuck, connected := deadCollector(t)
+	slow := startSlowCollector(t, lag)
+	services := map[string]*traced{}
+	for kind, endpoint := range map[string]string{"dead": missingCollector(t), "stuck": stuck, "slow": "http://" + slow.addr} {
+		services[kind] = startExporting(t, endpoint)
+		services[kind].caller(t)()
+	}
+	var took sync.Map
+	var stops sync.WaitGroup
+	for kind, s := range services {
+		stops.Go(func() {
+			began := time.Now()
+			if code := s.served.stop(); code != exitOK {
+				t.Errorf("beside a %s collector the stop ends with %d\n%s", kind, code, s.served.stderr)
+			}
+			took.Store(kind, time.Since(began))
+		})
+	}
+	stops.Wait()
+	for kind, s := range services {
+		exit, _ := took.Load(kind)
+		t.Logf("beside a %s collector the exit took %v", kind, exit)
+		if exit.(time.Duration) > 10*time.Second {
+			t.Errorf("beside a %s collector the exit took %v", kind, exit)
+		}
+		if lost := strings.Contains(s.served.stderr.String(), "telemetry was not sent in full"); lost == (kind == "slow") {
+			t.Errorf("a %s collector: it is said that something was lost: %v\n%s", kind, lost, s.served.stderr)
+		}
+	}
+	if exit, _ := took.Load("slow"); exit.(time.Duration) < lag {
+		t.Errorf("nothing had to be waited for: %v", exit)
+	}
+	if len(connected) == 0 || len(slow.trace(t).spans) == 0 {
+		t.Error("a collector was sent nothing")
 	}
 }
 

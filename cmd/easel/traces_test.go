@@ -285,7 +285,25 @@ func holdClean(t *testing.T, s *traced, j job) {
 	}
 }
 
-// The bench row collector-stuck measures it to the hundredth; here it must not be out of hand
+// caller makes calls, one by one, and says how long each took.
+func (s *traced) caller(t *testing.T) func() time.Duration {
+	t.Helper()
+	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	client, ctx := easelv1.NewAccountServiceClient(conn), metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+s.key)
+	return func() time.Duration {
+		began := time.Now()
+		if _, err := client.GetAccount(ctx, &easelv1.GetAccountRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(began)
+	}
+}
+
+// The bench row telemetry-stuck measures it to the hundredth; here it must not be out of hand
 // on a busy machine.
 func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
 	stuck, connected := deadCollector(t)
@@ -295,19 +313,7 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
 	}
 	var calls [2]func() time.Duration
 	for i, s := range []*traced{startTraced(t), startExporting(t, stuck)} {
-		conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		client, ctx := easelv1.NewAccountServiceClient(conn), metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+s.key)
-		calls[i] = func() time.Duration {
-			began := time.Now()
-			if _, err := client.GetAccount(ctx, &easelv1.GetAccountRequest{}); err != nil {
-				t.Fatal(err)
-			}
-			return time.Since(began)
-		}
+		calls[i] = s.caller(t)
 		for range 20 {
 			calls[i]()
 		}

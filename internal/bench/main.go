@@ -62,7 +62,7 @@ func run(args []string) error {
 // roles are the parts that this program plays for its own runs.
 var roles = map[string]func(args []string) error{
 	"stub": func([]string) error { return runStub() },
-	"sink": func(args []string) error { return runSink(args[0] == "stuck") },
+	"sink": func(args []string) error { return runSink(args[0]) },
 	"bare": func(args []string) error {
 		flags := flag.NewFlagSet("bare", flag.ContinueOnError)
 		upstream := flags.String("upstream", "", "base address of the catalog")

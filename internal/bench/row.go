@@ -47,17 +47,23 @@ func rowNames() []string {
 }
 
 // choose finds the rows of the given names, all of them where there are none.
+//
+// A name also chooses the rows that it begins: telemetry has telemetry-cpu and others with it.
 func choose(names []string) ([]row, error) {
 	if len(names) == 0 {
 		return rows, nil
 	}
 	var chosen []row
 	for _, name := range names {
-		at := slices.IndexFunc(rows, func(r row) bool { return strings.EqualFold(r.name, name) })
-		if at < 0 {
+		before := len(chosen)
+		for _, r := range rows {
+			if first, _, _ := strings.Cut(r.name, "-"); strings.EqualFold(r.name, name) || strings.EqualFold(first, name) {
+				chosen = append(chosen, r)
+			}
+		}
+		if len(chosen) == before {
 			return nil, fmt.Errorf("there is no row %q: they are %s", name, strings.Join(rowNames(), " "))
 		}
-		chosen = append(chosen, rows[at])
 	}
 	return chosen, nil
 }

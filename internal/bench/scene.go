@@ -34,7 +34,7 @@ type setting struct {
 	every   time.Duration // between polls; 0: a second
 	tracing string        // easel: "always", "1%"; "" is off
 	silent  bool          // easel: nothing is traced or measured
-	sink    string        // of traces: "dead", "stuck"; "" takes them
+	sink    string        // of traces: "dead", "stuck", "slow"; "" takes them
 	args    []string      // easel: further flags
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
@@ -18,9 +19,12 @@ func (rawCodec) Unmarshal(_ mem.BufferSlice, _ any) error { return nil }
 
 var _ encoding.CodecV2 = rawCodec{}
 
-// runSink takes the exports of OpenTelemetry and forgets them; one that is stuck takes them and
-// never says so.
-func runSink(stuck bool) error {
+// slowness is how long a slow sink thinks about each export.
+const slowness = time.Second
+
+// runSink takes the exports of OpenTelemetry and forgets them; one that is "stuck" takes them and
+// never says so, one that is "slow" says so late.
+func runSink(kind string) error {
 	l, err := listen("sink")
 	if err != nil {
 		return err
@@ -28,14 +32,17 @@ func runSink(stuck bool) error {
 	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		for {
 			switch err := stream.RecvMsg(nil); {
-			case errors.Is(err, io.EOF) && stuck:
+			case err == nil:
+				continue
+			case !errors.Is(err, io.EOF):
+				return err
+			case kind == "stuck":
 				<-stream.Context().Done()
 				return stream.Context().Err()
-			case errors.Is(err, io.EOF):
-				return stream.SendMsg(nil)
-			case err != nil:
-				return err
+			case kind == "slow":
+				time.Sleep(slowness)
 			}
+			return stream.SendMsg(nil)
 		}
 	}))
 	go func() { _ = server.Serve(l) }()
