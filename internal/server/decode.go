@@ -34,21 +34,18 @@ type codec struct {
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
-// largestPooled is the size up to which the library keeps buffers of a fitting size for
-// messages; what is larger would hold a buffer of 1 MiB.
-const largestPooled = 32 << 10
-
-// Marshal implements encoding.CodecV2. A large message gets a buffer of its own size: one
-// may wait for a slow reader on each stream.
+// Marshal implements encoding.CodecV2. A message gets a buffer of its own size, as one may wait
+// for a slow reader on each stream: the library keeps such of up to 32 KiB for use again, and
+// takes one of 1 MiB for what is larger.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if made, ok := v.(interface{ Wire() mem.BufferSlice }); ok {
 		return made.Wire(), nil // by the service: what many are told, or bytes of a result
 	}
 	message, ok := v.(protobuf.Message)
-	if !ok || protobuf.Size(message) <= largestPooled {
+	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	data, err := protobuf.MarshalOptions{UseCachedSize: true}.Marshal(message)
+	data, err := protobuf.Marshal(message)
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
@@ -82,6 +79,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 
 func refuseMalformed(fullMethod string, handler grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		makeRoomToReceive(len(fullMethod))
 		var refused error
 		resp, err := handler(srv, ctx, func(message any) error {
 			r := &received{message: message}

@@ -29,6 +29,9 @@ type interceptor struct {
 }
 
 func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	if !lasting[info.FullMethod] {
+		makeRoomToServe(len(info.FullMethod))
+	}
 	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context, span *callSpan) error {
 		if err := i.rules.check(ctx, req); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http"
+	"slices"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
@@ -76,16 +77,20 @@ func originOf(ctx context.Context) origin {
 	return from
 }
 
+var privateMetadata = []string{metadataPeer, metadataCertificate, metadataIdempotencyKey}
+
 // withoutPrivateMetadata hides the gateway's keys from handlers, and with them what
-// a caller of the public server may have written there.
+// a caller of the public server may have written there. Where there are none, as in nearly
+// all calls over gRPC, nothing is copied.
 func withoutPrivateMetadata(ctx context.Context) context.Context {
-	md, ok := metadata.FromIncomingContext(ctx)
-	if !ok {
+	private := func(key string) bool { return metadata.ValueFromIncomingContext(ctx, key) != nil }
+	if !slices.ContainsFunc(privateMetadata, private) {
 		return ctx
 	}
-	md.Delete(metadataPeer)
-	md.Delete(metadataCertificate)
-	md.Delete(metadataIdempotencyKey)
+	md, _ := metadata.FromIncomingContext(ctx)
+	for _, key := range privateMetadata {
+		md.Delete(key)
+	}
 	return metadata.NewIncomingContext(ctx, md)
 }
 

@@ -45,6 +45,9 @@ func (r rules) check(ctx context.Context, req any) error {
 	if !ok || !ofContract(message.ProtoReflect().Descriptor().FullName()) {
 		return nil
 	}
+	if plainlySound(message) {
+		return nil
+	}
 	err := r.validator.Validate(message)
 	var invalid *protovalidate.ValidationError
 	switch {
@@ -55,6 +58,24 @@ func (r rules) check(ctx context.Context, req any) error {
 	default: // a rule that can't be evaluated is our fault
 		return fmt.Errorf("hold the rules against a request: %w", err)
 	}
+}
+
+// plainlySound reports whether the request that comes most often keeps the rules for sure. The
+// engine of the rules says the same, and why not where it is not so, but takes 1.3 µs instead of
+// 0.03 (BenchmarkTheRulesOfARead), and amid a call, where nothing of it is in the processor's
+// cache, 3 % of the whole.
+func plainlySound(message proto.Message) bool {
+	m, ok := message.(*easelv1.GetGenerationRequest)
+	if !ok || m.GenerationId == "" || len(m.GenerationId) > 256 || m.GenerationId[0] == '.' {
+		return false
+	}
+	for _, c := range []byte(m.GenerationId) {
+		if c < '!' || c > '~' || c == '/' || c == '\\' {
+			return false
+		}
+	}
+	limit := m.GetMaxStaleness()
+	return limit == nil || limit.IsValid() && limit.AsDuration() >= 0
 }
 
 func violationsOf(message proto.Message, invalid *protovalidate.ValidationError) []service.Violation {

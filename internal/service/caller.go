@@ -96,8 +96,7 @@ func (s *Service) identify(token, certName string) (string, error) {
 
 // bearer gives the token of the call's authorization metadata, or "" where there is none.
 func bearer(ctx context.Context) (string, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	values := md.Get("authorization")
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(values) == 0 {
 		return "", nil
 	}
