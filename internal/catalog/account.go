@@ -40,6 +40,9 @@ func (a answer) decode() (any, error) {
 	if err != nil {
 		return nil, a.malformed(err.Error())
 	}
+	if a.hide.notIn(a.body) {
+		return value, nil
+	}
 	return a.hide.redact(value), nil
 }
 

@@ -11,8 +11,6 @@
 package catalog
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"strconv"
@@ -147,19 +145,6 @@ type Generation struct {
 type File struct {
 	ContentType string // "" where the record does not say
 	SizeBytes   *int64 // nil where the record does not say
-}
-
-// Etag is a digest of all that a caller can see change, without the times at which
-// we looked. It depends on the record alone, so every replica computes the same.
-func (g Generation) Etag() string {
-	g.ObserveTime = time.Time{}
-	// encoding/json sorts the keys of maps, and every member is plain data.
-	text, err := json.Marshal(g)
-	if err != nil {
-		panic("catalog: a generation that was read from JSON can't be written as JSON: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:12])
 }
 
 // Content is the result file of a generation, or a part of it. The reader fails

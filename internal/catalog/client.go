@@ -77,6 +77,7 @@ type Client struct {
 	jitter    *jitter
 	budget    *budget
 	orders    *orderBook
+	scrubbers *scrubbers
 }
 
 // New checks the configuration and makes a client. It sends nothing.
@@ -100,6 +101,7 @@ func New(cfg Config) (*Client, error) {
 		jitter:    newJitter(cfg.Seed),
 		budget:    newBudget(),
 		orders:    new(orderBook),
+		scrubbers: newScrubbers(),
 	}
 	if c.transport == nil {
 		c.transport = NewTransport()

@@ -116,10 +116,12 @@ func findGeneration(value any, asked string) (r record, certain, ok bool) {
 	if list, isList := value.([]any); isList && len(list) == 1 {
 		value = list[0]
 	}
-	if r, ok = unwrap(value, generationWrappers, generationWeights); !ok {
+	top, ok := newRecord(value)
+	if !ok {
 		return r, false, false
 	}
-	found := identified(nil, value, "", 0)
+	r = top.inside(generationWrappers, generationWeights)
+	found := identified(nil, top, "", 0)
 	certain = len(found) < 2
 	if !certain {
 		var best candidate
@@ -131,17 +133,15 @@ func findGeneration(value any, asked string) (r record, certain, ok bool) {
 }
 
 // identified lists the objects that have an identifier, the outermost first.
-func identified(found []candidate, value any, wrapper string, depth int) []candidate {
-	r, ok := newRecord(value)
-	if !ok || depth > 2 {
-		return found
-	}
+func identified(found []candidate, r record, wrapper string, depth int) []candidate {
 	if id, name, ok := find(r, generationIDNames, identifier); ok {
 		found = append(found, candidate{r, id, depth, wrapper, ownNames[wrapper] || ownNames[name]})
 	}
 	for _, name := range generationWrappers {
-		inner, _ := r.get(name)
-		found = identified(found, inner, name, depth+1)
+		member, _ := r.get(name)
+		if inner, ok := newRecord(member); ok && depth < 2 {
+			found = identified(found, inner, name, depth+1)
+		}
 	}
 	return found
 }

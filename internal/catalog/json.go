@@ -24,7 +24,16 @@ const (
 // decode reads a body of one JSON value. Numbers stay as they were written, and of two
 // members of one name the last one counts.
 func decode(body []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\uFEFF"))))
+	body = bytes.TrimPrefix(body, []byte("\uFEFF"))
+	if value, ok := parse(string(body)); ok {
+		return value, nil
+	}
+	return decodeSlowly(body)
+}
+
+// decodeSlowly leaves the work to encoding/json.
+func decodeSlowly(body []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var value any
 	if err := dec.Decode(&value); err != nil {
@@ -41,6 +50,10 @@ func decode(body []byte) (any, error) {
 
 // fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
 func fold(name string) string {
+	styled := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
+	if !strings.ContainsFunc(name, styled) {
+		return name
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '_' || r == '-' || r == ' ':
@@ -148,11 +161,16 @@ func unwrap(value any, wrappers []string, weights []weight) (record, bool) {
 	if list, ok := value.([]any); ok && len(list) == 1 {
 		value = list[0]
 	}
-	best, ok := newRecord(value)
+	top, ok := newRecord(value)
 	if !ok {
-		return best, false
+		return top, false
 	}
-	top, score := best, best.score(weights)
+	return top.inside(wrappers, weights), true
+}
+
+// inside is the record itself, or the one in it that looks more like one.
+func (r record) inside(wrappers []string, weights []weight) record {
+	top, best, score := r, r, r.score(weights)
 	for _, name := range wrappers {
 		inner, _ := top.get(name)
 		r, ok := newRecord(inner)
@@ -166,7 +184,7 @@ func unwrap(value any, wrappers []string, weights []weight) (record, bool) {
 			best, score = r, s
 		}
 	}
-	return best, true
+	return best
 }
 
 // deepest looks one wrapper further down, as in {"data":{"generation":{…}}}.

@@ -116,7 +116,7 @@ func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*
 			Err: errors.New("the key is empty or has characters that no header can carry"),
 		}
 	}
-	hide := newScrubber(key)
+	hide := c.scrubbers.get(key)
 	req, err := c.newRequest(timed, key, r)
 	if err != nil {
 		return nil, hide, &Error{Kind: KindContract, Op: r.op, Err: err}
