@@ -63,18 +63,19 @@ func (p *parser) value(depth int) (any, bool) {
 		p.at--
 		return p.number()
 	case c == 't':
-		return true, p.word("rue")
+		return true, p.word("true")
 	case c == 'f':
-		return false, p.word("alse")
+		return false, p.word("false")
 	case c == 'n':
-		return nil, p.word("ull")
+		return nil, p.word("null")
 	}
 	return nil, false
 }
 
-func (p *parser) word(rest string) bool {
-	ok := strings.HasPrefix(p.text[p.at:], rest)
-	p.at += len(rest)
+// word reads a word behind its first letter.
+func (p *parser) word(word string) bool {
+	ok := strings.HasPrefix(p.text[p.at-1:], word)
+	p.at += len(word) - 1
 	return ok
 }
 
