@@ -12,11 +12,16 @@ import (
 	"google.golang.org/grpc/reflection"
 )
 
+// writeBuffer is how much is written to a connection at once: the largest piece of a download,
+// with what is around it. Connections have such a buffer only while they write.
+const writeBuffer = 260 << 10
+
 // newPublicGRPC is the gRPC server that callers reach.
 func (s *Server) newPublicGRPC() *grpc.Server {
 	limits := s.config.Limits
 	options := append(s.grpcOptions(peerOrigin),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
+		grpc.WriteBufferSize(writeBuffer),
 		grpc.MaxHeaderListSize(uint32(limits.headerBytes())),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{

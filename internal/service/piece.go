@@ -53,23 +53,34 @@ func (p Piece) Wire() mem.BufferSlice {
 }
 
 // buffers are of the size of a chunk each.
-var buffers = chunkPool{sync.Pool{New: func() any {
-	data := make([]byte, chunkSize)
-	return &data
-}}}
+var buffers = &chunkPool{small: newPool(chunkSize), large: newPool(largeChunk)}
 
 // chunkPool implements mem.BufferPool.
-type chunkPool struct{ pool sync.Pool }
+type chunkPool struct{ small, large *sync.Pool }
+
+func newPool(size int) *sync.Pool {
+	return &sync.Pool{New: func() any {
+		data := make([]byte, size)
+		return &data
+	}}
+}
+
+func (p *chunkPool) of(size int) *sync.Pool {
+	if size <= chunkSize {
+		return p.small
+	}
+	return p.large
+}
 
 // Get implements mem.BufferPool.
 func (p *chunkPool) Get(length int) *[]byte {
-	data := p.pool.Get().(*[]byte)
+	data := p.of(length).Get().(*[]byte)
 	*data = (*data)[:length]
 	return data
 }
 
 // Put implements mem.BufferPool.
 func (p *chunkPool) Put(data *[]byte) {
-	*data = (*data)[:chunkSize]
-	p.pool.Put(data)
+	*data = (*data)[:cap(*data)]
+	p.of(cap(*data)).Put(data)
 }

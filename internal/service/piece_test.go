@@ -61,7 +61,7 @@ func BenchmarkAPieceOfADownload(b *testing.B) {
 		for b.Loop() {
 			data := buffers.Get(chunkSize)
 			copy(*data, body)
-			wire = Piece{chunk: &easelv1.ContentChunk{Offset: 1 << 20, Crc32C: 7}, data: mem.NewBuffer(data, &buffers), field: chunkOfDownload}.Wire()
+			wire = Piece{chunk: &easelv1.ContentChunk{Offset: 1 << 20, Crc32C: 7}, data: mem.NewBuffer(data, buffers), field: chunkOfDownload}.Wire()
 			wire.Free()
 		}
 	})

@@ -26,7 +26,11 @@ func (p patient) send(m any) error {
 	case err := <-sent:
 		return err
 	case <-timer.C:
-		return fail(codes.ResourceExhausted, "READER_TOO_SLOW",
-			"the caller took no message for "+p.patience.String()+"; connect again and read faster")
+		return p.tooSlow()
 	}
+}
+
+func (p patient) tooSlow() error {
+	return fail(codes.ResourceExhausted, "READER_TOO_SLOW",
+		"the caller took no message for "+p.patience.String()+"; connect again and read faster")
 }

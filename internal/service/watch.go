@@ -44,8 +44,8 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 	if err != nil || !req.GetIncludeContent() || last.File == nil {
 		return err
 	}
-	return s.content(stream.Context(), download{id: req.GetGenerationId()}, func(chunk *easelv1.ContentChunk, data mem.Buffer) error {
-		return out.send(Piece{chunk: chunk, data: data, field: chunkOfWatch, sent: time.Now()})
+	return s.content(stream.Context(), download{id: req.GetGenerationId()}, out, func(chunk *easelv1.ContentChunk, data mem.Buffer) Piece {
+		return Piece{chunk: chunk, data: data, field: chunkOfWatch, sent: time.Now()}
 	})
 }
 
