@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"hash/crc32"
 	"io"
 	"net/http"
 	"strings"
@@ -56,7 +55,7 @@ func (f *file) download(req *easelv1.DownloadGenerationRequest, stream grpc.Serv
 	for n := 0; n == 0 || len(rest) > 0; n++ {
 		piece := rest[:min(filePiece, len(rest))]
 		rest = rest[len(piece):]
-		chunk := &easelv1.ContentChunk{Offset: offset, Data: piece, Crc32C: crc32.Checksum(piece, castagnoli), Info: info}
+		chunk := &easelv1.ContentChunk{Offset: offset, Data: piece, Info: info}
 		info, offset = nil, offset+int64(len(piece))
 		if f.spoil != nil {
 			if err := f.spoil(n, chunk); err != nil {
@@ -231,13 +230,6 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 			}
 			return nil
 		}},
-		{name: "damage", unsized: true, spoil: func(n int, chunk *easelv1.ContentChunk) error {
-			if n == 2 {
-				chunk.Data = bytes.Clone(chunk.GetData())
-				chunk.Data[0]++
-			}
-			return nil
-		}},
 		{name: "too few bytes", spoil: func(n int, chunk *easelv1.ContentChunk) error {
 			if n == 0 {
 				chunk.Info.SizeBytes = proto.Int64(6000)
@@ -278,7 +270,7 @@ func TestADownloadThatNobodyReadsAnyMoreEnds(t *testing.T) {
 		for err == nil {
 			data := bytes.Repeat([]byte("x"), 64<<10)
 			err = stream.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{
-				Offset: chunk.GetOffset(), Data: data, Crc32C: crc32.Checksum(data, castagnoli),
+				Offset: chunk.GetOffset(), Data: data,
 			}})
 			chunk.Offset += int64(len(data))
 		}
