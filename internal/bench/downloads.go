@@ -36,55 +36,54 @@ func (b *bench) results(ctx context.Context, set setting) (*scene, int, error) {
 	return s, size, nil
 }
 
-// downloadRate measures MB a second of downloads by gRPC, read by raw frames.
-func downloadRate(set setting) side {
+// measure gives what a second or a GB of downloads came to.
+type measure func(bytes float64, cpu, took time.Duration) float64
+
+func rate(bytes float64, _, took time.Duration) float64    { return bytes / 1e6 / took.Seconds() }
+func cpuPerGB(bytes float64, cpu, _ time.Duration) float64 { return cpu.Seconds() / (bytes / 1e9) }
+
+// downloaded measures downloads by gRPC, read by raw frames, from an offset on: of a part
+// there is no SHA-256.
+func downloaded(set setting, offset int64, m measure) side {
 	return func(ctx context.Context, b *bench) (float64, error) {
-		bytes, _, took, err := b.download(ctx, set)
-		return bytes / 1e6 / took.Seconds(), err
+		s, size, err := b.results(ctx, set)
+		if err != nil {
+			return 0, err
+		}
+		defer s.stop()
+		c, err := connect(s.server.addrs["grpc"], 1, 4<<20)
+		if err != nil {
+			return 0, err
+		}
+		defer c.close()
+		return s.repeated(m, func() (int, error) { return c.fetch(ctx, size, offset) })
 	}
 }
 
-// downloadCPU measures what a GB of them costs the server.
-func downloadCPU(set setting) side {
-	return func(ctx context.Context, b *bench) (float64, error) {
-		bytes, cpu, _, err := b.download(ctx, set)
-		return cpu.Seconds() / (bytes / 1e9), err
-	}
-}
-
-func (b *bench) download(ctx context.Context, set setting) (bytes float64, cpu, took time.Duration, err error) {
-	s, size, err := b.results(ctx, set)
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer s.stop()
-	c, err := connect(s.server.addrs["grpc"], 1, 4<<20)
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer c.close()
-	if _, err := c.fetch(ctx, size); err != nil { // to warm up
-		return 0, 0, 0, err
+// repeated measures what one download is, after one to warm up.
+func (s *scene) repeated(m measure, one func() (int, error)) (float64, error) {
+	if _, err := one(); err != nil {
+		return 0, err
 	}
 	before, err := s.server.cpu()
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, err
 	}
-	begin := time.Now()
+	begin, bytes := time.Now(), 0
 	for range downloads {
-		n, err := c.fetch(ctx, size)
+		n, err := one()
 		if err != nil {
-			return 0, 0, 0, err
+			return 0, err
 		}
-		bytes += float64(n)
+		bytes += n
 	}
-	took = time.Since(begin)
+	took := time.Since(begin)
 	after, err := s.server.cpu()
-	return bytes, after - before, took, err
+	return m(float64(bytes), after-before, took), err
 }
 
 // fetch downloads the result once, and gives how many bytes came.
-func (c *crowd) fetch(ctx context.Context, size int) (int, error) {
+func (c *crowd) fetch(ctx context.Context, size int, offset int64) (int, error) {
 	var got int
 	done := make(chan string, 1)
 	stream := &h2stream{
@@ -92,7 +91,7 @@ func (c *crowd) fetch(ctx context.Context, size int) (int, error) {
 		done:  func(s *h2stream, _ time.Time) { done <- s.status },
 	}
 	conn := c.conns[0]
-	if err := conn.call(download, &easelv1.DownloadGenerationRequest{GenerationId: "r0"}, stream); err != nil {
+	if err := conn.call(download, &easelv1.DownloadGenerationRequest{GenerationId: "r0", ReadOffset: offset}, stream); err != nil {
 		return 0, err
 	}
 	if err := conn.flush(); err != nil {
@@ -100,7 +99,7 @@ func (c *crowd) fetch(ctx context.Context, size int) (int, error) {
 	}
 	select {
 	case status := <-done:
-		if status != "0" || got < size {
+		if status != "0" || got < size-int(offset) {
 			return got, fmt.Errorf("a download of %d bytes ended with %d and status %s", size, got, status)
 		}
 		return got, nil
@@ -113,9 +112,9 @@ func (c *crowd) fetch(ctx context.Context, size int) (int, error) {
 	}
 }
 
-// fetchRate measures MB a second over HTTP: at a path of the server, or from the catalog
-// itself where it is empty.
-func fetchRate(set setting, path string) side {
+// fetched measures downloads over HTTP: at a path of the server, or from the catalog itself
+// where it is empty.
+func fetched(set setting, path string, m measure) side {
 	return func(ctx context.Context, b *bench) (float64, error) {
 		s, size, err := b.results(ctx, set)
 		if err != nil {
@@ -126,16 +125,7 @@ func fetchRate(set setting, path string) side {
 		if path == "" {
 			url = s.upstream() + "/generations/r0/content"
 		}
-		if err := fetchURL(ctx, url, size); err != nil {
-			return 0, err
-		}
-		begin := time.Now()
-		for range downloads {
-			if err := fetchURL(ctx, url, size); err != nil {
-				return 0, err
-			}
-		}
-		return float64(downloads*size) / 1e6 / time.Since(begin).Seconds(), nil
+		return s.repeated(m, func() (int, error) { return size, fetchURL(ctx, url, size) })
 	}
 }
 
