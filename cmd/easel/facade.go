@@ -59,23 +59,23 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		logFailure(observed.Logger, "left before every outcome was known", client.Close(ctx))
 	}()
 
-	peers, end, err := c.peers(observed.Logger)
+	others, err := c.peering(observed.Logger)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer others.end()
 
 	hub, err = watch.New(watch.Config{
 		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Peers: peers,
+		Peers: others.peers,
 	})
 	if err != nil {
 		return wrongSetting("EASEL_POLL_*", err)
 	}
 	defer hub.Close()
 
-	unmeasure, err := telemetry.Measure(hub.Stats)
+	unmeasure, err := telemetry.Measure(hub.Stats, others.stats)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	front, err := c.frontend(services, hub, observed, clock)
+	look := status.Source{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles}
+	front, err := c.frontend(services, look, observed, clock)
 	if err != nil {
 		return err
 	}
@@ -125,12 +126,12 @@ func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, logger *slog
 }
 
 // frontend puts the server in front of the services.
-func (c *serveCmd) frontend(services *service.Service, hub *watch.Hub, observed *telemetry.Telemetry, clock *stopClock) (front *server.Server, err error) {
+func (c *serveCmd) frontend(services *service.Service, look status.Source, observed *telemetry.Telemetry, clock *stopClock) (front *server.Server, err error) {
 	front, err = server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
 		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics,
-		OpenAPI: openapi.Document, Pages: page.Handlers(), Admin: operatorPages(hub, observed, func() *server.Server { return front }),
+		OpenAPI: openapi.Document, Pages: page.Handlers(), Admin: operatorPages(look, observed.Level, func() *server.Server { return front }),
 		DrainTimeout: clock.calls(), LoopbackHostsOnly: c.unguarded(),
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
@@ -142,14 +143,13 @@ func (c *serveCmd) frontend(services *service.Service, hub *watch.Hub, observed 
 
 // operatorPages are what operators see and change. The server itself is asked later: it is
 // made with them.
-func operatorPages(hub *watch.Hub, observed *telemetry.Telemetry, front func() *server.Server) map[string]http.Handler {
+func operatorPages(look status.Source, level http.Handler, front func() *server.Server) map[string]http.Handler {
 	this := thisBuild()
-	pages := status.Source{
-		Version: this.Version, Revision: this.Revision, Began: time.Now(), Hub: hub.Snapshot, Troubles: observed.Troubles,
-		Rooms:   func() []server.Room { return front().Rooms() },
-		Serving: func(ctx context.Context) bool { return front().Serving(ctx) },
-	}.Handlers()
-	pages["/loglevel"] = observed.Level
+	look.Version, look.Revision, look.Began = this.Version, this.Revision, time.Now()
+	look.Rooms = func() []server.Room { return front().Rooms() }
+	look.Serving = func(ctx context.Context) bool { return front().Serving(ctx) }
+	pages := look.Handlers()
+	pages["/loglevel"] = level
 	return pages
 }
 

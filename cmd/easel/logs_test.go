@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,15 +30,6 @@ func logLines(t *testing.T, text string) (lines []logLine) {
 	return lines
 }
 
-// callsMeasured is how many calls the metrics count.
-func (f *facility) callsMeasured() (sum int) {
-	for _, found := range regexp.MustCompile(`(?m)^rpc_server_call_duration_seconds_count\{.*\} (\d+)$`).FindAllStringSubmatch(f.tell(http.MethodGet, "http://"+f.admin+"/metrics", ""), -1) {
-		n, _ := strconv.Atoi(found[1])
-		sum += n
-	}
-	return sum
-}
-
 func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 	f := newFacility(t, 1)
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
@@ -62,7 +51,7 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
 	f.until("several failed polls", func() bool { return f.failures() >= 3 })
 	easelEnv(t.Context(), nil, env, "account", "--timeout", "2s")
-	before := f.callsMeasured()
+	before := int(f.measured("rpc_server_call_duration_seconds_count"))
 	f.served.stop()
 	after := 0
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/cluster"
+	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -34,16 +35,23 @@ func (f *natsFlags) faults(list *faultList) {
 	list.addError("EASEL_NATS_*", f.config().Check())
 }
 
-// peers are the other replicas; nil where there are none. They are left when end is called.
-func (c *serveCmd) peers(logger *slog.Logger) (peers watch.Peers, end func(), err error) {
+// peering is how polls are shared with other replicas.
+type peering struct {
+	peers watch.Peers               // nil where there are none
+	stats func() telemetry.Replicas // likewise
+	end   func()
+}
+
+// peering joins the other replicas. They are left by end.
+func (c *serveCmd) peering(logger *slog.Logger) (peering, error) {
 	if c.NATSURL == "" {
-		return nil, func() {}, nil
+		return peering{end: func() {}}, nil
 	}
 	cfg := c.config()
 	cfg.Upstream, cfg.Logger = strings.TrimRight(c.UpstreamURL, "/"), logger
 	replicas, err := cluster.New(cfg)
 	if err != nil {
-		return nil, nil, wrongSetting("EASEL_NATS_*", err)
+		return peering{}, wrongSetting("EASEL_NATS_*", err)
 	}
-	return replicas, replicas.Close, nil
+	return peering{replicas, func() telemetry.Replicas { return telemetry.Replicas(replicas.Stats()) }, replicas.Close}, nil
 }

@@ -80,6 +80,9 @@ func (p *prometheus) series(query string) int {
 
 func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	f := newFacility(t, 2)
+	f.served.stop()
+	nats, _ := startNATS(t)
+	f.serve(map[string]string{"EASEL_NATS_URL": nats})
 	p := startPrometheus(t, f)
 	f.watch(f.keys[0], 4, 2)
 	f.watch(f.keys[1], 1, 1)
@@ -90,7 +93,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 		`sum(easel_generations_active) == 5`, `easel_credentials{condition="healthy"} == 2`, `sum(easel_orders_total{outcome="placed"}) == 5`,
 		`sum(easel_spent_cents_total{caller="forwarded",model="studio/landscape"}) > 0`, `sum(easel_streams_open) == 9`, `easel_build_info == 1`,
 		`sum(rpc_server_call_duration_seconds_count{rpc_response_status_code="OK"}) >= 5`, `sum(http_client_request_duration_seconds_count{http_response_status_code="200"}) > 0`,
-		`sum(easel_polls_unshared_total) > sum(easel_polls_total)`, `process_open_fds > 0`, `target_info{service_name="easel"} == 1`,
+		`sum(easel_polls_unshared_total) > sum(easel_polls_total)`, `process_open_fds > 0`, `easel_replicas_connected == 1`, `easel_leases_held == 2`, `target_info{service_name="easel"} == 1`,
 	} {
 		if p.series(query) == 0 {
 			t.Errorf("Prometheus does not find %s", query)

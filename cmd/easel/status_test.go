@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +18,16 @@ import (
 type facility struct {
 	t                 *testing.T
 	grpc, rest, admin string
-	sandbox           string
+	sandbox, upstream string // the catalog's own address, and where it is called
 	keys              []string
 	served            *running
 }
 
-// newFacility starts both, with so many keys.
-func newFacility(t *testing.T, keys int) *facility {
+// newFacility starts both, with so many keys. The flags are the sandbox's.
+func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	t.Helper()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
-		"sandbox", "--addr", "127.0.0.1:0", "--admin", "--speed", "0.05", "--seed", "1")
+		append([]string{"sandbox", "--addr", "127.0.0.1:0", "--admin", "--speed", "0.05", "--seed", "1"}, flags...)...)
 	f := &facility{t: t, sandbox: find(t, `http://([\d.:]+)/_sandbox`, box.stdout.String())}
 	for range keys {
 		var made struct{ Key string }
@@ -32,15 +36,41 @@ func newFacility(t *testing.T, keys int) *facility {
 		}
 		f.keys = append(f.keys, made.Key)
 	}
-	f.served = start(t, map[string]string{
-		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, box.stdout.String()),
-		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_DRAIN_TIMEOUT": "1s",
-	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	logs := f.served.stderr.String()
-	f.grpc = find(t, `"server":"grpc","addr":"([^"]+)"`, logs)
-	f.rest = find(t, `"server":"http","addr":"([^"]+)"`, logs)
-	f.admin = find(t, `"server":"admin","addr":"([^"]+)"`, logs)
+	f.upstream = find(t, `(http://\S+/catalog)`, box.stdout.String())
+	f.serve(nil)
 	return f
+}
+
+// serve starts a server, in the place of the one that was there, if any was.
+func (f *facility) serve(env map[string]string) {
+	f.t.Helper()
+	all := map[string]string{
+		"EASEL_UPSTREAM_URL": f.upstream, "EASEL_DRAIN_TIMEOUT": "1s",
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}
+	maps.Copy(all, env)
+	f.served = start(f.t, all, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	logs := f.served.stderr.String()
+	f.grpc = find(f.t, `"server":"grpc","addr":"([^"]+)"`, logs)
+	f.rest = find(f.t, `"server":"http","addr":"([^"]+)"`, logs)
+	f.admin = find(f.t, `"server":"admin","addr":"([^"]+)"`, logs)
+}
+
+// measured adds up the series of a metric, as Prometheus has them, whose labels have all parts.
+func (f *facility) measured(name string, parts ...string) (sum float64) {
+	f.t.Helper()
+	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)
+	for _, found := range pattern.FindAllStringSubmatch(f.tell(http.MethodGet, "http://"+f.admin+"/metrics", ""), -1) {
+		if slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(found[1], part) }) {
+			continue
+		}
+		value, err := strconv.ParseFloat(found[2], 64)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
 }
 
 // tell makes a request that must be answered with 2xx.
@@ -63,7 +93,7 @@ func (f *facility) tell(method, address, body string) string {
 }
 
 // watch orders renders under a key, and watches each so often.
-func (f *facility) watch(key string, renders, watches int) {
+func (f *facility) watch(key string, renders, watches int) (ids []string) {
 	f.t.Helper()
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": key}
 	for n := range renders {
@@ -71,10 +101,12 @@ func (f *facility) watch(key string, renders, watches int) {
 		if got.exit != exitOK {
 			f.t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
+		ids = append(ids, strings.TrimSpace(got.stdout))
 		for range watches {
-			start(f.t, env, func(string, string) bool { return true }, "watch", strings.TrimSpace(got.stdout))
+			start(f.t, env, func(string, string) bool { return true }, "watch", ids[n])
 		}
 	}
+	return ids
 }
 
 // seen opens the status page and waits for what it says.

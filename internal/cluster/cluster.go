@@ -53,12 +53,13 @@ type Login struct {
 	NKeyFile  string // a seed
 }
 
-// Stats counts what a cluster has done since its start.
+// Stats counts what a cluster has done since its start, and says what it has now.
 type Stats struct {
-	Leading int64 // credentials that this replica polls for the others now
-	Fenced  int64 // messages dropped because a lease had passed to somebody else
-	Refused int64 // messages dropped because they were forged, repeated or unreadable
-	Takings int64 // leases that were taken
+	Connected bool  // to NATS
+	Leading   int64 // credentials that this replica polls for the others now
+	Fenced    int64 // messages dropped because a lease had passed to somebody else
+	Refused   int64 // messages dropped because they were forged, repeated or unreadable
+	Takings   int64 // leases that were taken
 }
 
 // Cluster is the connection to the other replicas. It is the watch.Peers of a hub.
@@ -88,7 +89,7 @@ func (c *Cluster) Close() { c.net.close() }
 
 // Stats tells what the cluster has done.
 func (c *Cluster) Stats() Stats {
-	return Stats{Leading: c.leading.Load(), Fenced: c.fenced.Load(), Refused: c.refused.Load(), Takings: c.takings.Load()}
+	return Stats{Connected: c.net.up(), Leading: c.leading.Load(), Fenced: c.fenced.Load(), Refused: c.refused.Load(), Takings: c.takings.Load()}
 }
 
 // Share plays a part in polling for a credential until ctx ends. It joins the others anew

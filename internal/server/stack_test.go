@@ -82,7 +82,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	o.hub.Upstream, o.hub.Observer = client.Once(), observer
 	s.hub, err = watch.New(o.hub)
 	must(err)
-	unmeasure, err := telemetry.Measure(s.hub.Stats)
+	unmeasure, err := telemetry.Measure(s.hub.Stats, nil)
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
 	services, err := service.New(o.service)

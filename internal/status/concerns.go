@@ -49,6 +49,13 @@ func count(keys int) string {
 	return fmt.Sprintf("%d keys", keys)
 }
 
+func are(keys int) string {
+	if keys == 1 {
+		return "A key is"
+	}
+	return fmt.Sprintf("%d keys are", keys)
+}
+
 // concernsOf says in sentences what is wrong, the worst first.
 func concernsOf(r report, s watch.Stats) []concern {
 	all := []concern{}
@@ -69,6 +76,13 @@ func concernsOf(r report, s watch.Stats) []concern {
 	}
 	if s.Stalest > stale && troubled(s) == 0 {
 		add(false, "A render has had no answer for %s though the catalog answers: more is watched than EASEL_POLL_RATE lets be asked.", s.Stalest.Round(time.Second))
+	}
+	switch {
+	case r.Replicas == nil:
+	case !r.Replicas.Connected:
+		add(false, "NATS is not reached: each replica polls for itself, at its share of EASEL_POLL_RATE.")
+	case r.Replicas.Alone > 0:
+		add(false, "%s polled under for this replica alone, though NATS is reached: nobody holds the lease.", are(r.Replicas.Alone))
 	}
 	for _, l := range r.Rooms {
 		if l.Taken >= int(crowded*float64(l.Most)) && l.Taken > 0 {

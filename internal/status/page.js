@@ -98,11 +98,24 @@ const numbers = ({ watching: w, rooms }) => {
   at('numbers').replaceChildren(...tiles);
 };
 
+// replicas says in a line how polls are shared with others.
+const replicas = ({ replicas: r, watching: w }) => {
+  const line = at('replicas');
+  line.hidden = !r;
+  if (!r) return;
+  const state = r.connected ? make('span', 'connected', 'good') : make('span', 'not reached', 'bad');
+  const dropped = r.stale + r.refuted + r.fenced + r.refused;
+  line.replaceChildren(make('b', 'Replicas'), ' over NATS: ', state,
+    `. This one polls under ${count(r.leading)} of ${count(w.keys)} ${w.keys === 1 ? 'key' : 'keys'} for all, and under ${count(r.alone)} for itself alone. ` +
+    `Taken from others: ${count(r.told)} states, and ${count(r.recalled)} from before; dropped: ${count(dropped)}.`);
+};
+
 const show = status => {
   const seconds = since(status.began);
   at('build').textContent = `${status.version}${status.revision ? ' (' + status.revision.slice(0, 12) + ')' : ''}, up ${span(seconds)}`;
   verdict(status);
   numbers(status);
+  replicas(status);
   some('keys', status.keys.length, status.watching.keys);
   table('keys', [
     ['key', k => make('code', k.key)],

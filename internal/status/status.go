@@ -14,11 +14,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Source is where the page reads what it shows. All of it is required.
+// Source is where the page reads what it shows. All of it is required, but for Replicas: nil
+// where polls are not shared.
 type Source struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
+	Replicas          func() telemetry.Replicas
 	Troubles          func() []telemetry.Trouble // the newest first
 	Rooms             func() []server.Room
 	Serving           func(context.Context) bool
@@ -34,8 +36,9 @@ type report struct {
 	Concerns []concern `json:"concerns"` // none: all is well
 	Rooms    []room    `json:"rooms"`
 	Watching watching  `json:"watching"`
-	Keys     []key     `json:"keys"`    // at most 100, those in trouble first
-	Renders  []render  `json:"renders"` // at most 100, the one that has waited longest first
+	Replicas *replicas `json:"replicas,omitempty"` // absent where polls are not shared
+	Keys     []key     `json:"keys"`               // at most 100, those in trouble first
+	Renders  []render  `json:"renders"`            // at most 100, the one that has waited longest first
 	Troubles []trouble `json:"troubles"`
 }
 
@@ -63,6 +66,20 @@ type watching struct {
 	Saved          int64   `json:"saved"`    // of those
 	Conflated      int64   `json:"conflated"`
 	Regressed      int64   `json:"regressed"`
+}
+
+// replicas is what this one has to do with the others.
+type replicas struct {
+	Connected bool  `json:"connected"` // to NATS
+	Leading   int64 `json:"leading"`   // keys that this one polls under for all
+	Alone     int   `json:"alone"`     // keys that it polls under for itself, as nobody does for all
+	Taken     int64 `json:"taken"`     // leases, since the start
+	Told      int64 `json:"told"`      // states taken from others
+	Recalled  int64 `json:"recalled"`  // states known to those that were here before
+	Stale     int64 `json:"stale"`     // states dropped, as they were older
+	Refuted   int64 `json:"refuted"`   // ends that the catalog did not confirm
+	Fenced    int64 `json:"fenced"`    // messages dropped whose lease had passed on
+	Refused   int64 `json:"refused"`   // messages dropped that were forged, repeated or unreadable
 }
 
 type key struct {
@@ -112,6 +129,9 @@ func (s Source) report(ctx context.Context) report {
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
 		Watching: watchingOf(hub.Stats), Rooms: []room{}, Keys: []key{}, Renders: []render{}, Troubles: []trouble{},
 	}
+	if s.Replicas != nil {
+		r.Replicas = replicasOf(hub.Stats, s.Replicas())
+	}
 	for _, l := range s.Rooms() {
 		r.Rooms = append(r.Rooms, room(l))
 	}
@@ -133,6 +153,13 @@ func watchingOf(s watch.Stats) watching {
 	return watching{
 		Keys: s.Pollers, Active: s.Active, Watches: s.Watches, StalestSeconds: s.Stalest.Seconds(), Reads: s.Reads, Sweeps: s.Sweeps,
 		Unshared: int64(s.Unshared), Saved: max(0, int64(s.Unshared)-made), Conflated: s.Conflated, Regressed: s.Regressions,
+	}
+}
+
+func replicasOf(s watch.Stats, r telemetry.Replicas) *replicas {
+	return &replicas{
+		Connected: r.Connected, Leading: r.Leading, Alone: s.Alone, Taken: r.Takings,
+		Told: s.Told, Recalled: s.Recalled, Stale: s.Stale, Refuted: s.Refuted, Fenced: r.Fenced, Refused: r.Refused,
 	}
 }
 

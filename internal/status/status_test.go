@@ -58,6 +58,15 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		"a limit that is reached": {func(_ *watch.Snapshot, s *Source) {
 			s.Rooms = func() []server.Room { return []server.Room{{Name: "streams", Taken: 100, Most: 100}} }
 		}, "100 of 100 streams", true},
+		"replicas that hear each other": {func(_ *watch.Snapshot, s *Source) {
+			s.Replicas = func() telemetry.Replicas { return telemetry.Replicas{Connected: true, Leading: 1} }
+		}, "", false},
+		"NATS that is gone": {func(h *watch.Snapshot, s *Source) {
+			s.Replicas, h.Stats.Alone = func() telemetry.Replicas { return telemetry.Replicas{} }, 2
+		}, "NATS is not reached", false},
+		"a lease that nobody can take": {func(h *watch.Snapshot, s *Source) {
+			s.Replicas, h.Stats.Alone = func() telemetry.Replicas { return telemetry.Replicas{Connected: true} }, 2
+		}, "2 keys are polled under for this replica alone", false},
 		"a drain": {func(_ *watch.Snapshot, s *Source) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
 	} {
 		hub, source := quiet()

@@ -142,6 +142,7 @@ var dashboard = []row{
 		lines("Keys by condition", "none", now("sum", "easel.credentials", "", "condition"), now("sum", "easel.credentials.paused", "paused")),
 		lines("Budget", "none", now("min", "easel.budget.level", "emptiest"), now("min", "easel.budget.rate", "least rate")),
 		lines("Polls", "reqps", rate("easel.polls", "", "kind", "outcome")),
+		lines("Told to slow down (429)", "reqps", over(`sum by (http_request_method, url_template) (rate(<http.client.request.duration_count>{http_response_status_code="429",$where}[$__rate_interval]))`, "{{http_request_method}} {{url_template}}")),
 		lines("What sharing saves", "reqps", rate("easel.polls", "made"), rate("easel.polls.unshared", "without sharing")),
 	}},
 	{"Callers", []panel{
@@ -160,6 +161,13 @@ var dashboard = []row{
 		lines("Spent in an hour, by model", "currencyEUR", over(`sum by (model) (increase(<easel.spent.cents>{$where}[1h])) / 100`, "{{model}}")),
 		lines("Spent in an hour, by caller", "currencyEUR", over(`sum by (caller) (increase(<easel.spent.cents>{$where}[1h])) / 100`, "{{caller}}")),
 		lines("Orders", "cps", rate("easel.orders", "", "outcome")),
+	}},
+	{"Replicas, with EASEL_NATS_URL", []panel{
+		lines("Keys by who polls under them", "none", now("sum", "easel.leases.held", "one for all"), now("sum", "easel.credentials.alone", "each for itself")),
+		lines("NATS is reached", "none", now("min", "easel.replicas.connected", "by all: 1")),
+		lines("Leases taken", "cps", rate("easel.leases.taken", "")),
+		lines("States from other replicas", "cps", rate("easel.replicas.states", "", "outcome")),
+		lines("Messages dropped", "cps", rate("easel.replicas.dropped", "", "reason")),
 	}},
 	{"The process", []panel{
 		lines("Memory", "bytes", now("max", "process_resident_memory_bytes", "resident"), now("max", "go.memory.used", "", "go.memory.type"), now("max", "go.memory.gc.goal", "goal"), now("max", "go.memory.limit", "limit")),

@@ -13,15 +13,30 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Measure reads metrics from the hub whenever somebody collects them, until stop is called.
-func Measure(stats func() watch.Stats) (stop func(), err error) {
+// Replicas is what shares the polls with others, where something does.
+type Replicas struct {
+	Connected                         bool  // to NATS
+	Leading, Fenced, Refused, Takings int64 // leases held, messages dropped by why, leases taken
+}
+
+// Measure reads metrics from the hub, and from what it shares polls by, whenever somebody collects
+// them, until stop is called. replicas is nil where polls are not shared.
+func Measure(stats func() watch.Stats, replicas func() Replicas) (stop func(), err error) {
 	meter := otel.Meter(scope)
 	m := newHubMeasures(meter)
+	var r *replicaMeasures
+	if replicas != nil {
+		r = newReplicaMeasures(&m.readings)
+	}
 	if m.failed != nil {
 		return nil, m.failed
 	}
 	registered, err := meter.RegisterCallback(func(_ context.Context, out metric.Observer) error {
-		m.observe(out, stats())
+		s := stats()
+		m.observe(out, s)
+		if r != nil {
+			r.observe(out, s, replicas())
+		}
 		return nil
 	}, m.all...)
 	if err != nil {
@@ -34,11 +49,16 @@ func Measure(stats func() watch.Stats) (stop func(), err error) {
 	}, nil
 }
 
-// hubMeasures are the metrics that are read from the hub.
-type hubMeasures struct {
+// readings are metrics that are read when somebody collects them.
+type readings struct {
 	meter  metric.Meter
 	all    []metric.Observable
 	failed error
+}
+
+// hubMeasures are those that are read from the hub.
+type hubMeasures struct {
+	readings
 
 	watches, active, credentials, paused metric.Int64ObservableGauge
 	stalest, level, rate                 metric.Float64ObservableGauge
@@ -48,7 +68,7 @@ type hubMeasures struct {
 }
 
 func newHubMeasures(meter metric.Meter) *hubMeasures {
-	m := &hubMeasures{meter: meter}
+	m := &hubMeasures{readings: readings{meter: meter}}
 	m.watches = m.count("easel.watches.open")
 	m.active = m.count("easel.generations.active")
 	m.credentials = m.count("easel.credentials")
@@ -67,23 +87,23 @@ func newHubMeasures(meter metric.Meter) *hubMeasures {
 	return m
 }
 
-func (m *hubMeasures) add(made metric.Observable, err error) {
+func (m *readings) add(made metric.Observable, err error) {
 	m.all, m.failed = append(m.all, made), errors.Join(m.failed, err)
 }
 
-func (m *hubMeasures) count(name string) metric.Int64ObservableGauge {
+func (m *readings) count(name string) metric.Int64ObservableGauge {
 	made, err := m.meter.Int64ObservableGauge(name)
 	m.add(made, err)
 	return made
 }
 
-func (m *hubMeasures) amount(name string) metric.Float64ObservableGauge {
+func (m *readings) amount(name string) metric.Float64ObservableGauge {
 	made, err := m.meter.Float64ObservableGauge(name)
 	m.add(made, err)
 	return made
 }
 
-func (m *hubMeasures) total(name string) metric.Int64ObservableCounter {
+func (m *readings) total(name string) metric.Int64ObservableCounter {
 	made, err := m.meter.Int64ObservableCounter(name)
 	m.add(made, err)
 	return made

@@ -14,7 +14,11 @@ func Reference() string {
 		if row.Scraped {
 			name = "–"
 		}
-		fmt.Fprintf(&out, "| %s | `%s` | %s | %s | %s | %s |\n", name, row.Prometheus(), row.Kind, unitOf(row), labelsOf(row), row.Text)
+		text := row.Text
+		if row.Shared {
+			text += " With `EASEL_NATS_URL` only."
+		}
+		fmt.Fprintf(&out, "| %s | `%s` | %s | %s | %s | %s |\n", name, row.Prometheus(), row.Kind, unitOf(row), labelsOf(row), text)
 	}
 	return out.String()
 }

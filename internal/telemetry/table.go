@@ -20,6 +20,7 @@ type Metric struct {
 	Text    string    // what it says, in a sentence or two
 	Buckets []float64 // of a histogram
 	Scraped bool      // only Prometheus gets it
+	Shared  bool      // only where replicas share polls, by EASEL_NATS_URL
 }
 
 // Label is a dimension of a metric. Its values are a closed set, or the first so many that come
@@ -35,13 +36,15 @@ var (
 	attempts = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 	delays   = []float64{0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300}
 
-	rpcMethod  = Label{Name: "rpc.method", Of: "the methods of the contract"}
-	httpMethod = Label{Name: "http.request.method", Values: []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "_OTHER"}}
-	httpCode   = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
-	caller     = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings a key"}
-	model      = Label{Name: "model", Of: "model ids, the first 50, then other"}
-	condition  = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
-	pollKind   = Label{Name: "kind", Values: []string{"read", "sweep"}}
+	rpcMethod   = Label{Name: "rpc.method", Of: "the methods of the contract"}
+	httpMethod  = Label{Name: "http.request.method", Values: []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "_OTHER"}}
+	httpCode    = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
+	caller      = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings a key"}
+	model       = Label{Name: "model", Of: "model ids, the first 50, then other"}
+	condition   = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
+	peerOutcome = Label{Name: "outcome", Values: []string{"told", "recalled", "stale", "refuted"}}
+	dropReason  = Label{Name: "reason", Values: []string{"fenced", "refused"}}
+	pollKind    = Label{Name: "kind", Values: []string{"read", "sweep"}}
 )
 
 // Table is every metric that the program has. What is not in it is not measured.
@@ -150,6 +153,30 @@ var Table = []Metric{
 	{
 		Name: "easel.spent.cents", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
 		Text: "Euro cents that orders have cost, refunds not taken off. A key that is sent again after a restart counts again.",
+	},
+	{
+		Name: "easel.replicas.connected", Kind: Gauge, Unit: "{connection}", Shared: true,
+		Text: "Whether NATS is reached: 1, or 0 while each replica polls for itself.",
+	},
+	{
+		Name: "easel.leases.held", Kind: Gauge, Unit: "{lease}", Shared: true,
+		Text: "Keys that this replica polls under for all replicas.",
+	},
+	{
+		Name: "easel.leases.taken", Kind: Counter, Unit: "{lease}", Shared: true,
+		Text: "Leases that this replica has taken: how often it began to poll for all under a key.",
+	},
+	{
+		Name: "easel.credentials.alone", Kind: Gauge, Unit: "{credential}", Shared: true,
+		Text: "Keys that this replica polls under for itself, as it hears of nobody who does it for all.",
+	},
+	{
+		Name: "easel.replicas.states", Kind: Counter, Unit: "{state}", Shared: true, Labels: []Label{peerOutcome},
+		Text: "States of renders from other replicas. told: taken, and told to watches; recalled: known to a replica that polled before; stale: dropped, as it was older; refuted: an end that the catalog did not confirm, told to nobody.",
+	},
+	{
+		Name: "easel.replicas.dropped", Kind: Counter, Unit: "{message}", Shared: true, Labels: []Label{dropReason},
+		Text: "Messages of other replicas that were dropped. fenced: by one whose lease had passed on; refused: forged, repeated or unreadable.",
 	},
 	{
 		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 var update = flag.Bool("update", false, "write the table into the reference")
@@ -119,5 +120,49 @@ func TestWhatIsNotInTheTableIsNotMeasured(t *testing.T) {
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil || len(all.ScopeMetrics) != 0 {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+func TestEachCountOfReplicasHasASeriesOfItsOwn(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))
+	t.Cleanup(func() { otel.SetMeterProvider(before) })
+	stop, err := Measure(
+		func() watch.Stats { return watch.Stats{Alone: 1, Told: 2, Recalled: 3, Stale: 4, Refuted: 5} },
+		func() Replicas { return Replicas{Connected: true, Leading: 6, Fenced: 7, Refused: 8, Takings: 9} },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		var points []metricdata.DataPoint[int64]
+		switch data := m.Data.(type) {
+		case metricdata.Gauge[int64]:
+			points = data.DataPoints
+		case metricdata.Sum[int64]:
+			points = data.DataPoints
+		}
+		for _, p := range points {
+			got[m.Name+p.Attributes.Encoded(attribute.DefaultEncoder())] = p.Value
+		}
+	}
+	for series, want := range map[string]int64{
+		"easel.replicas.connected": 1, "easel.leases.held": 6, "easel.leases.taken": 9, "easel.credentials.alone": 1,
+		"easel.replicas.statesoutcome=told": 2, "easel.replicas.statesoutcome=recalled": 3, "easel.replicas.statesoutcome=stale": 4,
+		"easel.replicas.statesoutcome=refuted": 5, "easel.replicas.droppedreason=fenced": 7, "easel.replicas.droppedreason=refused": 8,
+	} {
+		if got[series] != want {
+			t.Errorf("%s is %d, want %d", series, got[series], want)
+		}
+	}
+	stop()
+	if err := reader.Collect(t.Context(), &all); err != nil || len(all.ScopeMetrics) > 0 {
+		t.Errorf("it is measured on: %v %v", all.ScopeMetrics, err)
 	}
 }

@@ -11,6 +11,7 @@ type Stats struct {
 
 	Conditions [ConditionCredentialRejected + 1]int // pollers by the condition of the catalog
 	Paused     int                                  // pollers that the catalog, or its failure, makes wait
+	Alone      int                                  // pollers that have peers, and know of none that leads
 	Budget     float64                              // requests that the poller with the emptiest budget may make now; below 0 it is in debt
 	Rate       float64                              // the least rate of a poller, in requests a second
 	Stalest    time.Duration                        // since the last answer for the one of those that are polled that has waited longest
@@ -52,6 +53,9 @@ func (p *poller) count(s *Stats, now time.Time) {
 	s.Conditions[p.condition]++
 	if now.Before(p.budget.paused) {
 		s.Paused++
+	}
+	if p.part != nil && (p.part.role == Alone || !now.Before(p.part.until)) {
+		s.Alone++
 	}
 	budget := *p.budget // who looks changes nothing
 	s.Budget = min(s.Budget, budget.level(now))
