@@ -8,6 +8,7 @@ var rows = []row{
 	{name: "P4", title: "memory of a watched render, 100 a stream ÷ a bare stream", unit: "bytes", reach: 0.05, dream: 0.02, baseName: "bare", base: idleWatch(setting{bare: true}), ours: watchedRender},
 	{name: "P5", title: "push to 10,000 watches, p99, traced", unit: "ms", reach: 0.6, dream: 0.3, baseName: "bare", base: pushDelay(setting{bare: true}, false), ours: pushDelay(setting{tracing: "always"}, false)},
 	{name: "P6", title: "push of the last state to 10,000 watches, p99, traced", unit: "ms", reach: 0.6, dream: 0.25, baseName: "bare", base: pushDelay(setting{bare: true}, true), ours: pushDelay(setting{tracing: "always"}, true)},
+	{name: "push-cpu", title: "CPU of the server to tell one watcher, all traced", unit: "µs", reach: 0.6, dream: 0.3, baseName: "bare", base: pushCPU(setting{bare: true}), ours: pushCPU(setting{tracing: "always"})},
 	{name: "P7", title: "most memory for a text of 100 KB to 5,000 watches", unit: "bytes", reach: 0.1, dream: 0.04, baseName: "bare", base: textPeak(setting{bare: true}), ours: textPeak(setting{tracing: "always"})},
 	{name: "P8", title: "push p99 with a stuck watcher among 10,000 ÷ without", unit: "ms", reach: 1.1, dream: 1.02, baseName: "without", base: stuckWatcher(false), ours: stuckWatcher(true)},
 	{name: "P9", title: "CPU of the server for a unary call, all on, all traced", unit: "µs", reach: 1.2, dream: 0.85, baseName: "bare", base: callCPU(setting{bare: true}), ours: callCPU(setting{tracing: "always"})},

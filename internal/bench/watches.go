@@ -84,32 +84,48 @@ func (b *bench) grown(ctx context.Context, set setting, streams, things int, met
 const (
 	pushStreams = 10_000
 	pushRounds  = 7
+
+	rest = 300 * time.Millisecond // in which the server does what is left to do
 )
 
 // pushDelay measures the 99th percentile of the time from the catalog's answer to the arrival
 // of the change at each of many watchers; of the last change, which ends the watches too, or
 // of one before it. It is the median of some rounds.
 func pushDelay(set setting, last bool) side {
-	set.every = 200 * time.Millisecond
-	set.args = []string{"--poll-max-interval", "200ms", "--poll-rate", "50"}
 	return func(ctx context.Context, b *bench) (float64, error) {
-		s, err := b.scene(ctx, set)
-		if err != nil {
-			return 0, err
-		}
-		defer s.stop()
-		return b.rounds(ctx, s, b.load(pushStreams), last)
+		p99, _, err := b.pushes(ctx, set, last)
+		return p99, err
 	}
 }
 
-// rounds measures some pushes to the same watchers, or to new ones where each push is the last.
-func (b *bench) rounds(ctx context.Context, s *scene, streams int, last bool) (float64, error) {
+// pushCPU measures what it costs the server to tell one watcher of a change.
+func pushCPU(set setting) side {
+	return func(ctx context.Context, b *bench) (float64, error) {
+		_, cpu, err := b.pushes(ctx, set, false)
+		return float64(cpu.Nanoseconds()) / 1000, err
+	}
+}
+
+func (b *bench) pushes(ctx context.Context, set setting, last bool) (p99 float64, cpu time.Duration, err error) {
+	set.every = 200 * time.Millisecond
+	set.args = []string{"--poll-max-interval", "200ms", "--poll-rate", "50"}
+	s, err := b.scene(ctx, set)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.stop()
+	return b.rounds(ctx, s, b.load(pushStreams), last)
+}
+
+// rounds measures some pushes to the same watchers, or to new ones where each push is the last:
+// the median of their delays, and the server's time for one watcher.
+func (b *bench) rounds(ctx context.Context, s *scene, streams int, last bool) (p99 float64, cpu time.Duration, err error) {
 	if err := s.control(ctx, "/renders?prefix=r&n=%d", pushRounds); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	c, err := connect(s.server.addrs["grpc"], 10, plenty)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer c.close()
 	var all []float64
@@ -120,17 +136,26 @@ func (b *bench) rounds(ctx context.Context, s *scene, streams int, last bool) (f
 		}
 		if last || round == 0 {
 			if err := c.watch(ctx, streams, func(int) string { return id }); err != nil {
-				return 0, err
+				return 0, 0, err
 			}
-			time.Sleep(300 * time.Millisecond) // what the opening left to do
+			time.Sleep(rest)
+		}
+		before, err := s.server.cpu()
+		if err != nil {
+			return 0, 0, err
 		}
 		p99, err := c.push(ctx, s, id, end, streams)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		all = append(all, p99)
+		time.Sleep(rest)
+		after, err := s.server.cpu()
+		if err != nil {
+			return 0, 0, err
+		}
+		all, cpu = append(all, p99), cpu+after-before
 	}
-	return median(all), nil
+	return median(all), cpu / time.Duration(pushRounds*streams), nil
 }
 
 // push changes a render, and gives the 99th percentile of the delays in milliseconds.
@@ -182,7 +207,8 @@ func stuckWatcher(stuck bool) side {
 				return 0, err
 			}
 		}
-		return b.rounds(ctx, s, b.load(pushStreams)-1, false)
+		p99, _, err := b.rounds(ctx, s, b.load(pushStreams)-1, false)
+		return p99, err
 	}
 }
 

@@ -66,14 +66,14 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	}
 	return s.content(ctx, download{
 		id: req.GetGenerationId(), offset: req.GetReadOffset(), limit: req.GetReadLimit(), etag: req.GetEtag(),
-	}, patient{stream, s.cfg.DownloadPatience}, func(chunk *easelv1.ContentChunk, data mem.Buffer) Piece {
+	}, &patient{stream: stream, patience: s.cfg.DownloadPatience}, func(chunk *easelv1.ContentChunk, data mem.Buffer) Piece {
 		return Piece{chunk: chunk, data: data, field: chunkOfDownload}
 	})
 }
 
 // content sends a result in chunks: the first with what it is, the last, where the whole
 // was read, with what was sent.
-func (s *generations) content(ctx context.Context, d download, out patient, piece func(*easelv1.ContentChunk, mem.Buffer) Piece) error {
+func (s *generations) content(ctx context.Context, d download, out *patient, piece func(*easelv1.ContentChunk, mem.Buffer) Piece) error {
 	content, err := s.cfg.Catalog.Content(ctx, credential(ctx), d.id, d.offset, quoted(d.etag))
 	if err != nil {
 		return s.noContent(ctx, d.id, err)

@@ -48,6 +48,12 @@ func (e encoded) Wire() mem.BufferSlice {
 	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(emitTime(e.sent))}
 }
 
+// Len is about how many bytes the message has.
+func (e encoded) Len() int { return len(e.update) + emitTimeSize }
+
+// emitTimeSize is how many bytes the time of sending takes in this century.
+const emitTimeSize = 14
+
 // emitTime encodes the time that a message is sent at.
 func emitTime(sent time.Time) []byte {
 	seconds, nanos := uint64(sent.Unix()), uint64(sent.Nanosecond())

@@ -28,7 +28,7 @@ var errGivenUp = errors.New("the caller is not waited for any more")
 // all has work send messages, on a goroutine of its own, until it is done or the caller takes
 // none for too long. In that case a send that blocks goes on until the call has ended, and no
 // other one begins.
-func (p patient) all(work func(send func(any) error) error) error {
+func (p *patient) all(work func(send func(any) error) error) error {
 	f := &flow{stream: p.stream, epoch: time.Now().Add(-1)}
 	done, panicked := make(chan error, 1), make(chan string, 1)
 	go func() {

@@ -34,7 +34,7 @@ func (r *slowReader) SendMsg(m any) error {
 func flowTo(r *slowReader, n int) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, done := time.Now(), make(chan struct{})
-	err = patient{r, time.Minute}.all(func(send func(any) error) error {
+	err = (&patient{stream: r, patience: time.Minute}).all(func(send func(any) error) error {
 		defer close(done)
 		for i := range n {
 			if err := send(i); err != nil {
@@ -99,6 +99,6 @@ func TestAPanicInADownloadIsOneOfItsCall(t *testing.T) {
 			t.Errorf("recovered %q", value)
 		}
 	}()
-	_ = patient{nil, time.Minute}.all(func(func(any) error) error { panic("no such bytes") })
+	_ = (&patient{patience: time.Minute}).all(func(func(any) error) error { panic("no such bytes") })
 	t.Error("it was swallowed")
 }

@@ -1,23 +1,39 @@
 package service
 
 import (
+	"context"
+	"hash/maphash"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
 )
+
+// roomUnread is how much a stream surely takes of which its reader has read nothing: the library
+// lets a Send through for as long as less than 64 KiB wait on the stream, of whatever size.
+const roomUnread = 48 << 10
 
 // patient sends messages on a stream, and gives up on a caller that takes none for too
 // long. A Send that blocks can't be ended from within its goroutine, and keepalive does not
-// end it either: the peer is there, it only does not read. So each Send has a goroutine of
-// its own, and ending the call sets a blocked one free.
+// end it either: the peer is there, it only does not read. So each Send that might block has
+// a goroutine of its own, and ending the call sets a blocked one free.
 type patient struct {
 	stream   grpc.ServerStream
 	patience time.Duration
+	sent     int // bytes, for as long as the next Send can't block
 }
 
+// quick reports whether the next Send can't block.
+func (p *patient) quick() bool { return p.sent < roomUnread }
+
 // send sends m. m is not touched again.
-func (p patient) send(m any) error {
+func (p *patient) send(m any) error {
+	if p.quick() {
+		p.sent += size(m)
+		return p.stream.SendMsg(m)
+	}
 	sent := make(chan error, 1)
 	go func() { sent <- p.stream.SendMsg(m) }()
 	timer := time.NewTimer(p.patience)
@@ -30,7 +46,29 @@ func (p patient) send(m any) error {
 	}
 }
 
-func (p patient) tooSlow() error {
+func (p *patient) tooSlow() error {
 	return fail(codes.ResourceExhausted, "READER_TOO_SLOW",
 		"the caller took no message for "+p.patience.String()+"; connect again and read faster")
+}
+
+// size is how many bytes a message takes on a stream, at least.
+func size(m any) int {
+	const frame = 5 // what says how long the message is
+	if made, ok := m.(interface{ Len() int }); ok {
+		return frame + made.Len()
+	}
+	return frame + proto.Size(m.(proto.Message))
+}
+
+// lanes is what connections are told apart by.
+var lanes = maphash.MakeSeed()
+
+// lane gives the lane of a watch: that of its connection. Two goroutines that write to one
+// connection would wait for each other.
+func lane(ctx context.Context) uint64 {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return 0
+	}
+	return maphash.String(lanes, p.Addr.String())
 }

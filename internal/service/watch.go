@@ -33,8 +33,8 @@ func goal(until easelv1.WatchUntil) watch.Goal {
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
 	defer done()
-	out := patient{stream, s.cfg.SendPatience}
-	last, err := s.follow(ctx, req, out.send)
+	out := &patient{stream: stream, patience: s.cfg.SendPatience}
+	last, err := s.follow(ctx, req, out)
 	if closing := closingMessage(err); closing != nil {
 		_ = out.send(&easelv1.WatchGenerationResponse{
 			Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
@@ -51,7 +51,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 
 // follow sends updates and heartbeats of one render until the goal, and gives the last
 // state that the hub told.
-func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRequest, send func(any) error) (last catalog.Generation, err error) {
+func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRequest, out *patient) (last catalog.Generation, err error) {
 	begun := false
 	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
@@ -59,6 +59,8 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 		Goal:       goal(req.GetUntil()),
 		KnownEtag:  req.GetKnownEtag(),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
+		Quick:      out.quick,
+		Lane:       lane(ctx),
 	}) {
 		switch {
 		case err != nil:
@@ -67,12 +69,12 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 			return last, noGeneration(req.GetGenerationId())
 		case event.Update != nil:
 			last = event.Update.Generation
-			err = send(encoded{encode(event.Update), time.Now()})
+			err = out.send(encoded{encode(event.Update), time.Now()})
 		case event.Heartbeat != nil:
 			if event.Known != nil {
 				last = event.Known.Generation
 			}
-			err = send(&easelv1.WatchGenerationResponse{
+			err = out.send(&easelv1.WatchGenerationResponse{
 				Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}, EmitTime: timestamppb.Now(),
 			})
 		default:
@@ -90,12 +92,14 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
 	defer done()
-	out := patient{stream, s.cfg.SendPatience}
+	out := &patient{stream: stream, patience: s.cfg.SendPatience}
 	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        req.GetGenerationIds(),
 		Goal:       goal(req.GetUntil()),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
+		Quick:      out.quick,
+		Lane:       lane(ctx),
 	}) {
 		if closing := closingMessage(err); closing != nil {
 			_ = out.send(&easelv1.WatchGenerationsResponse{

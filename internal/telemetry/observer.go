@@ -32,14 +32,15 @@ type Observer struct {
 	outcomes map[string]metric.MeasurementOption
 	models   capped
 	callers  capped
+	pushes   pace
 	failures *Failures // nil: polls that fail are not logged
 }
 
 var _ watch.Observer = (*Observer)(nil)
 
 type instruments struct {
-	pushes, pollsMade, changed, orders, spent metric.Int64Counter
-	heartbeatAge, delay                       metric.Float64Histogram
+	told, pollsMade, changed, orders, spent metric.Int64Counter
+	heartbeatAge, delay                     metric.Float64Histogram
 }
 
 const (
@@ -87,7 +88,7 @@ func NewObserver() (*Observer, error) {
 
 func newInstruments(meter metric.Meter) (made instruments, err error) {
 	var faults [7]error
-	made.pushes, faults[0] = meter.Int64Counter("easel.pushes")
+	made.told, faults[0] = meter.Int64Counter("easel.pushes")
 	made.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
 	made.changed, faults[2] = meter.Int64Counter("easel.changes")
 	made.orders, faults[3] = meter.Int64Counter("easel.orders")
@@ -189,20 +190,20 @@ func pollOutcome(err error) string {
 }
 
 // Telling implements watch.Observer.
-func (o *Observer) Telling(ctx context.Context, event watch.Event, found watch.Mark) (told func()) {
+func (o *Observer) Telling(ctx context.Context, watching watch.Mark, event watch.Event, found watch.Mark) (told func()) {
 	switch {
 	case event.Heartbeat != nil:
-		o.pushes.Add(ctx, 1, o.events[eventHeartbeat])
+		o.told.Add(context.Background(), 1, o.events[eventHeartbeat])
 		if at := event.Heartbeat.ObserveTime; !at.IsZero() {
 			o.heartbeatAge.Record(ctx, time.Since(at).Seconds())
 		}
 		return nil
 	case event.CaughtUp != nil:
-		o.pushes.Add(ctx, 1, o.events[eventCaughtUp])
+		o.told.Add(context.Background(), 1, o.events[eventCaughtUp])
 		return nil
 	}
-	o.pushes.Add(ctx, 1, o.events[eventUpdate])
-	if !trace.SpanContextFromContext(ctx).IsSampled() {
+	o.told.Add(context.Background(), 1, o.events[eventUpdate]) // no exemplar: the push has a span
+	if watching == nil || !o.pushes.allows(time.Now()) {
 		return nil
 	}
 	return o.pushing(ctx, event.Update, found)

@@ -79,6 +79,7 @@ type Hub struct {
 	mu      sync.Mutex
 	closed  bool
 	pollers map[catalog.Tenant]*poller
+	tellers []*teller // by lane; nil where nobody is told
 	stats   Stats
 	history histories
 }
@@ -113,7 +114,9 @@ func (h *Hub) Watch(ctx context.Context, req Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		sub := h.subscribe(ctx, req)
 		defer sub.close()
-		sub.run(ctx, yield)
+		if req.Quick == nil || sub.pushed(ctx, yield) {
+			sub.run(ctx, yield)
+		}
 	}
 }
 

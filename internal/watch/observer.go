@@ -18,10 +18,11 @@ type Observer interface {
 	// stands for the poll in what it finds; ended is called once, when what came back was
 	// taken in.
 	Polling(ctx context.Context, poll Poll) (_ context.Context, found Mark, ended func(Outcome))
-	// Telling begins a message to a watcher whose context is ctx. found stands for the poll
-	// or the call that found what is told; nil where that is not recorded. told is called
-	// when the watcher has taken the message; it may be nil.
-	Telling(ctx context.Context, event Event, found Mark) (told func())
+	// Telling begins a message to a watcher whose context is ctx. watching is the mark of that
+	// context, and found stands for the poll or the call that found what is told; each is nil
+	// where that is not recorded. told is called when the watcher has taken the message; it
+	// may be nil.
+	Telling(ctx context.Context, watching Mark, event Event, found Mark) (told func())
 }
 
 // Mark is an observer's own token: the hub keeps it, hands it on and never looks into it.

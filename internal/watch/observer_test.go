@@ -41,7 +41,7 @@ func (n *notebook) Polling(ctx context.Context, p Poll) (context.Context, Mark, 
 	}
 }
 
-func (n *notebook) Telling(ctx context.Context, event Event, found Mark) func() {
+func (n *notebook) Telling(ctx context.Context, watching Mark, event Event, found Mark) func() {
 	if event.Update == nil {
 		return nil
 	}

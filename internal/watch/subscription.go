@@ -9,13 +9,15 @@ import (
 
 const defaultHeartbeat = 15 * time.Second
 
-// subscription is one open watch. All but req and signal is guarded by the hub's
+// subscription is one open watch. All but req, signal and quiet is guarded by the hub's
 // mutex.
 type subscription struct {
 	hub    *Hub
 	poller *poller
 	req    Request
 	signal chan struct{} // of capacity 1: there is something to take
+	quiet  time.Time     // there is a heartbeat then, if nothing was told before
+	push   *push         // of the teller; nil: it runs by itself
 
 	items    []item
 	free     []int32 // places in items that are empty
@@ -58,7 +60,10 @@ func (h *Hub) subscribe(ctx context.Context, req Request) *subscription {
 	if req.everything() {
 		req.Goal = Settled // a watch of everything has no goal, but money is followed to its end
 	}
-	s := &subscription{hub: h, req: req, signal: make(chan struct{}, 1), listed: !req.everything(), trace: h.mark(ctx)}
+	s := &subscription{
+		hub: h, req: req, signal: make(chan struct{}, 1), quiet: time.Now().Add(req.Heartbeat),
+		listed: !req.everything(), trace: h.mark(ctx),
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.poller = h.poller(req.Credential)
@@ -94,49 +99,63 @@ func (s *subscription) fail(err error) {
 }
 
 func (s *subscription) wake() {
+	if s.push != nil {
+		s.push.enqueue()
+		return
+	}
 	select {
 	case s.signal <- struct{}{}:
 	default:
 	}
 }
 
-// run yields events until the goal is reached, the watch fails, or ctx ends.
+// run yields events on the watcher's own goroutine until the goal is reached, the watch fails,
+// or ctx ends.
 func (s *subscription) run(ctx context.Context, yield func(Event, error) bool) {
-	quiet := time.Now().Add(s.req.Heartbeat) // silence until then
-	timer := time.NewTimer(s.req.Heartbeat)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		step := s.next(time.Now())
-		switch {
-		case step.event != nil:
-			if !s.hand(ctx, *step.event, step.found, yield) {
-				return
-			}
-			quiet = time.Now().Add(s.req.Heartbeat)
-			continue
-		case step.err != nil:
-			yield(Event{}, step.err)
-			return
-		case step.done:
+		next, over := s.turn(ctx, yield, nil)
+		if over {
 			return
 		}
-		timer.Reset(time.Until(earliest(step.settles, quiet)))
+		timer.Reset(time.Until(next))
 		select {
 		case <-s.signal:
 		case <-ctx.Done():
 			yield(Event{}, context.Cause(ctx))
 			return
 		case <-timer.C:
-			if time.Now().Before(quiet) {
-				continue // a refund window is over
-			}
-			heartbeat := s.heartbeat(time.Now())
-			if !s.hand(ctx, Event{Heartbeat: &heartbeat}, nil, yield) {
-				return
-			}
-			quiet = time.Now().Add(s.req.Heartbeat)
 		}
 	}
+}
+
+// turn tells all that there is to tell. It gives the time of the next turn, if no news comes
+// before, or reports that there is none. Without a time it has stopped early, as quick says
+// that the next event might wait for the watcher; nil says that it may.
+func (s *subscription) turn(ctx context.Context, yield func(Event, error) bool, quick func() bool) (next time.Time, over bool) {
+	for quick == nil || quick() {
+		now := time.Now()
+		step := s.next(now)
+		switch {
+		case step.event != nil:
+		case step.err != nil:
+			yield(Event{}, step.err)
+			return next, true
+		case step.done:
+			return next, true
+		case now.Before(s.quiet):
+			return earliest(step.settles, s.quiet), false
+		default:
+			heartbeat := s.heartbeat(now)
+			step.event = &Event{Heartbeat: &heartbeat}
+		}
+		if !s.hand(ctx, *step.event, step.found, yield) {
+			return next, true
+		}
+		s.quiet = time.Now().Add(s.req.Heartbeat)
+	}
+	return next, false
 }
 
 // hand gives an event to the watcher, and reports whether it wants more.
@@ -144,7 +163,7 @@ func (s *subscription) hand(ctx context.Context, event Event, found Mark, yield 
 	if s.hub.cfg.Observer == nil {
 		return yield(event, nil)
 	}
-	told := s.hub.cfg.Observer.Telling(ctx, event, found)
+	told := s.hub.cfg.Observer.Telling(ctx, s.trace, event, found)
 	more := yield(event, nil)
 	if told != nil {
 		told()

@@ -41,6 +41,12 @@ type Request struct {
 	Goal       Goal          // of each generation
 	KnownEtag  string        // what the watcher has already; for a single id
 	Heartbeat  time.Duration // longest silence; 0 = 15 s
+
+	// Quick reports whether the next event can be told without waiting for the watcher. For
+	// as long as it can, events come from a goroutine that tells others too; those of the
+	// same lane come from the same one. Nil: they all come from the watcher's own.
+	Quick func() bool
+	Lane  uint64
 }
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
