@@ -100,8 +100,8 @@ var bugs = []bug{
 	{
 		name: "a stream that is sent away ends with OK",
 		edits: []edit{{
-			"internal/service/watch.go", "WatchGenerationResponse_Closing{Closing: closing}})\n\t\treturn err",
-			"WatchGenerationResponse_Closing{Closing: closing}})\n\t\treturn nil",
+			"internal/service/watch.go", "WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),\n\t\t})\n\t\treturn err",
+			"WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),\n\t\t})\n\t\treturn nil",
 		}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"OK means that the goal is reached"},
@@ -244,8 +244,14 @@ var bugs = []bug{
 		breaks: []string{"nothing runs on after the end"},
 	},
 	{
+		name:   "who is told by another has one heartbeat and no more",
+		edits:  []edit{{"internal/watch/teller.go", "	p.timer.Reset(next.Sub(now))\n", ""}},
+		jobs:   seeds("only-U19", 1, 2, 3),
+		breaks: []string{"silence is never longer than the heartbeat"},
+	},
+	{
 		name:   "the first heartbeat is late",
-		edits:  []edit{{"internal/watch/subscription.go", "	quiet := time.Now().Add(s.req.Heartbeat)", "	quiet := time.Now().Add(2 * s.req.Heartbeat)"}},
+		edits:  []edit{{"internal/watch/subscription.go", "quiet: time.Now().Add(req.Heartbeat),", "quiet: time.Now().Add(2 * req.Heartbeat),"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

@@ -258,7 +258,7 @@ func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // 
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &bench{t, up, hub, t.Context()}
+		b := &bench{t, up, hub, t.Context(), nil}
 		b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
 		pass(time.Second)
 		b.up.set("a", queued)

@@ -202,19 +202,27 @@ type bench struct {
 	up  *upstream
 	hub *watch.Hub
 	ctx context.Context
+
+	quick func() bool // of each watch
 }
 
-// inBubble runs a test with a hub in simulated time, and ends all that it started.
+// inBubble runs a test with a hub in simulated time, and ends all that it started: once with
+// watches that run by themselves, and once with watches that a teller tells.
 func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)) {
 	t.Helper()
+	t.Run("by itself", func(t *testing.T) { bubble(t, states, nil, test) })
+	t.Run("by a teller", func(t *testing.T) { bubble(t, states, func() bool { return true }, test) })
+}
+
+func bubble(t *testing.T, states map[string]catalog.State, quick func() bool, test func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		up := newUpstream(states)
+		up := newUpstream(maps.Clone(states))
 		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		test(&bench{t, up, hub, ctx})
+		test(&bench{t, up, hub, ctx, quick})
 		cancel()
 		synctest.Wait()
 		hub.Close()
@@ -227,6 +235,7 @@ func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
 	if req.Credential.Tenant == "" {
 		req.Credential = tenant
 	}
+	req.Quick = b.quick
 	s := &seen{}
 	go func() {
 		for event, err := range b.hub.Watch(ctx, req) {

@@ -10,9 +10,9 @@ import (
 )
 
 // teller tells watches, one after the other, on one goroutine. To wake ten thousand goroutines
-// for a change, each of which takes the hub's mutex and says the same, costs more than what they
-// say. A watch is told by a teller for as long as its Quick says that this can't hold up
-// others; then it goes on on its own goroutine.
+// for a change costs more than what they say: 21 instead of 14 µs of CPU a watch, where each
+// message has a span (the bench's push-cpu). A watch is told by a teller for as long as its Quick
+// says that this can't hold up others; then it goes on on its own goroutine.
 //
 // To take it out, let Watch run every watch by itself.
 type teller struct {

@@ -1,0 +1,117 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func always() bool { return true }
+
+func TestAWatchThatMightWaitGoesOnByItselfAndMissesNothing(t *testing.T) {
+	for quickly := range 5 {
+		t.Run(fmt.Sprintf("after %d events", quickly), func(t *testing.T) {
+			left := quickly
+			bubble(t, map[string]catalog.State{"a": queued}, func() bool { left--; return left >= 0 }, func(b *bench) {
+				s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled, Heartbeat: time.Minute})
+				for _, state := range []catalog.State{running, failed, refunded} {
+					pass(20 * time.Second)
+					b.up.set("a", state)
+				}
+				pass(20 * time.Second)
+				b.wantStates(s, "queued", "running", "failed", "refunded")
+				b.wantEnd(s, nil)
+			})
+		})
+	}
+}
+
+func TestEverybodyIsToldOfAnEndBeforeAnybodyLeaves(t *testing.T) {
+	const watchers = 200
+	bubble(t, map[string]catalog.State{"a": running}, nil, func(b *bench) {
+		var told, gone atomic.Int64
+		for range watchers {
+			go func() {
+				for event := range b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Quick: always}) {
+					if event.Update != nil && event.Update.Generation.State.Terminal() {
+						told.Add(1)
+					}
+				}
+				if n := told.Load(); gone.Add(1) == 1 && n != watchers {
+					b.t.Errorf("the first leaves when %d of %d are told", n, watchers)
+				}
+			}()
+		}
+		pass(time.Second)
+		b.up.set("a", succeeded)
+		pass(10 * time.Second)
+		if gone.Load() != watchers {
+			b.t.Errorf("%d of %d have left", gone.Load(), watchers)
+		}
+	})
+}
+
+func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
+	bubble(t, map[string]catalog.State{"a": queued}, always, func(b *bench) {
+		other := b.watch("a")
+		caught := make(chan any, 1)
+		go func() {
+			defer func() { caught <- recover() }()
+			for range b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Quick: always}) {
+				panic("a fault of the watcher")
+			}
+		}()
+		pass(time.Second)
+		if text := fmt.Sprint(<-caught); !strings.Contains(text, "a fault of the watcher") || !strings.Contains(text, "TestAPanicOfAWatcherIsItsOwn") {
+			b.t.Errorf("the panic says %s", text)
+		}
+		b.up.set("a", succeeded)
+		pass(10 * time.Second)
+		b.wantStates(other, "queued", "succeeded")
+		if n := b.hub.Stats().Watches; n != 0 {
+			b.t.Errorf("%d watches are left", n)
+		}
+	})
+}
+
+func TestWhoHasLeftIsToldNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := newUpstream(map[string]catalog.State{"a": queued})
+		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hub.Close()
+		const watchers = 100
+		var out [watchers]atomic.Bool
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range watchers {
+			go func() {
+				for event, err := range hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: time.Second, Quick: always}) {
+					if out[i].Load() || err != nil && event != (watch.Event{}) {
+						t.Errorf("watcher %d is told %v, %v after it has left", i, event, err)
+					}
+					if err != nil {
+						out[i].Store(true)
+					}
+				}
+				out[i].Store(true)
+			}()
+		}
+		pass(10 * time.Second) // the next heartbeats and the end come at one moment
+		cancel()
+		pass(time.Minute)
+		for i := range out {
+			if !out[i].Load() {
+				t.Errorf("watcher %d has not left", i)
+			}
+		}
+	})
+}
