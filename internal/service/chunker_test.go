@@ -34,9 +34,10 @@ func cut(t *testing.T, file []byte, beside int, body func(sent int) time.Duratio
 	downloads.Store(int32(1 + beside))
 	var whole []byte
 	var summary *easelv1.ContentSummary
-	c := chunker{size: chunkSize, downloads: &downloads, whole: sha256.New(), unsummed: unsummed}
-	if unsummed {
-		c.whole = nil
+	c := chunker{size: chunkSize, downloads: &downloads, unsummed: unsummed}
+	if !unsummed {
+		c.whole = newWholeSum()
+		defer c.whole.stop()
 	}
 	c.send = func(chunk *easelv1.ContentChunk, data mem.Buffer) error {
 		defer data.Free() // and used again: a chunk that looks into it later sees other bytes

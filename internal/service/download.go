@@ -2,10 +2,7 @@ package service
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"hash"
 	"hash/crc32"
 	"io"
 	"strings"
@@ -33,7 +30,7 @@ const (
 	flowsAfter  = 1 << 20
 	flowsWithin = 100 * time.Millisecond
 	// largeDownloads is how many downloads may have large chunks at once: together they keep
-	// some 12 MiB.
+	// at most 20 MiB.
 	largeDownloads = 16
 )
 
@@ -88,7 +85,8 @@ func (s *generations) content(ctx context.Context, d download, out *patient, pie
 			send: func(chunk *easelv1.ContentChunk, data mem.Buffer) error { return send(piece(chunk, data)) },
 		}
 		if d.offset == 0 && !c.unsummed {
-			c.whole = sha256.New()
+			c.whole = newWholeSum()
+			defer c.whole.stop()
 		}
 		return c.copy(content.Body)
 	})
@@ -101,7 +99,7 @@ type chunker struct {
 	left    int64 // bytes still wanted, where bounded
 	bounded bool
 	info    *easelv1.ContentInfo // of the first chunk; nil once it was sent
-	whole   hash.Hash            // over all bytes; nil where the read did not begin at 0
+	whole   *wholeSum            // nil where the read did not begin at 0
 	size    int64                // of the next chunk, at most
 	flowing int64                // bytes sent without a pause
 	send    func(*easelv1.ContentChunk, mem.Buffer) error
@@ -117,17 +115,18 @@ func (c *chunker) copy(body io.Reader) error {
 		data := buffers.Get(int(c.room()))
 		n, ended, broken := fill(body, *data)
 		*data = (*data)[:n]
-		chunk := c.next(*data)
+		buffer := mem.NewBuffer(data, buffers)
+		chunk := c.next(buffer)
 		full := c.bounded && c.left == 0
 		if full && !ended {
 			ended = c.atEnd(body)
 		}
 		if ended && c.whole != nil {
-			chunk.Summary = &easelv1.ContentSummary{SizeBytes: c.offset, Sha256: hex.EncodeToString(c.whole.Sum(nil))}
+			chunk.Summary = &easelv1.ContentSummary{SizeBytes: c.offset, Sha256: c.whole.text()}
 		}
 		// Also before an error: what the caller has and next_offset must agree.
 		if n > 0 || chunk.Info != nil || chunk.Summary != nil {
-			if err := c.send(chunk, mem.NewBuffer(data, buffers)); err != nil {
+			if err := c.send(chunk, buffer); err != nil {
 				return err
 			}
 		}
@@ -175,17 +174,17 @@ func (c *chunker) room() int64 {
 }
 
 // next says what the next bytes are.
-func (c *chunker) next(data []byte) *easelv1.ContentChunk {
+func (c *chunker) next(data mem.Buffer) *easelv1.ContentChunk {
 	chunk := &easelv1.ContentChunk{Offset: c.offset, Info: c.info}
 	if !c.unsummed {
-		chunk.Crc32C = crc32.Checksum(data, castagnoli)
+		chunk.Crc32C = crc32.Checksum(data.ReadOnlyData(), castagnoli)
 	}
 	c.info = nil
 	if c.whole != nil {
-		c.whole.Write(data)
+		c.whole.add(data)
 	}
-	c.offset += int64(len(data))
-	c.left -= int64(len(data))
+	c.offset += int64(data.Len())
+	c.left -= int64(data.Len())
 	return chunk
 }
 
