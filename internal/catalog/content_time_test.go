@@ -36,6 +36,36 @@ func TestSilenceBetweenBytesIsNotWaitedOut(t *testing.T) { // U3
 	})
 }
 
+func TestSilenceIsCountedFromTheReadThatMeetsIt(t *testing.T) { // U3
+	for _, pause := range []time.Duration{0, 20 * time.Second, 50 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
+				if n > 0 {
+					host{file: film, etag: `"v1"`, cut: -1}.answer(n, r, conn)
+					return
+				}
+				host{file: film, etag: `"v1"`, cut: 9000}.answer(n, r, conn)
+				time.Sleep(2 * time.Hour)
+			}}
+			content, err := w.client(t, Config{}).Content(t.Context(), testCredential, "g1", 0, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer content.Body.Close()
+			if _, err := io.CopyN(io.Discard, content.Body, 9000); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(pause) // of the caller
+			start := time.Now()
+			n, err := content.Body.Read(make([]byte, 1))
+			if elapsed := time.Since(start); n != 1 || err != nil || elapsed < 30*time.Second || elapsed > 31*time.Second {
+				t.Errorf("after a pause of %v it took %v, %v", pause, elapsed, err)
+			}
+			time.Sleep(2 * time.Hour) // the host has ended
+		})
+	}
+}
+
 func TestBytesThatDripAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
