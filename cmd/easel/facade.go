@@ -26,6 +26,7 @@ import (
 // the addresses are bound; it may be nil.
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
+	defer makeRoomForGarbage()()
 	clock := &stopClock{limit: c.DrainTimeout}
 	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
 		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: logs,
