@@ -22,9 +22,9 @@ type Config struct {
 	// AllowInsecure permits keys to travel in the clear. False refuses http to other
 	// hosts.
 	AllowInsecure bool
-	// Transport sends the requests. Nil means [NewTransport]. It must not repeat a POST by
-	// itself. Every request carries its route in Pattern, such as "GET /generations/{id}",
-	// which a tracing transport can name its spans by.
+	// Transport sends the requests. Nil means [KeepApart] of [NewTransport]. It must not
+	// repeat a POST by itself. Every request carries its route in Pattern, such as "GET
+	// /generations/{id}", which a tracing transport can name its spans by.
 	Transport http.RoundTripper
 	// AttemptTimeout bounds one request including its JSON body; of a content request,
 	// the wait for the header. 0 means 15 s.
@@ -104,7 +104,7 @@ func New(cfg Config) (*Client, error) {
 		scrubbers: newScrubbers(),
 	}
 	if c.transport == nil {
-		c.transport = NewTransport()
+		c.transport = KeepApart(NewTransport())
 	}
 	if c.timeout == 0 {
 		c.timeout = 15 * time.Second

@@ -31,7 +31,7 @@ func openShop(t *testing.T, balance int64) *shop {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(box)
-	transport := catalog.NewTransport()
+	transport := catalog.KeepApart(catalog.NewTransport())
 	client, err := catalog.New(catalog.Config{
 		BaseURL: server.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second,
 	})
@@ -355,7 +355,7 @@ func TestEveryAttemptCarriesTheSameKeyAndTheSameBytes(t *testing.T) {
 		fmt.Fprint(w, `{"id":"g1","status":"queued"}`)
 	}))
 	defer server.Close()
-	transport := catalog.NewTransport()
+	transport := catalog.KeepApart(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	client, err := catalog.New(catalog.Config{BaseURL: server.URL, Transport: transport})
 	if err != nil {

@@ -104,8 +104,9 @@ type wire struct {
 
 func (w *wire) client(t testing.TB, cfg Config) *Client {
 	t.Helper()
-	transport := NewTransport()
-	transport.DialContext = w.dial
+	base := NewTransport()
+	base.DialContext = w.dial
+	transport := KeepApart(base)
 	t.Cleanup(transport.CloseIdleConnections)
 	cfg.Transport, cfg.BaseURL, cfg.AllowInsecure = transport, "http://catalog.example", true
 	c, err := New(cfg)

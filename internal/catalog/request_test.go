@@ -67,7 +67,7 @@ func TestAnIdentifierNeverLeadsToAnotherPath(t *testing.T) { // I3
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.transport.(*http.Transport).CloseIdleConnections()
+	defer c.transport.(*Apart).CloseIdleConnections()
 	for id, want := range map[string]string{
 		"gen_1": "gen_1", "a/b": "a%2Fb", "%2f": "%252f", "%2e%2e": "%252e%252e", "a?b#c": "a%3Fb%23c", "a b": "a%20b", "...": "...",
 		"画": "%E7%94%BB", "a;b=c": "a%3Bb=c", "a..b": "a..b", `a\b`: "a%5Cb", "//": "%2F%2F", "~": "~", ":": ":", strings.Repeat("x", 256): strings.Repeat("x", 256),
@@ -184,7 +184,7 @@ func TestNoRedirectIsFollowed(t *testing.T) { // U17
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.transport.(*http.Transport).CloseIdleConnections()
+	defer c.transport.(*Apart).CloseIdleConnections()
 	load := int64(0)
 	for _, to := range []string{
 		elsewhere.URL, secure.URL, home.URL + "/followed", "/followed", "//" + strings.TrimPrefix(elsewhere.URL, "http://"), "", "::not a url", "https://other.invalid/",
