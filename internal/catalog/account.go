@@ -40,7 +40,7 @@ func (a answer) decode() (any, error) {
 	if err != nil {
 		return nil, a.malformed(err.Error())
 	}
-	if a.hide.notIn(a.body) {
+	if a.hide.notIn(string(a.body)) {
 		return value, nil
 	}
 	return a.hide.redact(value), nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -13,9 +14,18 @@ import (
 // we looked. It depends on the record alone, so every replica computes the same.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
-	sum := sha256.Sum256(appendGeneration(make([]byte, 0, 1<<10), g))
+	text := etagTexts.Get().(*[]byte)
+	defer etagTexts.Put(text)
+	*text = appendGeneration((*text)[:0], g)
+	sum := sha256.Sum256(*text)
+	if cap(*text) > maxShared {
+		*text = nil
+	}
 	return hex.EncodeToString(sum[:12])
 }
+
+// etagTexts are what digests are made of, used again unless they were long.
+var etagTexts = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendGeneration writes what json.Marshal makes of a generation, byte for byte, in 1.3 instead
 // of 3.1 µs (BenchmarkReadOne).

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -141,26 +142,29 @@ func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*
 	return resp, hide, err
 }
 
+// always are headers of every request. Bytes and ranges must be those of the file itself.
+var (
+	always     = http.Header{"User-Agent": {"easel"}, "Accept-Encoding": {"identity"}}
+	acceptJSON = []string{"application/json"}
+)
+
 func (c *Client) newRequest(ctx context.Context, key string, r request) (*http.Request, error) {
 	method, route, _ := strings.Cut(r.op, " ")
-	u := *c.base
-	u.Path = c.base.Path + strings.Replace(route, "{id}", r.id, 1)
-	u.RawPath = c.base.EscapedPath() + strings.Replace(route, "{id}", url.PathEscape(r.id), 1)
-	u.RawQuery = r.query.Encode()
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, "", nil)
 	if err != nil {
 		return nil, err
 	}
+	u := req.URL
+	u.Scheme, u.Host, req.Host = c.base.Scheme, c.base.Host, c.base.Host
+	u.Path = c.base.Path + strings.Replace(route, "{id}", r.id, 1)
+	u.RawPath = c.base.EscapedPath() + strings.Replace(route, "{id}", url.PathEscape(r.id), 1)
+	u.RawQuery = r.query.Encode()
 	req.Pattern = r.op
-	if r.header != nil {
-		req.Header = r.header.Clone()
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("User-Agent", "easel")
-	// Bytes and ranges must be those of the file itself.
-	req.Header.Set("Accept-Encoding", "identity")
+	maps.Copy(req.Header, r.header)
+	req.Header["Authorization"] = []string{"Bearer " + key}
+	maps.Copy(req.Header, always)
 	if r.op != opContent {
-		req.Header.Set("Accept", "application/json")
+		req.Header["Accept"] = acceptJSON
 	}
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")

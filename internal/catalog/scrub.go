@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -111,13 +110,17 @@ func asciiLower(text string) string {
 	if upper < 0 {
 		return text
 	}
-	lower := []byte(text)
-	for i, c := range lower[upper:] {
+	var lower strings.Builder
+	lower.Grow(len(text))
+	lower.WriteString(text[:upper])
+	for i := upper; i < len(text); i++ {
+		c := text[i]
 		if c >= 'A' && c <= 'Z' {
-			lower[upper+i] = c + 'a' - 'A'
+			c += 'a' - 'A'
 		}
+		lower.WriteByte(c)
 	}
-	return string(lower)
+	return lower.String()
 }
 
 // holdsKey reports whether text holds the key of the call.
@@ -137,11 +140,8 @@ func (s scrubber) holdsKey(text string) bool {
 // notIn reports whether the key is in none of the texts of a JSON body for sure, by one look at
 // all of it. It may be in one where the body has escapes, and may not be worth the look where
 // that would copy much.
-func (s scrubber) notIn(body []byte) bool {
-	if len(body) > maxFailure || bytes.IndexByte(body, '\\') >= 0 {
-		return false
-	}
-	return !s.holdsKey(string(body))
+func (s scrubber) notIn(body string) bool {
+	return len(body) <= maxFailure && strings.IndexByte(body, '\\') < 0 && !s.holdsKey(body)
 }
 
 // suspicious reports whether text, from which the key of the call has been taken, held it, or

@@ -104,13 +104,13 @@ func (i *interceptor) panicked(ctx context.Context, method string, value any) er
 
 func (i *interceptor) log(ctx context.Context, method, peer string, took time.Duration, st *status.Status, cause error, more []slog.Attr) {
 	level := slog.LevelInfo
-	attrs := []slog.Attr{
+	attrs := append(make([]slog.Attr, 0, 10),
 		slog.String("method", method),
 		slog.String("code", st.Code().String()),
 		slog.String("reason", reasonOf(st)),
 		slog.Duration("duration", took),
 		slog.String("peer", peer),
-	}
+	)
 	attrs = append(attrs, more...)
 	switch st.Code() {
 	case codes.Internal, codes.Unknown, codes.DataLoss: // somebody has to look
@@ -123,7 +123,11 @@ func (i *interceptor) log(ctx context.Context, method, peer string, took time.Du
 			level = slog.LevelDebug
 		}
 	}
-	i.logger.LogAttrs(ctx, level, "call", attrs...)
+	if handler := i.logger.Handler(); handler.Enabled(ctx, level) {
+		line := slog.NewRecord(time.Now(), level, "call", 0) // as the logger does, which also finds out where it was called
+		line.AddAttrs(attrs...)
+		_ = handler.Handle(ctx, line)
+	}
 }
 
 // told is what else is known of a call: who made it, under which key, and how much a stream
