@@ -32,7 +32,9 @@ func (f *natsFlags) faults(list *faultList) {
 		list.require(*f == natsFlags{}, "EASEL_NATS_CREDS_FILE, EASEL_NATS_NKEY_FILE, EASEL_NATS_CA_FILE, EASEL_NATS_CERT_FILE and EASEL_NATS_KEY_FILE need EASEL_NATS_URL")
 		return
 	}
-	list.addError("EASEL_NATS_*", f.config().Check())
+	if err := f.config().Check(); err != nil {
+		list.add(err.Error())
+	}
 }
 
 // peering is how polls are shared with other replicas.
@@ -51,7 +53,7 @@ func (c *serveCmd) peering(logger *slog.Logger) (peering, error) {
 	cfg.Upstream, cfg.Logger = strings.TrimRight(c.UpstreamURL, "/"), logger
 	replicas, err := cluster.New(cfg)
 	if err != nil {
-		return peering{}, wrongSetting("EASEL_NATS_*", err)
+		return peering{}, &problem{exit: exitUsage, text: err.Error(), err: err}
 	}
 	return peering{replicas, func() telemetry.Replicas { return telemetry.Replicas(replicas.Stats()) }, replicas.Close}, nil
 }

@@ -32,12 +32,12 @@ type Config struct {
 	Logger   *slog.Logger // nil = discard
 }
 
-// Check reports what can't be meant, without connecting.
+// Check reports what can't be meant, without connecting. The error names the setting.
 func (c Config) Check() error {
 	if err := checkAddress(c.URL); err != nil {
 		return err
 	}
-	_, err := c.options()
+	_, err := c.options(newTrouble(c.Logger))
 	return err
 }
 
@@ -49,7 +49,7 @@ type TLS struct {
 
 // Login names the file that says who we are. At most one is set.
 type Login struct {
-	CredsFile string // of a decentralized account: JWT and seed
+	CredsFile string // of a decentralized account: JWT and seed; read again for each connection
 	NKeyFile  string // a seed
 }
 

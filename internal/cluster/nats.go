@@ -2,12 +2,9 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +31,8 @@ func dial(cfg Config) (network, error) {
 	if err := checkAddress(cfg.URL); err != nil {
 		return nil, err
 	}
-	options, err := cfg.options()
+	is := newTrouble(cfg.Logger)
+	options, err := cfg.options(is)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +47,8 @@ func dial(cfg Config) (network, error) {
 	}
 	return &natsNetwork{
 		conn:        conn,
-		leaseBucket: bucket{stream: stream, name: "easel_leases", ttl: leaseTTL},
-		stateBucket: bucket{stream: stream, name: "easel_states", ttl: statesTTL},
+		leaseBucket: bucket{is: is, stream: stream, name: "easel_leases", ttl: leaseTTL},
+		stateBucket: bucket{is: is, stream: stream, name: "easel_states", ttl: statesTTL},
 	}, nil
 }
 
@@ -60,7 +58,7 @@ func checkAddress(list string) error {
 	for address := range strings.SplitSeq(list, ",") {
 		u, err := url.Parse(strings.TrimSpace(address))
 		if err != nil || u.Hostname() == "" || u.Scheme != "nats" && u.Scheme != "tls" {
-			return errors.New("an address is none of the form nats://HOST:PORT or tls://HOST:PORT")
+			return wrong("EASEL_NATS_URL", "an address is none of the form nats://HOST:PORT or tls://HOST:PORT")
 		}
 	}
 	return nil
@@ -71,25 +69,28 @@ func scrub(err error) error {
 	if errors.Is(err, nats.ErrNoServers) {
 		return nats.ErrNoServers
 	}
-	return errors.New("the address, the login or the TLS files can't be used")
+	return wrong("EASEL_NATS_URL", "the address can't be used with this login and these TLS files")
 }
 
 // options are those of the connection. What can't be sent at once is not kept for later: it
 // would be stale.
-func (cfg Config) options() ([]nats.Option, error) {
+func (cfg Config) options(is *trouble) ([]nats.Option, error) {
 	options := []nats.Option{
 		nats.Name("easel"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait/2, reconnectWait/2), nats.ReconnectBufSize(-1),
 		nats.FlusherTimeout(writeTimeout), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2), nats.NoEcho(),
-		nats.ConnectHandler(func(*nats.Conn) { cfg.Logger.Info("connected to NATS: polls are shared") }),
-		nats.ReconnectHandler(func(*nats.Conn) { cfg.Logger.Info("connected to NATS again: polls are shared") }),
+		nats.IgnoreAuthErrorAbort(), // a login that is refused today may be let in tomorrow
+		nats.ConnectHandler(func(*nats.Conn) { is.connected("connected to NATS: polls are shared") }),
+		nats.ReconnectHandler(func(*nats.Conn) { is.connected("connected to NATS again: polls are shared") }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { is.note(err) }),
 		nats.DisconnectErrHandler(func(conn *nats.Conn, _ error) {
 			if !conn.IsClosed() {
-				cfg.Logger.Warn("NATS is gone: each replica polls for itself")
+				is.gone()
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			cfg.Logger.Debug("NATS", "error", err.Error())
+			is.logger.Debug("NATS", "error", err.Error())
+			is.answered(err)
 		}),
 	}
 	secure, err := cfg.TLS.config()
@@ -99,47 +100,8 @@ func (cfg Config) options() ([]nats.Option, error) {
 	if secure != nil {
 		options = append(options, nats.Secure(secure))
 	}
-	switch {
-	case cfg.Login.CredsFile != "" && cfg.Login.NKeyFile != "":
-		return nil, errors.New("two logins: a file of credentials and a seed")
-	case cfg.Login.CredsFile != "":
-		options = append(options, nats.UserCredentials(cfg.Login.CredsFile))
-	case cfg.Login.NKeyFile != "":
-		nkey, err := nats.NkeyOptionFromSeed(cfg.Login.NKeyFile)
-		if err != nil {
-			return nil, errors.New("the file has no seed that can be read")
-		}
-		options = append(options, nkey)
-	}
-	return options, nil
-}
-
-// config reads the files once; nil where there are none.
-func (t TLS) config() (*tls.Config, error) {
-	if t == (TLS{}) {
-		return nil, nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, err
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate", t.CAFile)
-		}
-	}
-	if t.CertFile != "" || t.KeyFile != "" {
-		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
-			return nil, err
-		}
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile) // again: it may have been renewed
-			return &pair, err
-		}
-	}
-	return config, nil
+	login, err := cfg.Login.options(is)
+	return append(options, login...), err
 }
 
 func (n *natsNetwork) up() bool { return n.conn.IsConnected() }
@@ -163,6 +125,7 @@ func (n *natsNetwork) close()        { n.conn.Close() }
 // bucket is a table in JetStream. Its age limit is the stream's: that counts from each write,
 // where the limit of a single value is lost with the next one.
 type bucket struct {
+	is     *trouble
 	stream jetstream.JetStream
 	name   string
 	ttl    time.Duration
@@ -181,7 +144,19 @@ func (b *bucket) keys(ctx context.Context) (jetstream.KeyValue, int64, error) {
 	if open != nil {
 		return open, made, nil
 	}
-	kv, err := b.stream.KeyValue(ctx, b.name)
+	open, made, err := b.find(ctx)
+	b.is.answered(err)
+	if err != nil {
+		return nil, 0, err
+	}
+	b.mu.Lock()
+	b.open, b.made = open, made
+	b.mu.Unlock()
+	return open, made, nil
+}
+
+func (b *bucket) find(ctx context.Context) (kv jetstream.KeyValue, made int64, err error) {
+	kv, err = b.stream.KeyValue(ctx, b.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = b.stream.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: b.name, TTL: b.ttl, Storage: jetstream.MemoryStorage, Description: "Easel replicas: see its README",
@@ -195,14 +170,11 @@ func (b *bucket) keys(ctx context.Context) (jetstream.KeyValue, int64, error) {
 		return nil, 0, err
 	}
 	if status.TTL() != b.ttl {
-		return nil, 0, fmt.Errorf("values of the bucket %s live for %v, and not for %v", b.name, status.TTL(), b.ttl)
+		return nil, 0, settingError(fmt.Sprintf("values of the bucket %s of NATS live for %v, and not for %v. Delete it: a replica makes it anew", b.name, status.TTL(), b.ttl))
 	}
 	if detail, ok := status.(*jetstream.KeyValueBucketStatus); ok {
 		made = detail.StreamInfo().Created.UnixNano()
 	}
-	b.mu.Lock()
-	b.open, b.made = kv, made
-	b.mu.Unlock()
 	return kv, made, nil
 }
 

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const unreachable = "NATS can't be reached"
+
+// trouble is what keeps replicas from sharing their polls. NATS is tried again and again, so each
+// thing that is wrong is told once, until all was well between.
+type trouble struct {
+	logger *slog.Logger
+
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+func newTrouble(logger *slog.Logger) *trouble {
+	return &trouble{logger: logger, told: map[string]bool{}}
+}
+
+// note tells of what is wrong.
+func (t *trouble) note(err error) {
+	if what := diagnosis(err); t.first(what) {
+		t.logger.Warn("each replica polls for itself: " + what)
+	}
+}
+
+// gone tells that the connection is lost.
+func (t *trouble) gone() {
+	t.first(unreachable)
+	t.logger.Warn("NATS is gone: each replica polls for itself")
+}
+
+// connected tells that there is a connection.
+func (t *trouble) connected(text string) {
+	t.well()
+	t.logger.Info(text)
+}
+
+// answered takes in what a table has answered. An error that says nothing of a setting is left out:
+// NATS may be about to go, and then its connection says so.
+func (t *trouble) answered(err error) {
+	switch {
+	case err == nil:
+		t.well()
+	case diagnosis(err) != unreachable:
+		t.note(err)
+	}
+}
+
+// first reports whether something is told for the first time.
+func (t *trouble) first(what string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	again := t.told[what]
+	t.told[what] = true
+	return !again
+}
+
+func (t *trouble) well() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.told)
+}
+
+// diagnosis says what is wrong and what cures it, and no word of an address, which may hold a
+// password.
+func diagnosis(err error) string {
+	var untrusted *tls.CertificateVerificationError
+	var invalid x509.CertificateInvalidError
+	var stranger x509.UnknownAuthorityError
+	var setting settingError
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrAccountAuthExpired):
+		return "NATS refuses the login. Check EASEL_NATS_CREDS_FILE, EASEL_NATS_NKEY_FILE or the password in EASEL_NATS_URL: " +
+			"the user may have expired, be revoked, or belong to an account that this NATS does not know. The file is read again at each try"
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return "NATS does not allow this user what it needs: the README lists the subjects"
+	case errors.As(err, &untrusted), errors.As(err, &invalid), errors.As(err, &stranger):
+		return "the certificate of NATS is not trusted. Check EASEL_NATS_CA_FILE"
+	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
+		return "of NATS and this replica one wants TLS and the other does not. Check EASEL_NATS_URL and EASEL_NATS_CA_FILE"
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
+		return "NATS is there, and JetStream is not enabled for this account. Enable it"
+	case errors.As(err, &setting):
+		return setting.Error()
+	}
+	return unreachable
+}
