@@ -67,6 +67,7 @@ type Cluster struct {
 	net    network
 	salt   string
 	logger *slog.Logger
+	past   past
 
 	leading, fenced, refused, takings atomic.Int64
 }
@@ -95,8 +96,8 @@ func (c *Cluster) Stats() Stats {
 // Share plays a part in polling for a credential until ctx ends. It joins the others anew
 // when the key of a held credential was rotated.
 func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, part *watch.Part) {
-	for ctx.Err() == nil {
-		g, err := c.join(cred, part)
+	for before := 0; ctx.Err() == nil; {
+		g, err := c.join(cred, part, before)
 		if err != nil {
 			c.logger.Warn("a credential is polled alone", "error", err)
 			part.Play(watch.Alone, time.Time{}, watch.Crowd{Live: 1})
@@ -104,6 +105,7 @@ func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, part *watc
 			continue
 		}
 		g.run(ctx)
+		before = g.before
 	}
 }
 

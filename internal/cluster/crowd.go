@@ -6,8 +6,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// ghostTime is how long one counts that fell silent without a farewell: it may be polling alone.
-const ghostTime = 5 * time.Minute
+// ghostTime is how long one counts that fell silent without a farewell: it may be polling alone. One
+// that crashed is mostly started again, and then its place is taken long before.
+const ghostTime = time.Hour
+
+// crowdMost bounds the memory that members take who are made up: a caller knows its own key.
+const crowdMost = 1000
 
 // crowd is who else shares a credential, by name.
 type crowd map[string]*member
@@ -39,10 +43,14 @@ func (w *window) admit(seq uint64) bool {
 	return true
 }
 
-// seen notes a sign of life.
+// seen notes a sign of life. One who is new takes the place of the one that has been silent for the
+// longest time.
 func (c crowd) seen(name string, now time.Time) *member {
 	m := c[name]
 	if m == nil {
+		if ghost, ok := c.ghost(now); ok {
+			delete(c, ghost)
+		}
 		m = &member{had: map[string]*window{}}
 		c[name] = m
 	}
@@ -64,6 +72,30 @@ func (c crowd) heard(m message, subject string, now time.Time) bool {
 	}
 	one.at = now
 	return true
+}
+
+// ghost gives the one that has been silent for the longest time, where it is silent at all or there
+// is no room.
+func (c crowd) ghost(now time.Time) (name string, ok bool) {
+	first := now.Add(-silence)
+	if len(c) >= crowdMost {
+		first = now
+	}
+	for other, one := range c {
+		if !one.at.After(first) {
+			name, first, ok = other, one.at, true
+		}
+	}
+	return name, ok
+}
+
+// hold keeps all from being forgotten: it is this replica that hears nothing.
+func (c crowd) hold(now time.Time) {
+	for _, one := range c {
+		if silent := now.Add(-silence); one.at.Before(silent) {
+			one.at = silent
+		}
+	}
 }
 
 // left notes a farewell.

@@ -41,6 +41,7 @@ type group struct {
 	orphaned bool      // there is a lease, and its holder is not heard
 	barred   time.Time // no try to take the lease before
 	crowd    crowd
+	before   int // how many shared the credential before this group, where NATS is not there to tell
 	states   states
 
 	asked map[uint64][]watch.Ask // what was asked, by message
@@ -54,7 +55,9 @@ type letter struct {
 	data    []byte
 }
 
-func (c *Cluster) join(cred catalog.Credential, part *watch.Part) (*group, error) {
+// join meets those who share a credential. Before is how many they were under its last key; 0 where
+// there was none.
+func (c *Cluster) join(cred catalog.Credential, part *watch.Part, before int) (*group, error) {
 	seal, err := newSeal(cred.Key(), c.salt)
 	if err != nil {
 		return nil, err
@@ -62,6 +65,7 @@ func (c *Cluster) join(cred catalog.Credential, part *watch.Part) (*group, error
 	g := &group{
 		c: c, net: c.net, cred: cred, part: part, seal: seal, me: newName(),
 		in: make(chan letter, inbox), asked: map[uint64][]watch.Ask{}, crowd: crowd{},
+		before: max(before, c.past.count(seal.name, time.Now())),
 	}
 	g.states.table, g.states.seal = c.net.states(), seal
 	for _, subject := range []string{g.toAll(), g.toLeader()} {
@@ -170,7 +174,7 @@ func (g *group) beat(ctx context.Context) {
 
 // play tells the part its role.
 func (g *group) play(now time.Time) {
-	crowd := g.crowd.count(now)
+	crowd := g.count(now)
 	switch {
 	case g.lease.held(now):
 		g.part.Play(watch.Leader, g.lease.until, crowd)
@@ -179,6 +183,18 @@ func (g *group) play(now time.Time) {
 	default:
 		g.part.Play(watch.Alone, time.Time{}, crowd)
 	}
+}
+
+// count counts who shares the credential. While NATS is not there nobody is forgotten.
+func (g *group) count(now time.Time) watch.Crowd {
+	if g.net.up() {
+		g.before = 0
+		return g.crowd.count(now)
+	}
+	g.crowd.hold(now)
+	crowd := g.crowd.count(now)
+	crowd.Lost = max(crowd.Lost, g.before-crowd.Live)
+	return crowd
 }
 
 // tell says what the followers are to know.
@@ -346,6 +362,9 @@ func (g *group) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTime)
 	defer cancel()
 	now := time.Now()
+	crowd := g.count(now)
+	g.before = crowd.Live + crowd.Lost
+	g.c.past.note(g.seal.name, g.before, now)
 	if led := g.lease.held(now); led {
 		g.states.saveNow(ctx, g.part, g.fence)
 		g.resign(ctx)

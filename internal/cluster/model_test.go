@@ -43,8 +43,9 @@ type modelSub struct {
 
 // modelNet is one replica's side of a fabric.
 type modelNet struct {
-	f   *fabric
-	cut bool
+	f      *fabric
+	cut    bool
+	island int // who is on another one hears nothing of it; the tables are on island 0
 }
 
 func newFabric(seed uint64) *fabric {
@@ -95,7 +96,7 @@ func (n *modelNet) publish(subject string, data []byte) {
 // deliver sends a message to all others, each in its own way; mu is held.
 func (f *fabric) deliver(from *modelNet, subject string, data []byte) {
 	for _, s := range f.subs {
-		if s.subject != subject || s.gone || s.owner == from || s.owner.away() {
+		if s.subject != subject || s.gone || s.owner == from || s.owner.away() || from != nil && s.owner.island != from.island {
 			continue
 		}
 		times := 1
@@ -166,7 +167,7 @@ type modelView struct {
 func (v modelView) reach(ctx context.Context) (lost bool, err error) {
 	pause(ctx, time.Millisecond)
 	v.t.f.mu.Lock()
-	if v.n.away() {
+	if v.n.away() || v.n.island != 0 {
 		v.t.f.mu.Unlock()
 		pause(ctx, time.Hour)
 		v.t.f.mu.Lock()
