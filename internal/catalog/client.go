@@ -262,13 +262,23 @@ func outcome(err error) error {
 	if !errors.As(err, &e) {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
 	}
-	refused := e.Status == 0 || e.Status >= 300 && e.Status < 500
-	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !refused {
+	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !turnedAway(e.Status) {
 		open := *e
 		open.Kind = KindOutcomeUnknown
 		return &open
 	}
 	return err
+}
+
+// turnedAway reports whether an answer to an order says that it was not carried out; 0 is no answer,
+// as the order never left. Of the redirects only two do: 307 and 308 ask for the same request
+// elsewhere. The others can mean "done, look there" (RFC 9110, 15.4).
+func turnedAway(status int) bool {
+	switch status {
+	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return status >= 400 && status < 500
 }
 
 // orderBody is the body that a quote and an order share. Inputs go into it as they are.

@@ -138,6 +138,12 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 		"200 that can't be read":     {AfterCommit: true, Status: 200, Body: "hello"},
 		"201 without an id":          {AfterCommit: true, Status: 201, Body: `{"status":"queued"}`},
 		"cut before the commit":      {Reset: true},
+		"300 after the commit":       {AfterCommit: true, Redirect: "/elsewhere", Status: 300},
+		"301 after the commit":       {AfterCommit: true, Redirect: "/elsewhere", Status: 301},
+		"302 after the commit":       {AfterCommit: true, Redirect: "/elsewhere", Status: 302},
+		"303 to what was ordered":    {AfterCommit: true, Redirect: sandbox.BasePath + "/generations/x", Status: 303},
+		"304 after the commit":       {AfterCommit: true, Status: 304},
+		"303 before the commit":      {Redirect: "/login", Status: 303},
 		"408":                        {AfterCommit: true, Status: 408},
 	} {
 		t.Run(name, func(t *testing.T) {

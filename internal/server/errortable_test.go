@@ -56,6 +56,7 @@ var errorTable = []row{
 	{name: "a create that is reset", call: "create", fault: sandbox.Fault{Reset: true}, code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
 	{name: "a create that can't be read", call: "create", fault: answer(200, `[[`), code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
 	{name: "301", call: "account", fault: sandbox.Fault{Redirect: "http://127.0.0.1:1/", Status: 301}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", http: 500},
+	{name: "303 on create", call: "create", fault: sandbox.Fault{Redirect: "http://127.0.0.1:1/", Status: 303}, code: codes.Unavailable, reason: "SUBMISSION_OUTCOME_UNKNOWN", http: 503, retry: true},
 	{name: "307 on create", call: "create", fault: sandbox.Fault{Redirect: "http://127.0.0.1:1/", Status: 307}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", http: 500},
 	{name: "418", call: "account", fault: answer(418, `{}`), code: codes.Internal, reason: "UPSTREAM_CONTRACT_MISMATCH", http: 500},
 	{name: "200 that can't be read", call: "read", fault: answer(200, `{"id":`), code: codes.Internal, reason: "UPSTREAM_MALFORMED_RESPONSE", http: 500},
