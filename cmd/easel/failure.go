@@ -69,6 +69,10 @@ func explain(ctx context.Context, err error) failure {
 	f.addDetails(s)
 	f.exit = exitOf(s.Code(), f.reason)
 	f.cure = cureOf(s.Code(), f.reason)
+	if strings.Contains(f.message, webServer) {
+		f.message = "this is the REST port, or another web server: it speaks HTTP/1.1, and gRPC is HTTP/2"
+		f.cure = "The gRPC address is EASEL_GRPC_ADDR of easel serve, mostly with port 50051. See --addr."
+	}
 	if cents, err := strconv.ParseInt(f.metadata["price_cents"], 10, 64); err == nil {
 		f.cure = "It would cost " + money(cents, "") + ". " + f.cure
 	}
@@ -104,6 +108,9 @@ func statusOf(err error) (*status.Status, bool) {
 
 // codeName spells a code as the contract does: NOT_FOUND, not NotFound.
 func codeName(c codes.Code) string { return rpccode.Code(c).String() }
+
+// webServer is what the transport says of an answer in HTTP/1.1.
+const webServer = "looked like an HTTP/1.1 header"
 
 // plainMessage takes the wrapping off what the transport says of a failed connection.
 func plainMessage(text string) string {
@@ -250,7 +257,7 @@ func cureOf(code codes.Code, reason string) string {
 			return "Is the server running there? See --addr, and --tls where it speaks TLS."
 		}
 	case codes.Unimplemented:
-		return "The server at this address does not speak easel.v1. See --addr."
+		return "The server at this address does not speak easel.v1. Is it the admin port? See --addr."
 	case codes.DeadlineExceeded:
 		return "--timeout sets how long to wait."
 	}

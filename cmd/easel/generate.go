@@ -83,20 +83,42 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 		key = rand.Text()
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, give it to --idempotency-key)")
 	}
-	g, err := s.place(ctx, &easelv1.CreateGenerationRequest{
+	g, tries, err := s.place(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: c.Model, InputsJson: inputs, IdempotencyKey: key, MaxCostCents: c.MaxCost.cents,
 	})
-	if err != nil {
-		return nil, unclear(program, ctx, err, key)
+	if err == nil {
+		return g, nil
 	}
-	return g, nil
+	said := unclear(program, ctx, err, key)
+	if said == err && c.IdempotencyKey == "" && tries == 1 && turnedAway(err) { //nolint:errorlint // it is this very error
+		said = unordered{err}
+	}
+	return nil, said
+}
+
+// turnedAway reports whether an order was refused for certain, where it was sent once and under a key
+// that was never used before. An earlier one may have been taken, whatever is said of the next.
+func turnedAway(err error) bool {
+	s, ok := statusOf(err)
+	if !ok {
+		return false
+	}
+	var f failure
+	f.addDetails(s)
+	switch f.reason {
+	case "CREDENTIAL_MISSING", "CREDENTIAL_MALFORMED", "UPSTREAM_INVALID_INPUT", "INSUFFICIENT_BALANCE", "UPSTREAM_FORBIDDEN", "MODEL_NOT_FOUND", "API_KEY_DAILY_CAP",
+		"INPUTS_TOO_LARGE", "UPSTREAM_CREDENTIAL_REJECTED", "UPSTREAM_RATE_LIMITED", "OVERLOADED", "INVALID_REQUEST":
+		return true
+	}
+	return false
 }
 
 // slow is after how long without an answer it is said that there is none yet.
 const slow = 10 * time.Second
 
-// place sends an order until there is an answer that another try would not change.
-func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+// place sends an order until there is an answer that another try would not change. Tries is how often
+// it was sent.
+func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequest) (g *easelv1.Generation, tries int, err error) {
 	started := time.Now()
 	frame := 0
 	defer s.ticking(func() {
@@ -111,8 +133,11 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 	answer, err := insist(ctx, unsettled, func(err error, again time.Duration) {
 		s.remark("retry", order.IdempotencyKey, "the outcome is not known yet ("+messageOf(err)+
 			"); sending the same order again in "+briefly(again))
-	}, func() (*easelv1.CreateGenerationResponse, error) { return s.generations.CreateGeneration(ctx, order) })
-	return answer.GetGeneration(), err
+	}, func() (*easelv1.CreateGenerationResponse, error) {
+		tries++
+		return s.generations.CreateGeneration(ctx, order)
+	})
+	return answer.GetGeneration(), tries, err
 }
 
 // unclear explains an order that ended without an answer: it may have been taken.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -118,6 +119,36 @@ func TestARefusedOrderIsNotSentAgain(t *testing.T) {
 		if got.exit != test.exit || len(o.got) != 1 {
 			t.Errorf("%s: exit %d after %d orders, want %d after 1", test.reason, got.exit, len(o.got), test.exit)
 		}
+	}
+}
+
+func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing.T) {
+	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
+	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	for name, test := range map[string]struct {
+		errors []error
+		flags  []string
+		want   bool
+	}{
+		"no money":                            {[]error{refused}, nil, true},
+		"the input":                           {[]error{failing(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
+		"the key of the caller":               {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
+		"too fast":                            {[]error{failing(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED")}, nil, true},
+		"a server that is full":               {[]error{failing(codes.ResourceExhausted, "OVERLOADED")}, nil, true},
+		"after an unknown outcome":            {[]error{unknown, refused}, nil, false},
+		"under a key that was there":          {[]error{refused}, []string{"--idempotency-key", "mine"}, false},
+		"an unknown outcome":                  {[]error{unknown, unknown, unknown}, []string{"--timeout", "2s"}, false},
+		"an error that nobody has foreseen":   {[]error{failing(codes.Internal, "INTERNAL")}, nil, false},
+		"a key that stands for another order": {[]error{failing(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
+		"an error without a reason":           {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := &orders{errors: test.errors}
+			got := easel(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, test.flags...)...)
+			if got.exit == exitOK || strings.Contains(got.stderr, nothingOrdered) != test.want {
+				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
+			}
+		})
 	}
 }
 

@@ -103,7 +103,7 @@ func TestAnOrderThatTakesLongSaysWhatItWaitsFor(t *testing.T) {
 		var screen *bytes.Buffer
 		s := &session{stubs: stubs}
 		s.console, screen = onTerminal(style{terminal: true})
-		if _, err := s.place(t.Context(), &easelv1.CreateGenerationRequest{IdempotencyKey: "k"}); err != nil {
+		if _, _, err := s.place(t.Context(), &easelv1.CreateGenerationRequest{IdempotencyKey: "k"}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(screen.String(), "ordering 5.0s") || !strings.Contains(screen.String(), "ordering 11s") {

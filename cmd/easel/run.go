@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -52,7 +56,7 @@ func run(ctx context.Context, args []string, p *program) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	err := p.do(ctx, helpFirst(args))
+	err := p.do(ctx, commandFirst(args))
 	if err == nil {
 		return exitOK
 	}
@@ -75,12 +79,15 @@ func (p *program) errWidth() int {
 	return width
 }
 
-// helpFirst turns "easel help generate" into "easel generate --help".
-func helpFirst(args []string) []string {
-	if args[0] != "help" {
+// commandFirst turns "easel help generate" into "easel generate --help", and "easel --version" into
+// "easel version".
+func commandFirst(args []string) []string {
+	switch {
+	case args[0] == "--version":
+		return append([]string{"version"}, args[1:]...)
+	case args[0] != "help":
 		return args
-	}
-	if len(args) > 1 && args[1] == "exit-codes" {
+	case len(args) > 1 && args[1] == "exit-codes":
 		return []string{"exit-codes"}
 	}
 	return append(args[1:len(args):len(args)], "--help")
@@ -168,9 +175,35 @@ func usage(line *kong.Context, err error) error {
 	if line != nil && line.Selected() != nil {
 		path = "easel " + line.Selected().Name
 	}
-	cure := "See " + path + " --help."
+	text, cure := err.Error(), "See "+path+" --help."
+	if parse != nil {
+		text = dashed(line, text)
+	}
 	if word, late := strings.CutPrefix(err.Error(), "unexpected argument "); late && strings.Contains(word, "=") {
 		cure = "Inputs stand together, with the flags before or after all of them. " + cure
 	}
-	return &problem{exit: exitUsage, text: err.Error(), cure: cure}
+	return &problem{exit: exitUsage, text: text, cure: cure}
+}
+
+// dash is what the parser says of a value that it takes for a flag.
+var dash = regexp.MustCompile(`^--([a-z-]+): expected .* but got "(-.*)" \((?:short|long) flag\)`)
+
+// dashed says what is wrong with a value that begins with a dash: what its flag says of it, or else how
+// such a value is written.
+func dashed(line *kong.Context, text string) string {
+	said := dash.FindStringSubmatch(text)
+	if said == nil || line == nil {
+		return text
+	}
+	name, value := said[1], said[2]
+	for _, flag := range line.Flags() {
+		reader, ok := reflect.New(flag.Target.Type()).Interface().(encoding.TextUnmarshaler)
+		if flag.Name != name || !ok {
+			continue
+		}
+		if err := reader.UnmarshalText([]byte(value)); err != nil {
+			return "--" + name + ": " + err.Error()
+		}
+	}
+	return fmt.Sprintf("--%s: %q looks like a flag; a value that begins with a dash is written --%s=%s", name, value, name, value)
 }

@@ -130,6 +130,13 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
 	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
 	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
+	want(call(exitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  not found", "it was deleted, or never was there")
+	want(call(exitRetry, "account", "--addr", env["REST"]), "this is the REST port", "EASEL_GRPC_ADDR")
+	want(call(exitFailure, "account", "--addr", env["ADMIN"]), "Is it the admin port?")
+	want(call(exitUsage, "generate", "studio/haiku", "--inputs-json", `{"prompt": 5}`), nothingOrdered)
+	if got, same := call(exitOK, "--version", "-o", "json"), call(exitOK, "version", "-o", "json"); got != same || got.stdout == "" {
+		t.Errorf("--version prints %s, and version %s", got.stdout, same.stdout)
+	}
 	want(call(exitNotFound, "model", "studio/nope"), "MODEL_NOT_FOUND")
 	want(call(exitFailure, "download", id, "--out", dir), "NO_CONTENT", "is a text", "easel get "+id)
 	if out := call(exitOK, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--out", "-").stdout; !strings.HasPrefix(out, "\x89PNG") {

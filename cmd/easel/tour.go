@@ -120,11 +120,11 @@ func (t *tour) order(ctx context.Context, heading, model, inputs string, price i
 	order := &easelv1.CreateGenerationRequest{
 		ModelId: model, InputsJson: inputs, IdempotencyKey: rand.Text(), MaxCostCents: new(tourMaxCost),
 	}
-	g, err := t.place(ctx, order)
+	g, _, err := t.place(ctx, order)
 	if err != nil {
 		return nil, err
 	}
-	again, err := t.place(ctx, order)
+	again, _, err := t.place(ctx, order)
 	switch {
 	case err != nil:
 		return nil, err

@@ -75,7 +75,7 @@ func verdict(g *easelv1.Generation) error {
 		}
 		return &problem{exit: exitRenderFailed, text: text, render: g.GenerationId}
 	case easelv1.State_STATE_DELETED:
-		return &problem{exit: exitNotFound, text: "the render " + oneLine(g.GenerationId) + " is not in the catalog", render: g.GenerationId}
+		return &problem{exit: exitNotFound, text: "the render " + oneLine(g.GenerationId) + " is not in the catalog: it was deleted, or never was there under this key", render: g.GenerationId}
 	}
 	return nil
 }

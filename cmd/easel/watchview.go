@@ -38,17 +38,18 @@ func newWatchView(s *session, look style, tell func(string)) *watchView {
 
 // seen shows one event.
 func (v *watchView) seen(e event) {
-	v.note(e)
+	known := v.note(e)
 	switch {
 	case v.json:
 		v.tell(compactJSON(e.raw))
 	case e.update != nil:
-		v.changed(e.update.Generation)
+		v.changed(e.update.Generation, known)
 	}
 }
 
-// note takes an event in, for the live line.
-func (v *watchView) note(e event) {
+// note takes an event in, for the live line. It reports whether the render of an update was there
+// before.
+func (v *watchView) note(e event) (known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.away != "" {
@@ -59,23 +60,30 @@ func (v *watchView) note(e event) {
 		v.heard(e.heartbeat)
 	}
 	if e.update != nil {
+		_, known = v.renders[e.update.Generation.GenerationId]
 		v.renders[e.update.Generation.GenerationId] = e.update.Generation
 	}
+	return known
 }
 
-// changed writes the line of a new state.
-func (v *watchView) changed(g *easelv1.Generation) {
+// changed writes the line of a new state. The contract says "deleted" of every render that the catalog
+// does not have; of one that nobody here has seen that would be a guess.
+func (v *watchView) changed(g *easelv1.Generation, known bool) {
 	if v.quiet {
 		if g.Terminal {
 			v.tell(oneLine(g.GenerationId) + " " + stateWord(g))
 		}
 		return
 	}
-	v.tell(v.stateLine(g))
+	v.tell(v.stateLine(g, known))
 }
 
-func (v *watchView) stateLine(g *easelv1.Generation) string {
-	state := v.look.paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
+func (v *watchView) stateLine(g *easelv1.Generation, known bool) string {
+	word := stateWord(g)
+	if g.State == easelv1.State_STATE_DELETED && !known {
+		word = "not found"
+	}
+	state := v.look.paint(stateColour(g.State), fmt.Sprintf("%-9s", word))
 	var facts []string
 	add := func(text string) {
 		if text != "" {

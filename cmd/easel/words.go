@@ -29,6 +29,9 @@ type amount struct{ cents *int64 }
 
 // UnmarshalText reads 0.50 (euros, always with two decimals) or 50c (cents).
 func (a *amount) UnmarshalText(text []byte) error {
+	if strings.HasPrefix(string(text), "-") {
+		return fmt.Errorf("%q is below zero: write 0.50 for euros with both decimals, or 50c for cents", text)
+	}
 	digits, isCents := strings.CutSuffix(string(text), "c")
 	if !isCents {
 		whole, fraction, found := strings.Cut(digits, ".")

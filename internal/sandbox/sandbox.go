@@ -107,7 +107,7 @@ func Open(cfg Config) (*Sandbox, error) {
 	cfg = cfg.withDefaults()
 	db, err := openStore(cfg.Path, cfg.Dialect.listLimit())
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: open database: %w", err)
+		return nil, fmt.Errorf("sandbox: open database %s: %w", cfg.Path, err)
 	}
 	s := &Sandbox{
 		cfg:      cfg,

@@ -177,7 +177,7 @@ func (st *store) open(path string, listLimit int) (err error) {
 		return st.create()
 	}
 	file := (&url.URL{Path: path}).EscapedPath()
-	if err = st.lock(path, file); err != nil {
+	if err = st.lock(file); err != nil {
 		return err
 	}
 	const waits, links = "busy_timeout(10000)", "foreign_keys(1)"
@@ -199,7 +199,7 @@ const busy = 5
 // must reach the file itself; the system frees it however the process ends.
 //
 //nolint:contextcheck // see link
-func (st *store) lock(path, file string) error {
+func (st *store) lock(file string) error {
 	beside, err := st.connect(file+"-lock", "exclusive", 1, "journal_mode(OFF)") // nothing is ever written
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (st *store) lock(path, file string) error {
 	st.mine, err = beside.kept.db.BeginTx(context.Background(), nil)
 	var refused *sqlite.Error
 	if errors.As(err, &refused) && refused.Code() == busy {
-		return fmt.Errorf("another sandbox has %s open", path)
+		return errors.New("another sandbox has it open")
 	}
 	return err
 }

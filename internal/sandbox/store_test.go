@@ -17,7 +17,7 @@ func TestAFileIsOpenInOneSandboxAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sandbox.Open(sandbox.Config{Path: path})
-	if err == nil || !strings.HasSuffix(err.Error(), "another sandbox has "+path+" open") {
+	if err == nil || !strings.HasSuffix(err.Error(), path+": another sandbox has it open") {
 		t.Errorf("a second one: %v", err)
 	}
 	if err := first.Close(); err != nil {
@@ -36,7 +36,7 @@ func TestAFileThatAnotherProcessHasOpenIsRefusedUntilItIsKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	child, _ := startChild(t, path)
 	_, err := sandbox.Open(sandbox.Config{Path: path})
-	if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasSuffix(err.Error(), "another sandbox has "+path+" open") {
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasSuffix(err.Error(), path+": another sandbox has it open") {
 		t.Errorf("while it runs: %v", err)
 	}
 	if err := child.Process.Kill(); err != nil {
