@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -54,10 +53,10 @@ func runLearn(args []string) error {
 			return err
 		}
 	}
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+	used, err := cpuUsed()
+	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(os.Stdout, used.Utime.Nano()+used.Stime.Nano())
+	_, err = fmt.Fprintln(os.Stdout, used)
 	return err
 }

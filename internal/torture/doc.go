@@ -30,5 +30,5 @@
 //	replicas   a facade or NATS is killed, stopped, cut off or replaced
 //	namespace  the same cut, by the kernel: each facade has a network of its own
 //
-// All of it is test code, so that no way to crash is in the program.
+// All of it is test code, so that no way to crash is in the program. It needs the signals of unix.
 package torture
