@@ -45,9 +45,9 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	var hub *watch.Hub // made below, before anybody can call
 	client, err := catalog.New(catalog.Config{
 		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: telemetry.UpstreamTransport(transport),
-		Called: func(cred catalog.Credential, err error) { //nolint:contextcheck // how a key fares is told, and not how a call does
+		Called: func(ctx context.Context, cred catalog.Credential, err error) {
 			hub.Called(cred, err)
-			observed.Failures.Called(cred, err)
+			observed.Failures.Called(ctx, cred, err)
 		},
 		Ordered: ordered(observed.Observer),
 	})

@@ -3,7 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +15,7 @@ import (
 // logLine is a line of the log of a server.
 type logLine struct {
 	Level, Msg, Method, Code, Reason, Peer, Key, Kind, Error string
-	Duration                                                 *int64
+	Duration                                                 *float64 `json:"duration_ms"`
 	Messages                                                 *int64
 	TraceID                                                  string `json:"trace_id"`
 	SpanID                                                   string `json:"span_id"`
@@ -30,6 +33,22 @@ func logLines(t *testing.T, text string) (lines []logLine) {
 	return lines
 }
 
+// holdCall checks that the line of a call says all that it should.
+func (l logLine) holdCall(t *testing.T) {
+	t.Helper()
+	known := l.Code == "Unauthenticated" || l.Key != ""
+	if l.Method == "" || l.Code == "" || l.Duration == nil || l.Peer == "" || len(l.TraceID) != 32 || len(l.SpanID) != 16 || !known {
+		t.Errorf("a call is logged as %+v", l)
+	}
+	streams := strings.HasSuffix(l.Method, "/WatchGeneration") || strings.HasSuffix(l.Method, "/DownloadGeneration")
+	if streams != (l.Messages != nil) {
+		t.Errorf("a stream says how much it sent, and nothing else does: %+v", l)
+	}
+	if l.Duration != nil && (*l.Duration <= 0 || *l.Duration > 60_000) {
+		t.Errorf("a call took %v ms", *l.Duration)
+	}
+}
+
 func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 	f := newFacility(t, 1)
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
@@ -37,16 +56,7 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 	for _, args := range [][]string{{"account"}, {"models"}, {"list"}, {"get", "gen_nope"}, {"quote", "studio/landscape", "size=9x9"}} {
 		easelEnv(t.Context(), nil, env, args...)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.rest+"/v1/account", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+f.keys[0])
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatal(answer, err)
-	}
-	answer.Body.Close()
+	f.fetch("/v1/account", http.StatusOK)
 
 	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
 	f.until("several failed polls", func() bool { return f.failures() >= 3 })
@@ -60,13 +70,7 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 		switch l.Msg {
 		case "call":
 			after++
-			known := l.Code == "Unauthenticated" || l.Key != ""
-			if l.Method == "" || l.Code == "" || l.Duration == nil || l.Peer == "" || len(l.TraceID) != 32 || len(l.SpanID) != 16 || !known {
-				t.Errorf("a call is logged as %+v", l)
-			}
-			if strings.HasSuffix(l.Method, "/WatchGeneration") != (l.Messages != nil) {
-				t.Errorf("a stream says how much it sent, and nothing else does: %+v", l)
-			}
+			l.holdCall(t)
 			if spans[l.SpanID] {
 				t.Errorf("a call is logged twice: %+v", l)
 			}
@@ -87,6 +91,83 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 		t.Errorf("%d calls are logged, %d were measured before the last ended\n%s", after, before, f.served.stderr)
 	}
 	f.withoutKeys(f.served.stderr.String())
+}
+
+func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
+	f := newFacility(t, 1, "--speed", "20")
+	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
+	file := filepath.Join(t.TempDir(), "sea.png")
+	order := []string{"generate", "studio/landscape", "prompt=sea", "size=64x40"}
+	if got := easelEnv(t.Context(), nil, env, append(order, "--out", file)...); got.exit != exitOK {
+		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
+	}
+	listed := easelEnv(t.Context(), nil, env, "list", "-q")
+	id := find(t, `(gen_\w+)`, listed.stdout)
+	f.fetch("/v1/generations/"+id+"/content", http.StatusOK)
+
+	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "GET /generations/{id}/content", "status": 503, "body": "down"}`)
+	f.fetch("/v1/generations/"+id+"/content", http.StatusServiceUnavailable)
+	f.fetch("/v1/generations/"+id+"/content", http.StatusServiceUnavailable)
+	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 429, "header": {"Retry-After": "60"}}`)
+	if got := easelEnv(t.Context(), nil, env, append(order, "--timeout", "1s", "-q")...); got.exit != exitRetry {
+		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
+	}
+	measured := int(f.measured("rpc_server_call_duration_seconds_count"))
+	f.served.stop()
+
+	text, again := f.served.stderr.String(), 0
+	calls, spans, traces, kinds := map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]string{}
+	for _, l := range logLines(t, text) {
+		switch l.Msg {
+		case "call":
+			l.holdCall(t)
+			calls[strings.TrimPrefix(l.Method, "/easel.v1.GenerationService/")+" "+l.Code]++
+			if spans[l.SpanID] {
+				t.Errorf("a call is logged twice: %+v", l)
+			}
+			spans[l.SpanID], traces[l.TraceID] = true, true
+		case "the catalog fails":
+			if kinds[l.Kind] != "" {
+				t.Errorf("a failure is logged twice: %+v", l)
+			}
+			kinds[l.Kind] = l.TraceID
+		case "the catalog has failed again":
+			again++
+		}
+		if n := strings.Count(text, `"error":`+strconv.Quote(l.Error)); l.Error != "" && n != 1 {
+			t.Errorf("%q is logged %d times", l.Error, n)
+		}
+	}
+	for kind, trace := range kinds {
+		if !traces[trace] {
+			t.Errorf("what fails as %s is in the trace %q, which no call has", kind, trace)
+		}
+	}
+	if len(kinds) != 2 || kinds["unavailable"] == "" || kinds["rate limited"] == "" || again != 1 {
+		t.Errorf("the catalog is said to have failed in %v, and again in %d lines", kinds, again)
+	}
+	if calls["CreateGeneration OK"] != 1 || calls["WatchGeneration OK"] != 1 || calls["DownloadGeneration OK"] != 2 || calls["DownloadGeneration Unavailable"] != 2 || len(spans) != measured {
+		t.Errorf("the calls %v are logged, and %d were measured\n%s", calls, measured, text)
+	}
+	f.withoutKeys(text)
+}
+
+// fetch asks over REST, and must be answered as it says.
+func (f *facility) fetch(path string, want int) {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+f.rest+path, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+f.keys[0])
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != want {
+		f.t.Fatalf("%s: %s %v", path, answer.Status, err)
+	}
 }
 
 func (f *facility) status() string {

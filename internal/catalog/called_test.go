@@ -24,7 +24,10 @@ type hearing struct {
 // locks of its own.
 func (h *hearing) newClient(t *testing.T, transport http.RoundTripper) *Client {
 	t.Helper()
-	c, err := New(Config{BaseURL: testURL, Transport: transport, Called: func(cred Credential, err error) {
+	c, err := New(Config{BaseURL: testURL, Transport: transport, Called: func(ctx context.Context, cred Credential, err error) {
+		if ctx == nil {
+			t.Error("told without a context")
+		}
 		if cred.Tenant != testCredential.Tenant {
 			t.Errorf("told of the tenant %s", cred.Tenant)
 		}

@@ -44,9 +44,9 @@ type Config struct {
 	// never sent is not told: a context that was over, a key that no header can carry.
 	// Each attempt is a request. Those of the client that [Client.Once] gives are not told.
 	//
-	// It runs on the path of the call, with no lock held: it must be quick, and may be
+	// ctx is that of the call, or has its values. It runs on the path of the call, with no lock held: it must be quick, and may be
 	// called at the same time by many.
-	Called func(cred Credential, err error)
+	Called func(ctx context.Context, cred Credential, err error)
 	// Ordered is told how each series of attempts to place an order ended, once, whoever
 	// still waits for it: what money was spent on, and why none was. Nil tells nobody.
 	//
@@ -71,7 +71,7 @@ type Client struct {
 	timeout   time.Duration
 	idle      time.Duration
 	now       func() time.Time
-	called    func(Credential, error)
+	called    func(context.Context, Credential, error)
 	ordered   func(context.Context, Order, Generation, error)
 	attempts  int
 	jitter    *jitter
@@ -116,7 +116,7 @@ func New(cfg Config) (*Client, error) {
 		c.now = time.Now
 	}
 	if c.called == nil {
-		c.called = func(Credential, error) {}
+		c.called = func(context.Context, Credential, error) {}
 	}
 	if c.ordered == nil {
 		c.ordered = func(context.Context, Order, Generation, error) {}
@@ -161,7 +161,7 @@ func NewTransport() *http.Transport {
 func (c *Client) Once() *Client {
 	once := *c
 	once.attempts = 1
-	once.called = func(Credential, error) {}
+	once.called = func(context.Context, Credential, error) {}
 	return &once
 }
 

@@ -138,7 +138,7 @@ func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*
 	default:
 		hide.dropFrom(resp.Header)
 	}
-	c.called(cred, err)
+	c.called(ctx, cred, err)
 	return resp, hide, err
 }
 

@@ -15,7 +15,7 @@ func (s *Server) stop(run *servers) {
 	// Not the context of Serve: that has ended, and calls must have time.
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
 	defer cancel()
-	s.logger.Info("draining", "timeout", s.config.drainTimeout())
+	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
 	s.health.shutdown()
 	s.config.Service.Drain()
 

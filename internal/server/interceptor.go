@@ -108,7 +108,7 @@ func (i *interceptor) log(ctx context.Context, method, peer string, took time.Du
 		slog.String("method", method),
 		slog.String("code", st.Code().String()),
 		slog.String("reason", reasonOf(st)),
-		slog.Duration("duration", took),
+		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("peer", peer),
 	)
 	attrs = append(attrs, more...)

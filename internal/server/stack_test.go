@@ -73,7 +73,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	up := s.upstream(o.memory)
 	client, err := catalog.New(catalog.Config{
 		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
-		Called: func(cred catalog.Credential, err error) { s.hub.Called(cred, err) },
+		Called: func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) },
 		Ordered: func(ctx context.Context, order catalog.Order, g catalog.Generation, err error) {
 			observer.Ordered(ctx, service.Caller(ctx), order.ModelID, g, err)
 		},

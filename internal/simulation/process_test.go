@@ -61,7 +61,7 @@ func (r *replica) boot() error {
 			base: p.transport, traffic: w.traffic, process: p.name, seed: w.seed("way " + p.name),
 			tenants: w.keys, times: map[string]int{},
 		},
-		Called: func(cred catalog.Credential, err error) { p.hub.Called(cred, err) },
+		Called: func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) },
 	})
 	if err != nil {
 		return err

@@ -52,11 +52,12 @@ func (f *Failures) Polled(ctx context.Context, tenant catalog.Tenant, err error)
 }
 
 // Called notes how a request of a call has ended. What the catalog answers to one caller's
-// mistake, and what ends the call as an error of this server, the line of the call tells.
-func (f *Failures) Called(cred catalog.Credential, err error) {
+// mistake, and what ends the call as an error of this server, the line of the call tells. ctx is
+// that of the call, for its trace.
+func (f *Failures) Called(ctx context.Context, cred catalog.Credential, err error) {
 	switch catalog.KindOf(err) {
 	case catalog.KindRateLimited, catalog.KindUnavailable, catalog.KindOutcomeUnknown:
-		f.note(context.Background(), cred.Tenant, err)
+		f.note(ctx, cred.Tenant, err)
 	}
 }
 

@@ -39,15 +39,15 @@ func TestAnOutageIsLoggedOnceAndThenCountedByTheMinute(t *testing.T) {
 		one, other := catalog.Forwarded(catalog.NewSecret("one")), catalog.Forwarded(catalog.NewSecret("other"))
 		for range 90 {
 			f.Polled(t.Context(), one.Tenant, down)
-			f.Called(one, down)
+			f.Called(t.Context(), one, down)
 			time.Sleep(1010 * time.Millisecond) // never at the same moment as the sum
 		}
 		f.Polled(t.Context(), other.Tenant, down)
 		f.Polled(t.Context(), one.Tenant, &catalog.Error{Kind: catalog.KindRateLimited, Op: "GET /generations"})
 		f.Polled(t.Context(), one.Tenant, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}"})
 		f.Polled(t.Context(), one.Tenant, fmt.Errorf("stopped: %w", context.Canceled))
-		f.Called(one, &catalog.Error{Kind: catalog.KindInvalidInput, Op: "POST /generations"})
-		f.Called(one, nil)
+		f.Called(t.Context(), one, &catalog.Error{Kind: catalog.KindInvalidInput, Op: "POST /generations"})
+		f.Called(t.Context(), one, nil)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		key, second := one.Tenant.Fingerprint(), other.Tenant.Fingerprint()
