@@ -152,7 +152,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.spent.cents", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
-		Text: "Euro cents that orders have cost, refunds not taken off. A key that is sent again after a restart counts again.",
+		Text: "Euro cents that answers to orders told, refunds not taken off: once for an idempotency key while this process knows it, for a day and for 100,000 keys, and once more where it is sent after a restart or by another replica, as no answer tells a repeated order from a new one.",
 	},
 	{
 		Name: "easel.replicas.connected", Kind: Gauge, Unit: "{connection}", Shared: true,

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+)
+
+// balance is what the account of the first key has left, in cents.
+func (f *facility) balance() float64 {
+	f.t.Helper()
+	got := easelEnv(f.t.Context(), nil, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}, "account", "-o", "json")
+	var account struct{ BalanceCents string }
+	err := json.Unmarshal([]byte(got.stdout), &account)
+	left, err2 := strconv.ParseFloat(account.BalanceCents, 64)
+	if err != nil || err2 != nil {
+		f.t.Fatalf("exit %d: %v %v\n%s%s", got.exit, err, err2, got.stdout, got.stderr)
+	}
+	return left
+}
+
+func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart(t *testing.T) {
+	f := newFacility(t, 1)
+	before := f.balance()
+	order := func() {
+		t.Helper()
+		env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
+		got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--idempotency-key", "one", "-q")
+		if got.exit != exitOK {
+			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
+		}
+	}
+	spent := func() float64 { return f.measured("easel_spent_cents_total", `caller="forwarded"`, `model="studio/landscape"`) }
+	order()
+	order()
+	cost := before - f.balance()
+	if cost <= 0 || spent() != cost {
+		t.Errorf("one key sent twice cost %v cents, and %v are measured", cost, spent())
+	}
+	f.served.stop()
+	f.serve(nil)
+	if spent() != 0 {
+		t.Errorf("%v cents are measured before anything is ordered", spent())
+	}
+	order() // no answer tells that it is a repeated one
+	if charged := before - f.balance(); charged != cost || spent() != cost {
+		t.Errorf("sent to a new process the key has cost %v cents, and %v are measured there", charged, spent())
+	}
+}
