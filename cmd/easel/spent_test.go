@@ -30,7 +30,9 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
 	}
-	spent := func() float64 { return f.measured("easel_spent_cents_total", `caller="forwarded"`, `model="studio/landscape"`) }
+	spent := func() float64 {
+		return f.measured("easel_spent_cents_total", `caller="forwarded"`, `model="studio/landscape"`)
+	}
 	order()
 	order()
 	cost := before - f.balance()
