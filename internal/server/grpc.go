@@ -12,9 +12,10 @@ import (
 	"google.golang.org/grpc/reflection"
 )
 
-// writeBuffer is how much is written to a connection at once: the largest piece of a download,
-// with what is around it. Connections have such a buffer only while they write.
-const writeBuffer = 260 << 10
+// writeBuffer is how much is written to a connection at once, by half the system calls of what
+// the library has: a GB of download took 0.58 instead of 0.64 s at best. More gained nothing.
+// A connection has such a buffer while it writes, and one that is stuck keeps it.
+const writeBuffer = 66 << 10
 
 // newPublicGRPC is the gRPC server that callers reach.
 func (s *Server) newPublicGRPC() *grpc.Server {
