@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 REGISTRY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-collector test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-schedule check generate notice picture image release registry release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-collector test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-counts bench-schedule check generate notice picture image release registry release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -126,6 +126,9 @@ fuzz: ## Look for inputs that break something, FUZZTIME (default: 30s) for each 
 
 bench: build .build/bench ## Measure the facade beside a bare one (an hour or so); make bench-P9 measures one row
 	.build/bench -json .build/bench.json
+
+bench-counts: build .build/bench ## Count requests, allocations and bytes of the same (a minute), and fail where there are more than allowed
+	.build/bench -counts
 
 bench-%: build .build/bench
 	.build/bench -json .build/bench-$*.json $*

@@ -39,6 +39,44 @@ func callRate(set setting) side {
 	}
 }
 
+// callAllocations counts what the server allocates for such a call.
+func callAllocations(set setting) side {
+	return func(ctx context.Context, b *bench) (float64, error) {
+		s, err := b.scene(ctx, set)
+		if err != nil {
+			return 0, err
+		}
+		defer s.stop()
+		call, hangUp, err := s.caller(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer hangUp()
+		if _, err := b.repeat(ctx, b.lasting(warmUp), call); err != nil {
+			return 0, err
+		}
+		var done load
+		all, err := s.server.allocated(ctx, func() (err error) {
+			done, err = b.repeat(ctx, b.lasting(callTime), call)
+			return err
+		})
+		return all / float64(len(done.delays)), err
+	}
+}
+
+// allocated counts what the process allocates meanwhile.
+func (p *process) allocated(ctx context.Context, meanwhile func() error) (float64, error) {
+	before, err := p.counted(ctx, "Mallocs")
+	if err != nil {
+		return 0, err
+	}
+	if err := meanwhile(); err != nil {
+		return 0, err
+	}
+	after, err := p.counted(ctx, "Mallocs")
+	return after - before, err
+}
+
 func (b *bench) calls(ctx context.Context, set setting) (done load, cpu time.Duration, err error) {
 	s, err := b.scene(ctx, set)
 	if err != nil {

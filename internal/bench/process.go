@@ -156,23 +156,28 @@ func (p *process) forgetPeak() error {
 // collect has the process collect garbage twice, and gives its live heap.
 func (p *process) collect(ctx context.Context) (heap float64, err error) {
 	for range 2 {
-		body, err := get(ctx, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1")
-		if err != nil {
+		if heap, err = p.counted(ctx, "HeapAlloc"); err != nil {
 			return 0, err
-		}
-		for _, line := range strings.Split(string(body), "\n") {
-			if value, ok := strings.CutPrefix(line, "# HeapAlloc = "); ok {
-				if heap, err = strconv.ParseFloat(value, 64); err != nil {
-					return 0, err
-				}
-			}
 		}
 	}
 	return heap, nil
 }
 
-// resident is the memory of the process after two collections. The runtime gives memory
-// back slowly, so this waits until it no longer falls.
+// counted is what the runtime of the process says of its memory, after a collection.
+func (p *process) counted(ctx context.Context, name string) (float64, error) {
+	body, err := get(ctx, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1")
+	if err != nil {
+		return 0, err
+	}
+	for _, line := range strings.Split(string(body), "\n") {
+		if value, ok := strings.CutPrefix(line, "# "+name+" = "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("the runtime does not tell its %s", name)
+}
+
+// resident is the memory of the process after two collections.
 func (p *process) resident(ctx context.Context) (float64, error) {
 	if _, err := p.collect(ctx); err != nil {
 		return 0, err

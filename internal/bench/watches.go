@@ -98,6 +98,40 @@ func pushDelay(set setting, last bool) side {
 	}
 }
 
+// pushAllocations counts what the server allocates to tell one watcher of a change.
+func pushAllocations(set setting) side {
+	set.every = 200 * time.Millisecond
+	set.args = []string{"--poll-max-interval", "200ms", "--poll-rate", "50"}
+	return func(ctx context.Context, b *bench) (float64, error) {
+		s, err := b.scene(ctx, set)
+		if err != nil {
+			return 0, err
+		}
+		defer s.stop()
+		if err := s.control(ctx, "/renders?prefix=r&n=1"); err != nil {
+			return 0, err
+		}
+		c, err := connect(s.server.addrs["grpc"], 10, plenty)
+		if err != nil {
+			return 0, err
+		}
+		defer c.close()
+		const streams = pushStreams // with fewer, each push would have a span
+		if err := c.watch(ctx, streams, func(int) string { return "r0" }); err != nil {
+			return 0, err
+		}
+		all, err := s.server.allocated(ctx, func() error {
+			for range pushRounds {
+				if _, err := c.push(ctx, s, "r0", "", streams); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return all / (pushRounds * streams), err
+	}
+}
+
 // pushCPU measures what it costs the server to tell one watcher of a change.
 func pushCPU(set setting) side {
 	return func(ctx context.Context, b *bench) (float64, error) {
