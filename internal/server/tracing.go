@@ -92,8 +92,11 @@ func (t *tracing) begin(ctx context.Context, method string, from origin) (contex
 		return ctx, nil
 	}
 	ctx = otel.GetTextMapPropagator().Extract(ctx, incoming{ctx})
-	ctx, span := t.tracer.Start(ctx, m.name, serverKind...)
-	return ctx, &callSpan{tracing: t, tracedMethod: m, ctx: ctx, span: span, began: time.Now(), peer: from.peer}
+	below, span := t.tracer.Start(ctx, m.name, serverKind...)
+	if m.lasts { // with the span itself a watch would keep all of it, long after its end
+		below = trace.ContextWithSpanContext(ctx, span.SpanContext())
+	}
+	return below, &callSpan{tracing: t, tracedMethod: m, ctx: below, span: span, began: time.Now(), peer: from.peer}
 }
 
 // enter notes that a call was let in.
@@ -130,6 +133,7 @@ func (c *callSpan) open() {
 			c.span.SetAttributes(c.begun(make([]attribute.KeyValue, 0, 8))...)
 		}
 		c.span.End()
+		c.span = nil
 	}
 }
 
@@ -160,7 +164,7 @@ func (c *callSpan) end(st *status.Status) {
 		c.measures.open.Add(c.ctx, -1, c.stream.method)
 		c.closures.Add(c.ctx, 1, c.stream.closures[closureOf(st)])
 	}
-	span := c.span
+	span := c.span // nil once the call that lasts is open
 	if c.opened.Load() {
 		_, span = c.tracer.Start(c.ctx, c.name+" end")
 	}
