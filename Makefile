@@ -115,7 +115,7 @@ soak: ## Open a million watches, race a million others, and time those beside st
 
 test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
 	$(GO) test ./internal/torture -count=1 -v -run Replicas -timeout 10m -watches 5000
-	$(GO) test ./internal/cluster -count=1 -v -run 'Renders|Whatever|LoseEachOther' -timeout 10m -renders 1000 -runs 400 -every-size
+	$(GO) test ./internal/cluster -count=1 -v -run 'Renders|Whatever|OldLeader|LoseEachOther' -timeout 10m -renders 1000 -runs 400 -every-size
 
 fuzz: ## Look for inputs that break something, FUZZTIME (default: 30s) for each target
 	@set -e; for package in $$($(GO) list ./internal/...); do \

@@ -1,8 +1,10 @@
 package catalog_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -221,6 +223,63 @@ func TestOneKeySentByManyAtOnceIsOneSubmission(t *testing.T) { // K8
 	}
 	if s.posts() != 1 {
 		t.Errorf("%d orders were posted, want 1", s.posts())
+	}
+	s.wantCharges("k", 1)
+}
+
+// posting notes the orders that pass it.
+type posting struct {
+	http.RoundTripper
+	mu   *sync.Mutex
+	seen map[string]int // by key and body
+}
+
+func (p posting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		p.mu.Lock()
+		p.seen[r.Header.Get("Idempotency-Key")+" "+string(body)]++
+		p.mu.Unlock()
+	}
+	return p.RoundTripper.RoundTrip(r)
+}
+
+func TestOneKeyAtSeveralReplicasAtOnceIsOneCharge(t *testing.T) { // K8 S4
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.5, Count: 4, AfterCommit: true, Reset: true})
+	transport := catalog.NewTransport()
+	defer transport.CloseIdleConnections()
+	orders := posting{transport, new(sync.Mutex), map[string]int{}}
+	var all sync.WaitGroup
+	ids := make([]string, 6)
+	for i := range ids { // each is a process of its own: they share nothing but the catalog
+		replica, err := catalog.New(catalog.Config{BaseURL: s.url, Transport: orders})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			receipt, err := replica.Create(ctx, s.cred, s.order("k"))
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = receipt.Generation.ID
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		if id != ids[0] || id == "" {
+			t.Errorf("ids %q and %q under one key", ids[0], id)
+		}
+	}
+	if len(orders.seen) != 1 || s.posts() < len(ids) {
+		t.Errorf("%d posts of %v, want one key and one body from each of %d", s.posts(), orders.seen, len(ids))
 	}
 	s.wantCharges("k", 1)
 }
