@@ -212,6 +212,14 @@ func TestALoginThatNATSRefusesIsToldOnceWithTheSettingAndTheCure(t *testing.T) {
 			if n := log.count("level=WARN"); n != 1 {
 				t.Errorf("told %d times: %s", n, log)
 			}
+			token, user, err := Login{CredsFile: file}.creds()
+			if err != nil {
+				t.Fatal(err)
+			}
+			seed, _ := user.Seed()
+			if log.count(token)+log.count(string(seed)) > 0 {
+				t.Error("the login stands in the log")
+			}
 		})
 	}
 }
