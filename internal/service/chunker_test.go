@@ -99,3 +99,40 @@ func TestAResultIsTheSameInLargeAndSmallChunks(t *testing.T) {
 		})
 	}
 }
+
+// drippingBody flows for so many bytes, and then drips 1,000 a second.
+type drippingBody struct {
+	*bytes.Reader
+	flows int64
+}
+
+func (b drippingBody) Read(p []byte) (int, error) {
+	if b.Size()-int64(b.Len()) >= b.flows {
+		time.Sleep(time.Second)
+		p = p[:min(len(p), 1000)]
+	}
+	return b.Reader.Read(p)
+}
+
+func TestBytesThatFlowNoMoreAreNotKeptBackForALargeChunk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const flows = flowsAfter + 3*largeChunk
+		var downloads atomic.Int32
+		var large int
+		last, longest, sum := time.Now(), time.Duration(0), newWholeSum()
+		defer sum.stop()
+		c := chunker{size: chunkSize, downloads: &downloads, whole: sum}
+		c.send = func(_ *easelv1.ContentChunk, data mem.Buffer) error {
+			if data.Len() == largeChunk {
+				large++
+			}
+			longest, last = max(longest, time.Since(last)), time.Now()
+			data.Free()
+			return nil
+		}
+		err := c.copy(drippingBody{bytes.NewReader(make([]byte, flows+3*largeChunk)), flows})
+		if small := time.Duration(chunkSize/1000+2) * time.Second; err != nil || large != 3 || longest > small {
+			t.Errorf("%d large chunks, and up to %v between two, %v", large, longest, err)
+		}
+	})
+}

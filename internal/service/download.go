@@ -149,10 +149,11 @@ func (c *chunker) resize(sent int, took time.Duration) {
 	}
 }
 
-// fill reads until data is full or the body has ended. Only a bare io.EOF is an end: an
-// error that wraps one is a body that broke off.
+// fill reads until data is full or the body has ended; a large chunk goes as it is where the
+// bytes do not flow any more. Only a bare io.EOF is an end: an error that wraps one is a body
+// that broke off.
 func fill(body io.Reader, data []byte) (n int, ended bool, err error) {
-	for n < len(data) {
+	for began := time.Now(); n < len(data) && (n < chunkSize || time.Since(began) < flowsWithin); {
 		read, err := body.Read(data[n:])
 		n += read
 		if err == io.EOF { //nolint:errorlint // see above
