@@ -105,8 +105,9 @@ type candidate struct {
 }
 
 var (
-	ownNames     = set(names("generation", "render", "generationId", "renderId"))
-	looseMembers = set(names("job", "result", "item")) // these may be parts of a render as well as wrap it
+	ownNames      = set(names("generation", "render", "generationId", "renderId"))
+	renderIDNames = names("generationId", "renderId")
+	looseMembers  = set(names("job", "result", "item")) // these may be parts of a render as well as wrap it
 )
 
 // findGeneration finds the record of a render in a value. An envelope can have an
@@ -206,7 +207,7 @@ func goesBy(r record, id string) bool {
 // called a render's.
 func twoIDs(r record) bool {
 	first, _, _ := find(r, generationIDNames, identifier)
-	own, _, ok := find(r, names("generationId", "renderId"), identifier)
+	own, _, ok := find(r, renderIDNames, identifier)
 	return ok && own != first
 }
 

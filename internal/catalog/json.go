@@ -50,8 +50,11 @@ func decodeSlowly(body []byte) (any, error) {
 
 // fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
 func fold(name string) string {
-	styled := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
-	if !strings.ContainsFunc(name, styled) {
+	plain := true
+	for i := 0; i < len(name) && plain; i++ {
+		plain = name[i] >= 'a' && name[i] <= 'z' || name[i] >= '0' && name[i] <= '9'
+	}
+	if plain {
 		return name
 	}
 	return strings.Map(func(r rune) rune {

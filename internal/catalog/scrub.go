@@ -106,21 +106,21 @@ func percentEncoded(key string) string {
 
 // asciiLower keeps the length of text, so that positions in it stay valid.
 func asciiLower(text string) string {
-	upper := strings.IndexFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' })
-	if upper < 0 {
+	upper := func(c byte) bool { return c >= 'A' && c <= 'Z' }
+	first := 0
+	for first < len(text) && !upper(text[first]) {
+		first++
+	}
+	if first == len(text) {
 		return text
 	}
-	var lower strings.Builder
-	lower.Grow(len(text))
-	lower.WriteString(text[:upper])
-	for i := upper; i < len(text); i++ {
-		c := text[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
+	lower := []byte(text)
+	for i := first; i < len(lower); i++ {
+		if upper(lower[i]) {
+			lower[i] += 'a' - 'A'
 		}
-		lower.WriteByte(c)
 	}
-	return lower.String()
+	return string(lower)
 }
 
 // holdsKey reports whether text holds the key of the call.
