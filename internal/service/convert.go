@@ -92,15 +92,14 @@ func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 		State:          states[g.State],
 		UpstreamStatus: clean(g.Status),
 		Terminal:       g.State.Terminal(),
-		Inputs:         object(g.Inputs),
 		CostCents:      g.CostCents,
 		FailureMessage: clip(g.FailureMessage, 1<<10),
 		CreateTime:     timestamp(g.CreateTime),
 		TerminalTime:   timestamp(g.TerminalTime),
 		ObserveTime:    timestamp(g.ObserveTime),
 		Etag:           etag,
-		UpstreamFields: object(g.Extra),
 	}
+	addObjects(out, g)
 	switch {
 	case g.Text != nil:
 		out.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: clean(*g.Text)}}
@@ -164,7 +163,7 @@ func value(v any) *structpb.Value {
 	case float64:
 		return structpb.NewNumberValue(v)
 	case json.Number:
-		if f, err := v.Float64(); err == nil && exact(v.String()) {
+		if f, ok := number(v); ok {
 			return structpb.NewNumberValue(f)
 		}
 		return structpb.NewStringValue(v.String())
@@ -178,6 +177,12 @@ func value(v any) *structpb.Value {
 		return structpb.NewListValue(list)
 	}
 	return structpb.NewNullValue()
+}
+
+// number is the double of a JSON number, if there is one that holds it.
+func number(v json.Number) (float64, bool) {
+	f, err := v.Float64()
+	return f, err == nil && exact(v.String())
 }
 
 // exact reports whether a JSON number is not an integer beyond 2^53.
