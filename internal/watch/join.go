@@ -41,6 +41,7 @@ func (p *poller) watchable(id string, now time.Time) *entry {
 	if e == nil {
 		e = newEntry(id, now, p.hub.cfg.Seed)
 		p.entries[id] = e
+		p.leaveAlone(e, now)
 		p.remember(e, now)
 		at, _ := slices.BinarySearchFunc(p.order, id, func(e *entry, id string) int { return strings.Compare(e.id, id) })
 		p.order = slices.Insert(p.order, at, e)
@@ -120,8 +121,7 @@ func (p *poller) detach(s *subscription, at int32, now time.Time) {
 	}
 	if len(e.subs) == 0 {
 		e.renew() // nobody is told any more
-		e.idle = now
-		p.wakeBy(now.Add(linger))
+		p.leaveAlone(e, now)
 	}
 }
 

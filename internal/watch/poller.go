@@ -31,6 +31,7 @@ type poller struct {
 
 	wake    chan struct{} // of capacity 1: plan again
 	wakeAt  time.Time     // when it plans again by itself
+	pruneAt time.Time     // when an entry may have been left alone for long enough
 	blocked bool          // there is no token before that
 
 	inFlight int  // reads on their way
@@ -54,7 +55,7 @@ func newPoller(h *Hub, cred catalog.Credential) *poller {
 	now := time.Now()
 	return &poller{
 		hub: h, cred: cred, entries: map[string]*entry{}, dice: diceOf(h.cfg.Seed, "poller"),
-		budget: newBudget(h.cfg.Rate, now), wake: make(chan struct{}, 1), wakeAt: now,
+		budget: newBudget(h.cfg.Rate, now), wake: make(chan struct{}, 1), wakeAt: now, pruneAt: now,
 	}
 }
 
@@ -131,13 +132,20 @@ func earliest(a, b time.Time) time.Time {
 }
 
 // prune takes out the entries that nobody has watched for a while, and says when the
-// next one is up.
+// next one is up. Until then it looks at none: there may be ten thousand, and each answer makes
+// a plan.
 func (p *poller) prune(now time.Time) time.Time {
+	if now.Before(p.pruneAt) {
+		return p.pruneAt
+	}
 	next := now.Add(time.Hour)
 	p.order = slices.DeleteFunc(p.order, func(e *entry) bool {
 		until := e.idle.Add(linger)
 		switch {
-		case len(e.subs) > 0 || e.busy:
+		case len(e.subs) > 0:
+			return false
+		case e.busy:
+			next = earliest(next, latest(until, now.Add(time.Second)))
 			return false
 		case now.Before(until):
 			next = earliest(next, until)
@@ -146,7 +154,15 @@ func (p *poller) prune(now time.Time) time.Time {
 		delete(p.entries, e.id)
 		return true
 	})
+	p.pruneAt = next
 	return next
+}
+
+// leaveAlone notes that nobody watches an entry from now on; mu is held.
+func (p *poller) leaveAlone(e *entry, now time.Time) {
+	e.idle = now
+	p.pruneAt = earliest(p.pruneAt, now.Add(linger))
+	p.wakeBy(p.pruneAt)
 }
 
 // look makes the jobs that are due and that the budget allows, and says when to look
