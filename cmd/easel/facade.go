@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -99,6 +100,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if ready != nil {
 		ready(front)
 	}
+	debug.FreeOSMemory() // what the start has used: an idle server takes 40 MB and not 41 (make bench-P18b)
 	return front.Serve(ctx)
 }
 
