@@ -41,6 +41,8 @@ type task struct {
 	orderLine
 	key string
 
+	tries int // how often it was sent; of the goroutine that sends it
+
 	// What follows is guarded by the mutex of the batch.
 	phase    phase
 	trouble  string // why there is no answer yet
@@ -140,6 +142,7 @@ func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error)
 	answer, err := insist(ctx, unsettled, func(err error, again time.Duration) {
 		b.change(func() { t.trouble = messageOf(err) + ", again in " + briefly(again) })
 	}, func() (*easelv1.CreateGenerationResponse, error) {
+		t.tries++
 		return b.generations.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 			ModelId: b.flags.Model, InputsJson: t.inputs, IdempotencyKey: t.key, MaxCostCents: b.flags.MaxCost.cents,
 		})
@@ -182,6 +185,9 @@ func meetsAll(err error) bool {
 // finish stays with an order that was taken, and tells what it came to.
 func (b *batch) finish(ctx context.Context, t *task, g *easelv1.Generation, err error) {
 	r := orderResult{Order: t.number, IdempotencyKey: t.key, generation: g}
+	if g == nil {
+		r.fate = b.fate(t, err)
+	}
 	if err == nil && (b.flags.Watch || b.flags.Out != "") {
 		r.generation, err = b.stay(ctx, t, g)
 		if err == nil && b.flags.Out != "" {
@@ -190,6 +196,26 @@ func (b *batch) finish(ctx context.Context, t *task, g *easelv1.Generation, err 
 	}
 	b.change(func() { t.phase, t.result, t.err = phaseDone, r, err })
 	b.tellResult(ctx, r, err)
+}
+
+// fate says in two or three words what has become of an order of which no render is known.
+func (b *batch) fate(t *task, err error) string {
+	switch {
+	case t.tries == 0:
+		return "not sent"
+	case b.flags.IdempotencyKey == "" && t.tries == 1 && turnedAway(err):
+		return "not ordered"
+	case refusal(err):
+		return "refused" // and an earlier try may have been taken
+	}
+	return "may be ordered"
+}
+
+// refusal reports whether an error is the answer to an order, and no other try would change it.
+func refusal(err error) bool {
+	_, ok := statusOf(err)
+	code := status.Code(err)
+	return ok && !unsettled(err) && code != codes.Canceled && code != codes.DeadlineExceeded && code != codes.Unknown
 }
 
 // stay watches one render to its end. Its remarks are for the live lines alone.

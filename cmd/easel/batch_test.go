@@ -184,8 +184,32 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 func TestWithoutMoneyTheNextOrdersAreNotSent(t *testing.T) {
 	c := &counter{refuse: func(int) error { return failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE") }}
 	got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "200", "--idempotency-key", "k")
-	if got.exit != exitMoney || len(c.got) > 2*placing || !strings.Contains(got.stderr, "200 not ordered") || !strings.Contains(got.stderr, "Top up") {
+	if got.exit != exitMoney || len(c.got) > 2*placing || !strings.Contains(got.stderr, fmt.Sprintf("%d refused", len(c.got))) ||
+		!strings.Contains(got.stderr, fmt.Sprintf("%d not sent", 200-len(c.got))) || !strings.Contains(got.stderr, "Top up") {
 		t.Errorf("exit %d after %d orders\n%s", got.exit, len(c.got), got.stderr)
+	}
+}
+
+func TestOnlyWhatIsCertainIsSaidOfOrdersThatFailed(t *testing.T) {
+	bad := failing(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")
+	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	for name, test := range map[string]struct {
+		refuse func(n int) error
+		flags  []string
+		want   string
+	}{
+		"refused under a new key":             {func(int) error { return bad }, nil, "2 not ordered"},
+		"refused under a key that was there":  {func(int) error { return bad }, []string{"--idempotency-key", "k"}, "2 refused"},
+		"refused after an unknown outcome":    {func(n int) error { return []error{unknown, unknown, bad, bad}[n-1] }, nil, "2 refused"},
+		"unknown until there is no more time": {func(int) error { return unknown }, []string{"--timeout", "3s"}, "2 may be ordered"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &counter{refuse: test.refuse}
+			got := easel(t.Context(), c.serve(t), append([]string{"generate", "studio/any", "prompt=x", "--count", "2"}, test.flags...)...)
+			if got.exit == exitOK || !strings.Contains(got.stderr, "2 orders: "+test.want+";") {
+				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
+			}
+		})
 	}
 }
 

@@ -20,7 +20,8 @@ type orderResult struct {
 	Path           string          `json:"path,omitempty"`
 	Error          *failureBody    `json:"error,omitempty"`
 
-	generation *easelv1.Generation // nil where the order was not taken
+	generation *easelv1.Generation // nil where no render is known
+	fate       string              // of such an order
 }
 
 // tellResult prints what an order came to, when it comes to it.
@@ -30,7 +31,7 @@ func (b *batch) tellResult(ctx context.Context, r orderResult, err error) {
 	case b.json:
 		b.printResult(ctx, r, err)
 	case g == nil:
-		b.tell(b.number(r.Order) + "  " + b.errStyle.paint(red, "not ordered") + "  " + b.why(ctx, err))
+		b.tell(b.number(r.Order) + "  " + b.errStyle.paint(red, r.fate) + "  " + b.why(ctx, err))
 	case b.quiet && err == nil:
 		b.print(r.brief())
 	case b.quiet:
@@ -112,7 +113,7 @@ func (b *batch) tellSum() {
 	}
 	states, cents := map[string]int{}, int64(0)
 	for _, t := range b.tasks {
-		word := "not ordered"
+		word := t.result.fate
 		if g := t.result.generation; g != nil {
 			word = stateWord(g)
 			if g.State != easelv1.State_STATE_REFUNDED {
