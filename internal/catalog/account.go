@@ -36,11 +36,12 @@ func (a answer) record(wrappers []string, weights []weight) (record, error) {
 // decode reads the body. Wherever the key of the call stands in it, it is taken out: a held
 // key is nothing for those who call under it.
 func (a answer) decode() (any, error) {
-	value, err := decode(a.body)
+	body := string(a.body)
+	value, err := decode(body)
 	if err != nil {
 		return nil, a.malformed(err.Error())
 	}
-	if a.hide.notIn(string(a.body)) {
+	if a.hide.notIn(body) {
 		return value, nil
 	}
 	return a.hide.redact(value), nil

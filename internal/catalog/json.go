@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,17 +22,17 @@ const (
 
 // decode reads a body of one JSON value. Numbers stay as they were written, and of two
 // members of one name the last one counts.
-func decode(body []byte) (any, error) {
-	body = bytes.TrimPrefix(body, []byte("\uFEFF"))
-	if value, ok := parse(string(body)); ok {
+func decode(body string) (any, error) {
+	body = strings.TrimPrefix(body, "\uFEFF")
+	if value, ok := parse(body); ok {
 		return value, nil
 	}
 	return decodeSlowly(body)
 }
 
 // decodeSlowly leaves the work to encoding/json.
-func decodeSlowly(body []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(body))
+func decodeSlowly(body string) (any, error) {
+	dec := json.NewDecoder(strings.NewReader(body))
 	dec.UseNumber()
 	var value any
 	if err := dec.Decode(&value); err != nil {

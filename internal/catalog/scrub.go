@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -106,21 +107,20 @@ func percentEncoded(key string) string {
 
 // asciiLower keeps the length of text, so that positions in it stay valid.
 func asciiLower(text string) string {
-	upper := func(c byte) bool { return c >= 'A' && c <= 'Z' }
-	first := 0
-	for first < len(text) && !upper(text[first]) {
-		first++
-	}
-	if first == len(text) {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' }) {
 		return text
 	}
-	lower := []byte(text)
-	for i := first; i < len(lower); i++ {
-		if upper(lower[i]) {
-			lower[i] += 'a' - 'A'
+	return string(appendLower(nil, text))
+}
+
+func appendLower(out []byte, text string) []byte {
+	out = append(out, text...)
+	for i, c := range out {
+		if c >= 'A' && c <= 'Z' {
+			out[i] = c + 'a' - 'A'
 		}
 	}
-	return string(lower)
+	return out
 }
 
 // holdsKey reports whether text holds the key of the call.
@@ -128,9 +128,10 @@ func (s scrubber) holdsKey(text string) bool {
 	if len(text) < s.least {
 		return false
 	}
-	text = asciiLower(text)
+	var room [1 << 10]byte // on the stack: most bodies have fewer
+	lower := appendLower(room[:0], text)
 	for _, form := range s.forms {
-		if strings.Contains(text, form) {
+		if bytes.Contains(lower, []byte(form)) { // without a copy
 			return true
 		}
 	}
