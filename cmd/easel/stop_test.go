@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,20 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N
 	}
 }
 
+// giveUpAfter says how long one export may take, and waits at the end of the test for those that
+// still do: a process ends with what it tries to send, and a test does not.
+func giveUpAfter(t *testing.T, limit time.Duration) {
+	t.Helper()
+	for _, setting := range []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT"} {
+		t.Setenv(setting, strconv.FormatInt(limit.Milliseconds(), 10))
+	}
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		for limit := time.Now().Add(20 * time.Second); goleak.Find(before) != nil && time.Now().Before(limit); {
+		}
+	})
+}
+
 // missingCollector is an address where nobody listens.
 func missingCollector(t *testing.T) (url string) {
 	t.Helper()
@@ -138,15 +153,7 @@ func missingCollector(t *testing.T) (url string) {
 
 func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // N5
 	const lag = 2 * time.Second
-	// A process ends with what it still tries to send; here it is waited for, which is after the limit.
-	for _, limit := range []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT"} {
-		t.Setenv(limit, "6000")
-	}
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() {
-		for limit := time.Now().Add(10 * time.Second); goleak.Find(before) != nil && time.Now().Before(limit); {
-		}
-	})
+	giveUpAfter(t, 6*time.Second) // which is after the limit
 	stuck, connected := deadCollector(t)
 	slow := startSlowCollector(t, lag)
 	services := map[string]*traced{}
