@@ -29,37 +29,22 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	c.guard()
 	defer makeRoomForGarbage()()
 	clock := &stopClock{limit: c.DrainTimeout}
-	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
-		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: logs,
-	})
+	observed, flush, err := c.observed(ctx, logs, clock)
 	if err != nil {
-		return wrongSetting("OTEL_*", err)
+		return err
 	}
-	defer func() {
-		ctx, cancel := clock.forTelemetry(ctx)
-		defer cancel()
-		logFailure(observed.Logger, "telemetry was not sent in full", shutdown(ctx))
-	}()
+	defer flush()
 
 	transport := catalog.KeepApart(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	var hub *watch.Hub // made below, before anybody can call
-	client, err := catalog.New(catalog.Config{
-		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: telemetry.UpstreamTransport(transport),
-		Called: func(ctx context.Context, cred catalog.Credential, err error) {
-			hub.Called(cred, err)
-			observed.Failures.Called(ctx, cred, err)
-		},
-		Ordered: ordered(observed.Observer),
+	client, settle, err := c.catalog(ctx, telemetry.UpstreamTransport(transport), observed, clock, func(cred catalog.Credential, err error) {
+		hub.Called(cred, err)
 	})
 	if err != nil {
-		return wrongSetting("EASEL_UPSTREAM_URL", err)
+		return err
 	}
-	defer func() {
-		ctx, cancel := clock.forOrders(ctx)
-		defer cancel()
-		logFailure(observed.Logger, "left before every outcome was known", client.Close(ctx))
-	}()
+	defer settle()
 
 	others, err := c.peering(observed.Logger)
 	if err != nil {
@@ -67,13 +52,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer others.end()
 
-	hub, err = watch.New(watch.Config{
-		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
-		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Peers: others.peers,
-	})
-	if err != nil {
-		return wrongSetting("EASEL_POLL_*", err)
+	if hub, err = c.hub(client, observed, others.peers); err != nil {
+		return err
 	}
 	defer hub.Close()
 
@@ -102,6 +82,54 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	debug.FreeOSMemory() // what the start has used: an idle server takes 40 MB and not 41 (make bench-P18b)
 	return front.Serve(ctx)
+}
+
+// observed starts what tells of the facade. flush sends what is left.
+func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopClock) (observed *telemetry.Telemetry, flush func(), err error) {
+	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
+		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: logs,
+	})
+	if err != nil {
+		return nil, nil, wrongSetting("OTEL_*", err)
+	}
+	return observed, func() {
+		ctx, cancel := clock.forTelemetry(ctx)
+		defer cancel()
+		logFailure(observed.Logger, "telemetry was not sent in full", shutdown(ctx))
+	}, nil
+}
+
+// catalog makes the client of the catalog. settle waits for the orders that are on their way.
+func (c *serveCmd) catalog(ctx context.Context, transport http.RoundTripper, observed *telemetry.Telemetry, clock *stopClock, called func(catalog.Credential, error)) (client *catalog.Client, settle func(), err error) {
+	client, err = catalog.New(catalog.Config{
+		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport,
+		Called: func(ctx context.Context, cred catalog.Credential, err error) {
+			called(cred, err)
+			observed.Failures.Called(ctx, cred, err)
+		},
+		Ordered: ordered(observed.Observer),
+	})
+	if err != nil {
+		return nil, nil, wrongSetting("EASEL_UPSTREAM_URL", err)
+	}
+	return client, func() {
+		ctx, cancel := clock.forOrders(ctx)
+		defer cancel()
+		logFailure(observed.Logger, "left before every outcome was known", client.Close(ctx))
+	}, nil
+}
+
+// hub makes what polls.
+func (c *serveCmd) hub(client *catalog.Client, observed *telemetry.Telemetry, peers watch.Peers) (*watch.Hub, error) {
+	hub, err := watch.New(watch.Config{
+		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
+		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
+		Peers: peers,
+	})
+	if err != nil {
+		return nil, wrongSetting("EASEL_POLL_*", err)
+	}
+	return hub, nil
 }
 
 // ordered measures orders, with the name of who has placed them.
