@@ -144,13 +144,15 @@ func (d *direct) dial(r *http.Request) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := conn
-	if r.URL.Scheme == "https" {
-		if conn, err = d.encrypt(r.Context(), conn, r.URL.Hostname()); err != nil {
-			return nil, err
-		}
+	if r.URL.Scheme != "https" {
+		return newLine(conn, conn, nil, target(r)), nil
 	}
-	return newLine(conn, raw, target(r)), nil
+	below := &records{Conn: conn}
+	secured, err := d.encrypt(r.Context(), below, r.URL.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	return newLine(secured, conn, below, target(r)), nil
 }
 
 // encrypt shakes hands with a host that proves its name.

@@ -3,9 +3,11 @@ package catalog
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -14,12 +16,13 @@ import (
 // line is a connection that serves one request at a time.
 type line struct {
 	net.Conn
-	raw  net.Conn // below the encryption
-	to   string   // scheme and host
-	in   *bufio.Reader
-	out  bytes.Buffer
-	left int64 // bytes that may be read yet
-	idle time.Time
+	raw     net.Conn // below the encryption
+	records *records // between the two; nil where nothing is encrypted
+	to      string   // scheme and host
+	in      *bufio.Reader
+	out     bytes.Buffer
+	left    int64 // bytes that may be read yet
+	idle    time.Time
 }
 
 var (
@@ -27,8 +30,8 @@ var (
 	errSwitched   = errors.New("the catalog switches to another protocol")
 )
 
-func newLine(conn, raw net.Conn, to string) *line {
-	l := &line{Conn: conn, raw: raw, to: to}
+func newLine(conn, raw net.Conn, below *records, to string) *line {
+	l := &line{Conn: conn, raw: raw, records: below, to: to}
 	l.in = bufio.NewReader(l)
 	return l
 }
@@ -42,6 +45,50 @@ func (l *line) Read(p []byte) (int, error) {
 	l.left -= int64(n)
 	return n, err
 }
+
+// quiet reports whether nothing has come on a connection that nobody reads. The encryption reads
+// ahead: what it holds, whole or in part, shows neither below nor above it. A read whose time is
+// over gets what is whole, and takes nothing from below.
+func (l *line) quiet() bool {
+	if l.records == nil {
+		return quiet(l.raw)
+	}
+	if !quiet(l.raw) || !l.records.whole() || l.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return false
+	}
+	_, err := l.in.Peek(1)
+	return errors.Is(err, os.ErrDeadlineExceeded) && l.SetReadDeadline(time.Time{}) == nil
+}
+
+// records follows the records of TLS in what is read: a head of five bytes, the last two of which
+// are the length of the rest.
+type records struct {
+	net.Conn
+	head [5]byte
+	got  int // bytes of the head
+	left int // bytes of the rest that have not come
+}
+
+// Read implements io.Reader.
+func (r *records) Read(p []byte) (int, error) {
+	n, err := r.Conn.Read(p)
+	for p = p[:n]; len(p) > 0; {
+		if r.left > 0 {
+			skipped := min(r.left, len(p))
+			r.left, p = r.left-skipped, p[skipped:]
+			continue
+		}
+		copied := copy(r.head[r.got:], p)
+		r.got, p = r.got+copied, p[copied:]
+		if r.got == len(r.head) {
+			r.got, r.left = 0, int(binary.BigEndian.Uint16(r.head[3:]))
+		}
+	}
+	return n, err
+}
+
+// whole reports whether the last record has come to its end.
+func (r *records) whole() bool { return r.got == 0 && r.left == 0 }
 
 // send sends a request and waits until an answer begins.
 func (l *line) send(r *http.Request) error {
@@ -89,7 +136,7 @@ type lines struct {
 func (s *lines) take(to string) *line {
 	for {
 		l := s.pop(to)
-		if l == nil || quiet(l.raw) {
+		if l == nil || l.quiet() {
 			return l
 		}
 		_ = l.Close()
