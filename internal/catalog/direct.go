@@ -88,7 +88,7 @@ func (d *direct) try(l *line, r *http.Request) (resp *http.Response, stale bool,
 		return nil, stale, err
 	}
 	l.left = math.MaxInt64
-	body := &lineBody{ReadCloser: resp.Body, d: d, line: l, disarm: disarm, keep: !resp.Close}
+	body := &lineBody{ReadCloser: resp.Body, d: d, line: l, disarm: disarm, keep: !resp.Close && resp.StatusCode >= http.StatusOK}
 	if resp.Body = body; resp.ContentLength == 0 {
 		body.end(true)
 	}

@@ -96,6 +96,7 @@ var answers = map[string]struct {
 	"a length of nothing":    {text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", conns: 1},
 	"hints before it":        {text: "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", conns: 1},
 	"a refusal":              {text: "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", conns: 1},
+	"no such status":         {text: "HTTP/1.1 099 What\r\nContent-Length: 40\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", conns: 2},
 	"a redirect":             {text: "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", conns: 1},
 	"the end of all":         {text: "HTTP/1.1 200 OK\r\n\r\nok", closes: true, conns: 2},
 	"a close":                {text: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", conns: 2},

@@ -114,7 +114,7 @@ func (l *line) answer(r *http.Request) (*http.Response, error) {
 			return nil, err
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errSwitched
-		case resp.StatusCode >= http.StatusOK:
+		case resp.StatusCode/100 != 1:
 			return resp, nil
 		}
 	}
