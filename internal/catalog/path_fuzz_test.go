@@ -56,7 +56,7 @@ func checkTarget(t *testing.T, r *http.Request, id string) {
 	if len(parts) != 2+map[bool]int{true: 1}[content] || parts[0] != "generations" || content && parts[2] != "content" || target.RawQuery != "" {
 		t.Fatalf("%q was sent to %s", id, target)
 	}
-	if got, err := url.PathUnescape(parts[1]); err != nil || got != id || strings.Trim(parts[1], ".") == "" {
+	if got, err := url.PathUnescape(parts[1]); err != nil || got != id || parts[1] == "." || parts[1] == ".." {
 		t.Errorf("%q is read as %q, %v", id, got, err)
 	}
 }
