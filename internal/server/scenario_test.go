@@ -175,8 +175,8 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, c)
 		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
-		if balance(t, c) == before {
-			t.Error("nothing was charged")
+		if g.GetCostCents() == 0 { // the balance may have the refund already
+			t.Error("the order says that it cost nothing")
 		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
 		if end.GetState() != easelv1.State_STATE_REFUNDED || end.GetFailureMessage() == "" {
