@@ -24,10 +24,17 @@ type direct struct {
 	idle lines
 }
 
+// onlyHTTP1 is what direct speaks.
+var onlyHTTP1 = func() (p http.Protocols) { p.SetHTTP1(true); return p }()
+
+// errHandshake says what took too long. The caller's own time may be far from over.
+var errHandshake = errors.New("no TLS handshake in time")
+
 // newDirect gives nil where the settings of base ask for more than direct can do.
 func newDirect(base *http.Transport) *direct {
 	if !quietKnown || base.Proxy != nil || base.DialContext == nil || base.DialTLSContext != nil ||
-		base.MaxConnsPerHost <= 0 || base.MaxIdleConnsPerHost <= 0 || base.IdleConnTimeout <= 0 ||
+		base.DialTLS != nil || base.DisableKeepAlives || base.ResponseHeaderTimeout != 0 || //nolint:staticcheck // who still sets it means it
+		base.Protocols == nil || *base.Protocols != onlyHTTP1 || base.MaxConnsPerHost <= 0 || base.MaxIdleConnsPerHost <= 0 || base.IdleConnTimeout <= 0 ||
 		base.TLSHandshakeTimeout <= 0 || base.MaxResponseHeaderBytes <= 0 {
 		return nil
 	}
@@ -164,12 +171,16 @@ func (d *direct) encrypt(ctx context.Context, conn net.Conn, host string) (net.C
 	if config.ServerName == "" {
 		config.ServerName = host
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.base.TLSHandshakeTimeout)
+	timed, cancel := context.WithTimeout(ctx, d.base.TLSHandshakeTimeout)
 	defer cancel()
 	secured := tls.Client(conn, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, err
+	err := secured.HandshakeContext(timed)
+	if err == nil {
+		return secured, nil
 	}
-	return secured, nil
+	_ = conn.Close()
+	if timed.Err() != nil && ctx.Err() == nil {
+		err = errHandshake
+	}
+	return nil, err
 }

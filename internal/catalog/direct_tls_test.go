@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // heldBack is a connection whose writes leave together, by flush.
@@ -125,5 +128,48 @@ func TestWhatWasDecryptedAndNotAskedForAnswersNobody(t *testing.T) { // L7
 				t.Errorf("three requests took %d connections, want %d", conns.Load(), c.conns)
 			}
 		})
+	}
+}
+
+func TestAHandshakeThatTakesTooLongIsNotTheCallersDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := NewTransport()
+		var far net.Conn
+		base.DialContext = func(context.Context, string, string) (near net.Conn, err error) {
+			near, far = net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, far) }() // it never answers
+			return near, nil
+		}
+		d := newDirect(base)
+		began := time.Now()
+		_, err := ask(t.Context(), t, d, "https://example.com/a")
+		if took := time.Since(began); took != base.TLSHandshakeTimeout || err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v after %v", err, took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := ask(ctx, t, d, "https://example.com/a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that has less time is told %v", err)
+		}
+		if len(d.room) != 0 {
+			t.Errorf("%d places are still taken", len(d.room))
+		}
+	})
+}
+
+func TestTheStockTransportServesWhoAsksForMore(t *testing.T) {
+	for name, set := range map[string]func(*http.Transport){
+		"connections for one request": func(b *http.Transport) { b.DisableKeepAlives = true },
+		"a time for the header":       func(b *http.Transport) { b.ResponseHeaderTimeout = time.Second },
+		"a proxy":                     func(b *http.Transport) { b.Proxy = http.ProxyFromEnvironment },
+		"every protocol":              func(b *http.Transport) { b.Protocols = nil },
+		"another protocol":            func(b *http.Transport) { b.Protocols = new(http.Protocols); b.Protocols.SetHTTP2(true) },
+		"encryption of its own":       func(b *http.Transport) { b.DialTLSContext = b.DialContext },
+	} {
+		base := NewTransport()
+		set(base)
+		if newDirect(base) != nil {
+			t.Errorf("%s: not served", name)
+		}
 	}
 }
