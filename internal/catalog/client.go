@@ -124,8 +124,8 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// maxConns is how many connections to the catalog are open at once. It leaves room for
-// callers among the 1024 descriptors that many systems give a process.
+// maxConns is how many connections to the catalog one transport opens at once. The three sets of
+// Apart leave 256 for callers among the 1024 descriptors that many systems give a process.
 const maxConns = 256
 
 // NewTransport makes the transport for catalog requests.
@@ -138,7 +138,8 @@ const maxConns = 256
 //
 // At most 256 connections are open, so that a burst does not take every descriptor of
 // the process. A request beyond that waits for one, and the wait is part of its time
-// limit. A download holds its connection until its reader is done: see KeepApart.
+// limit. A download holds its connection until its reader is done: see KeepApart, which has
+// three times as many.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
