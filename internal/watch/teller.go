@@ -106,9 +106,8 @@ func (t *teller) take() []*push {
 // it reports that the watch has to go on by itself.
 func (s *subscription) pushed(ctx context.Context, yield func(Event, error) bool) (slow bool) {
 	p := &push{subscription: s, ctx: ctx, yield: yield, over: make(chan struct{}), armed: s.quiet}
-	p.timer = time.AfterFunc(s.req.Heartbeat, p.again)
-	defer p.timer.Stop()
 	s.begin(p)
+	defer p.timer.Stop()
 	select {
 	case <-p.over:
 	case <-ctx.Done():
@@ -134,6 +133,7 @@ func (s *subscription) begin(p *push) {
 	s.push = p
 	if p != nil {
 		p.teller = s.hub.teller(s.req.Lane)
+		p.timer = time.AfterFunc(s.req.Heartbeat, p.again) // not sooner: it needs the teller
 		p.enqueue()
 	}
 }

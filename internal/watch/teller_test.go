@@ -115,3 +115,21 @@ func TestWhoHasLeftIsToldNothingMore(t *testing.T) {
 		}
 	})
 }
+
+func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as where the process was held up there
+	hub, err := watch.New(watch.Config{Upstream: newUpstream(map[string]catalog.State{"a": queued}), Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	for range 2000 {
+		told := 0
+		for range hub.Watch(t.Context(), watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 1, Quick: always}) {
+			told++
+			break
+		}
+		if told != 1 {
+			t.Fatalf("it is told %d times", told)
+		}
+	}
+}
