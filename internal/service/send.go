@@ -51,13 +51,17 @@ func (p *patient) tooSlow() error {
 		"the caller took no message for "+p.patience.String()+"; connect again and read faster")
 }
 
-// size is how many bytes a message takes on a stream, at least.
+// packing is what a small message may grow by where the caller has asked for gzip: what gzip
+// writes about itself is more than a heartbeat.
+const packing = 32
+
+// size is how many bytes of the room on a stream a message may take.
 func size(m any) int {
 	const frame = 5 // what says how long the message is
 	if made, ok := m.(interface{ Len() int }); ok {
-		return frame + made.Len()
+		return frame + packing + made.Len()
 	}
-	return frame + proto.Size(m.(proto.Message))
+	return frame + packing + proto.Size(m.(proto.Message))
 }
 
 // lanes is what connections are told apart by.

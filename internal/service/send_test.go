@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"io"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,14 +12,15 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	_ "google.golang.org/grpc/encoding/gzip" // as the server does
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // readNothing calls a method of a server with a window of nothing: not a byte of the answer may
-// be sent.
-func readNothing(t *testing.T, listener *bufconn.Listener, method string) {
+// be sent. The answer is packed as encoding says.
+func readNothing(t *testing.T, listener *bufconn.Listener, method, encoding string) {
 	conn, err := listener.DialContext(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +31,7 @@ func readNothing(t *testing.T, listener *bufconn.Listener, method string) {
 	encoder := hpack.NewEncoder(&headers)
 	for _, field := range [][2]string{
 		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "easel"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		{"grpc-encoding", encoding},
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
 	}
@@ -53,10 +56,18 @@ func readNothing(t *testing.T, listener *bufconn.Listener, method string) {
 // TestAStreamThatNobodyReadsTakesWhatIsQuickAtOnce holds the library to what a watch relies on
 // that is told on a goroutine of all.
 func TestAStreamThatNobodyReadsTakesWhatIsQuickAtOnce(t *testing.T) {
-	for _, each := range []int{0, 100, 1000, 60 << 10} {
+	for _, encoding := range []string{"identity", "gzip"} {
+		t.Run(encoding, func(t *testing.T) { takeQuickly(t, encoding) })
+	}
+}
+
+func takeQuickly(t *testing.T, encoding string) {
+	for _, each := range []int{0, 1, 20, 30, 50, 100, 1000, 60 << 10} {
 		synctest.Test(t, func(t *testing.T) {
 			const patience = time.Minute
-			message := wrapperspb.Bytes(make([]byte, each))
+			noise := make([]byte, each) // what is small or random takes more room when it is packed
+			_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+			message := wrapperspb.Bytes(noise)
 			quickly, ended := -1, make(chan error, 1)
 			began := time.Now()
 			server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
@@ -81,9 +92,9 @@ func TestAStreamThatNobodyReadsTakesWhatIsQuickAtOnce(t *testing.T) {
 			listener := bufconn.Listen(1 << 20)
 			go func() { _ = server.Serve(listener) }()
 			defer server.Stop()
-			readNothing(t, listener, "/some/Method")
+			readNothing(t, listener, "/some/Method", encoding)
 			err := <-ended
-			if least := roomUnread / (each + 11); quickly < least {
+			if least := roomUnread / (each + 11 + packing); quickly < least {
 				t.Errorf("%d messages of %d bytes were quick, want %d", quickly, each, least)
 			}
 			if status.Code(err) != codes.ResourceExhausted || time.Since(began) != patience {
