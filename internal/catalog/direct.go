@@ -139,7 +139,11 @@ func (b *lineBody) end(whole bool) {
 	})
 }
 
-func target(r *http.Request) string { return r.URL.Scheme + "://" + r.URL.Host }
+// target is where a request goes and under which key. A connection serves one key alone, so that
+// no fault of this way of reading could show anybody the answer to somebody else.
+func target(r *http.Request) string {
+	return r.URL.Scheme + "://" + r.URL.Host + " " + r.Header.Get("Authorization")
+}
 
 // dial opens a connection, as long as the request may take.
 func (d *direct) dial(r *http.Request) (*line, error) {

@@ -363,3 +363,29 @@ func TestNobodyGetsTheAnswerToAnother(t *testing.T) { // L7
 		t.Errorf("%d places are still taken", len(d.room))
 	}
 }
+
+func TestAConnectionServesOneKeyAlone(t *testing.T) { // L7
+	s := serveRaw(t, func(conn net.Conn, _ string) bool {
+		_, err := io.WriteString(conn, fine)
+		return err == nil
+	})
+	d := directFor(t)
+	for n := range 12 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", fmt.Sprint("Bearer ", n%3))
+		resp, err := d.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Error(err)
+		}
+		_ = resp.Body.Close()
+	}
+	if n := s.conns.Load(); n != 3 {
+		t.Errorf("three keys had %d connections", n)
+	}
+}

@@ -18,7 +18,7 @@ type line struct {
 	net.Conn
 	raw     net.Conn // below the encryption
 	records *records // between the two; nil where nothing is encrypted
-	to      string   // scheme and host
+	to      string   // its target
 	in      *bufio.Reader
 	out     bytes.Buffer
 	left    int64 // bytes that may be read yet
@@ -130,9 +130,8 @@ type lines struct {
 	reap *time.Timer
 }
 
-// take gives the connection to a host that was used last, nil where none is good. What has
-// come on it meanwhile is no answer to the next request, whose caller may be another: neither
-// an end, nor anything else.
+// take gives the connection to a target that was used last, nil where none is good. What has
+// come on it meanwhile is no answer to the next request: neither an end, nor anything else.
 func (s *lines) take(to string) *line {
 	for {
 		l := s.pop(to)
