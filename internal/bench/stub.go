@@ -58,6 +58,7 @@ type render struct {
 	progress int           // a member that a caller can see change
 	text     bool          // it ends with a text of stub.text
 	showed   time.Duration // when the newest state was first sent, since the epoch; 0: not yet
+	read     time.Duration // likewise by itself, and not in a list
 }
 
 func (r *render) ended(now time.Time) bool { return !r.ends.IsZero() && !now.Before(r.ends) }
@@ -100,6 +101,9 @@ func (s *stub) answer(out *bytes.Buffer, path string) (ok bool) {
 			return false
 		}
 		r.show(now)
+		if r.read == 0 && r.showed > 0 {
+			r.read = time.Duration(now.UnixNano())
+		}
 		s.record(out, r, now)
 	case path == "/generations":
 		s.requests[countList].Add(1)
@@ -271,7 +275,7 @@ func (s *stub) change(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such render", http.StatusNotFound)
 		return
 	}
-	it.showed = 0
+	it.showed, it.read = 0, 0
 	if query.Has("end") {
 		it.ends = time.Now()
 		return
@@ -287,7 +291,7 @@ func (s *stub) tellShowed(w http.ResponseWriter, _ *http.Request) {
 	times := map[string]showing{}
 	for id, r := range s.renders {
 		if r.showed > 0 {
-			seen := showing{Sent: int64(r.showed)}
+			seen := showing{Sent: int64(r.showed), Read: int64(r.read)}
 			if !r.ends.IsZero() {
 				seen.Late = int64(r.showed) - r.ends.UnixNano()
 			}
@@ -297,8 +301,9 @@ func (s *stub) tellShowed(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(times)
 }
 
-// showing is when a state was first sent, and how long after it came to be; in nanoseconds.
-type showing struct{ Sent, Late int64 }
+// showing is when a state was first sent, when it was first sent by itself, and how long after it
+// came to be; in nanoseconds.
+type showing struct{ Sent, Read, Late int64 }
 
 // runStub serves until its standard input is closed.
 func runStub() error {
