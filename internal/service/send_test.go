@@ -30,7 +30,12 @@ func readNothing(t *testing.T, listener *bufconn.Listener, method, encoding stri
 	var headers bytes.Buffer
 	encoder := hpack.NewEncoder(&headers)
 	for _, field := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "easel"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", method},
+		{":authority", "easel"},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
 		{"grpc-encoding", encoding},
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
