@@ -160,18 +160,8 @@ func TestReplicasThatLogInWithCredentialsShareTheirPolls(t *testing.T) {
 	var watches []*watching
 	for range 2 {
 		file, _ := r.creds(r.account, nil)
-		c, err := New(Config{URL: r.server.ClientURL(), Login: Login{CredsFile: file}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		eventually(t, "the login", c.net.up)
-		one := &replica{w: w, cluster: c}
-		if one.hub, err = watch.New(watch.Config{Upstream: one, Peers: c}); err != nil {
-			t.Fatal(err)
-		}
-		defer one.hub.Close()
-		clusters, watches = append(clusters, c), append(watches, one.watchAs(tenant, watch.Terminal, "a"))
+		one := w.joinNATS(Config{URL: r.server.ClientURL(), Login: Login{CredsFile: file}})
+		clusters, watches = append(clusters, one.cluster), append(watches, one.watchAs(tenant, watch.Terminal, "a"))
 	}
 	eventually(t, "a leader", func() bool { return clusters[0].Stats().Leading+clusters[1].Stats().Leading == 1 })
 	up.set(succeeded, "a")

@@ -282,17 +282,7 @@ func TestWhoListensWithoutTheKeyLearnsNothing(t *testing.T) {
 	var ends []*watching
 	w := &world{t: t, up: up}
 	for range 2 {
-		c, err := New(Config{URL: s.ClientURL(), Upstream: "visible-upstream"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		eventually(t, "the connection", c.net.up)
-		r := &replica{w: w, cluster: c}
-		if r.hub, err = watch.New(watch.Config{Upstream: r, Peers: c}); err != nil {
-			t.Fatal(err)
-		}
-		defer r.hub.Close()
+		r := w.joinNATS(Config{URL: s.ClientURL(), Upstream: "visible-upstream"})
 		ends = append(ends, r.watchAs(catalog.Forwarded(key), watch.Terminal, "visible-id"))
 	}
 	for _, state := range []catalog.State{running, succeeded} {
@@ -314,4 +304,21 @@ func TestWhoListensWithoutTheKeyLearnsNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// joinNATS starts a replica that is connected to a real NATS. It goes with the test.
+func (w *world) joinNATS(cfg Config) *replica {
+	w.t.Helper()
+	c, err := New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(c.Close)
+	eventually(w.t, "the connection", c.net.up)
+	r := &replica{w: w, cluster: c}
+	if r.hub, err = watch.New(watch.Config{Upstream: r, Peers: c}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(r.hub.Close)
+	return r
 }

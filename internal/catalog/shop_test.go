@@ -1,0 +1,110 @@
+package catalog_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// shop is a sandbox with one key, and a client of it. The ledger is checked at the end of
+// every test.
+type shop struct {
+	*testing.T
+	sandbox *sandbox.Sandbox
+	client  *catalog.Client
+	url     string
+	key     string
+	cred    catalog.Credential
+}
+
+func openShop(t *testing.T, balance int64) *shop {
+	t.Helper()
+	box, err := sandbox.Open(sandbox.Config{Seed: 7, Speed: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(box)
+	transport := catalog.KeepApart(catalog.NewTransport())
+	client, err := catalog.New(catalog.Config{
+		BaseURL: server.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: balance})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{t, box, client, server.URL + sandbox.BasePath, key, catalog.Forwarded(catalog.NewSecret(key))}
+	t.Cleanup(func() {
+		s.finish()
+		s.audit()
+		transport.CloseIdleConnections()
+		_ = box.Close()
+		server.Close()
+	})
+	return s
+}
+
+// audit checks that the books are exact, and gives the charges of each idempotency key.
+func (s *shop) audit() map[string]int {
+	s.Helper()
+	audit, err := s.sandbox.Audit(context.Background(), s.key)
+	if err == nil {
+		err = audit.Check()
+	}
+	if err != nil {
+		s.Error("the books:", err)
+	}
+	return audit.ChargesByIdempotencyKey
+}
+
+// finish waits for the orders that are on their way.
+func (s *shop) finish() {
+	s.Helper()
+	if err := s.client.Close(context.Background()); err != nil {
+		s.Error(err)
+	}
+}
+
+func (s *shop) posts() int { return s.sandbox.Requests()["POST /generations"] }
+
+func (s *shop) order(key string) catalog.Order {
+	return catalog.Order{
+		ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a quiet harbour"}`), IdempotencyKey: key,
+	}
+}
+
+func (s *shop) create(order catalog.Order) (catalog.Generation, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	receipt, err := s.client.Create(ctx, s.cred, order)
+	return receipt.Generation, err
+}
+
+func (s *shop) mustCreate(order catalog.Order) catalog.Generation {
+	s.Helper()
+	g, err := s.create(order)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return g
+}
+
+func (s *shop) wantKind(err error, want catalog.Kind) {
+	s.Helper()
+	if got := catalog.KindOf(err); got != want {
+		s.Errorf("error %v, want kind %v", err, want)
+	}
+}
+
+func (s *shop) wantCharges(key string, want int) {
+	s.Helper()
+	if got := s.audit()[key]; got != want {
+		s.Errorf("%d charges under %s, want %d", got, key, want)
+	}
+}
