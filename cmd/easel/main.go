@@ -8,12 +8,17 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
 )
 
 func main() {
+	// The standard library prints what a catalog sends unasked, and a key may stand in it. Nothing
+	// of ours writes there.
+	log.SetOutput(io.Discard)
 	os.Exit(untilSignalled())
 }
 

@@ -62,7 +62,7 @@ const endsAtOnce = 16
 func (t *teller) run() {
 	var over []*push
 	for {
-		for _, p := range t.take() {
+		for _, p := range t.collect() {
 			if p.take() {
 				over = append(over, p)
 			}
@@ -90,8 +90,8 @@ func end(over []*push) []*push {
 	return over[len(some):]
 }
 
-// take empties the queue.
-func (t *teller) take() []*push {
+// collect empties the queue.
+func (t *teller) collect() []*push {
 	t.hub.mu.Lock()
 	defer t.hub.mu.Unlock()
 	all := t.queue

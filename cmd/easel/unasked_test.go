@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // X3
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	hungUp := make(chan error, 10)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { hungUp <- answerAndGoOn(conn) }()
+		}
+	}()
+	bin := t.TempDir()
+	compile(t, bin, "easel", "build", "-o", filepath.Join(bin, "easel"), ".")
+	served, logs := process(t, []string{
+		"EASEL_UPSTREAM_URL=http://" + l.Addr().String(),
+		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
+	}, filepath.Join(bin, "easel"), "serve")
+	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, logs), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer key_canary")
+	quote, err := easelv1.NewGenerationServiceClient(conn).QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{
+		ModelId: "studio/haiku", InputsJson: `{}`,
+	})
+	if err != nil || quote.GetQuote().GetPriceCents() != 7 {
+		t.Fatal(quote, err)
+	}
+	for range []string{"the price", "the balance"} {
+		if err := <-hungUp; err != nil { // what is printed is printed before
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(served.Process.Signal(syscall.SIGTERM), served.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(served.Stderr); strings.Contains(text, "canary") || !strings.Contains(text, "QuoteGeneration") {
+		t.Errorf("the log has what it must not, or not what it must:\n%s", text)
+	}
+}
+
+// answerAndGoOn answers a request with more than was asked for, and waits for the end of its
+// connection.
+func answerAndGoOn(conn net.Conn) error {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	request, err := http.ReadRequest(in)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, request.Body); err != nil {
+		return err
+	}
+	const body = `{"price":7,"balance":7}`
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(body), body, request.Header.Get("Authorization")); err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, in) // the end may be a reset
+	return nil
+}
