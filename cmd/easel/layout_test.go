@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"internal/cluster":    {module + "/internal/catalog", module + "/internal/watch", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/", "github.com/nats-io/nkeys"},
 	"internal/service":    {module + "/gen/", module + "/internal/catalog", module + "/internal/watch", "google.golang.org/"},
 	"internal/server":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
-	"internal/telemetry":  {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr"},
+	"internal/telemetry":  {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "google.golang.org/protobuf/encoding/protowire"},
 	"internal/status":     {module + "/internal/server", module + "/internal/telemetry", module + "/internal/watch"},
 	"internal/sandbox":    {"modernc.org/sqlite", "golang.org/x/image/"},
 	"internal/page":       {module + "/gen/scalar"},

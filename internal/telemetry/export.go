@@ -76,7 +76,7 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 			trace.WithSampler(trace.ParentBased(trace.NeverSample())),
 		), nil
 	}
-	exporter, err := autoexport.NewSpanExporter(ctx)
+	exporter, err := newSpanExporter(ctx)
 	if err != nil {
 		return nil, err
 	}
