@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/otel/attribute"
@@ -17,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -26,10 +28,12 @@ import (
 
 // otlp exports spans in OTLP. The stock exporter makes a message of each span and attribute, and
 // then bytes of those; here spans become bytes at once, and the stock client sends them, by the
-// settings that it knows. That takes a tenth off what a traced call costs (make bench-P9), and 53 of its 246 allocations.
+// settings that it knows. So a traced call costs 1.17 instead of 1.26 times what a bare one does
+// (make bench-P9), and 193 instead of 246 allocations.
 type otlp struct {
 	client otlptrace.Client
-	scopes map[instrumentation.Scope][]byte // spans as bytes; kept from one export for the next
+	scopes map[instrumentation.Scope][]byte // spans as bytes
+	all    []byte                           // a ResourceSpans; kept, as those are, from one export for the next
 }
 
 // newSpanExporter is the one that the environment names.
@@ -69,9 +73,10 @@ func (o *otlp) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) erro
 		scope := span.InstrumentationScope()
 		o.scopes[scope] = appendSpan(o.scopes[scope], span)
 	}
-	var all tracepb.ResourceSpans
-	all.ProtoReflect().SetUnknown(o.all(spans[0])) // they are written as they are
-	if err := o.client.UploadTraces(ctx, []*tracepb.ResourceSpans{&all}); err != nil {
+	o.all = o.appendAll(o.all[:0], spans[0].Resource()) // that of each: it is the provider's
+	var message tracepb.ResourceSpans
+	message.ProtoReflect().SetUnknown(o.all) // they are written as they are
+	if err := o.client.UploadTraces(ctx, []*tracepb.ResourceSpans{&message}); err != nil {
 		return fmt.Errorf("traces export: %w", err)
 	}
 	return nil
@@ -80,10 +85,9 @@ func (o *otlp) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) erro
 // Shutdown implements trace.SpanExporter.
 func (o *otlp) Shutdown(ctx context.Context) error { return o.client.Stop(ctx) }
 
-// all is a ResourceSpans of what o has. All spans are of the resource of any: that of the provider.
-func (o *otlp) all(any trace.ReadOnlySpan) []byte {
-	resource := any.Resource()
-	b := appendNested(nil, 1, func(b []byte) []byte { return appendAttributes(b, 1, resource.Attributes()) })
+// appendAll adds what a ResourceSpans has.
+func (o *otlp) appendAll(b []byte, resource *resource.Resource) []byte {
+	b = appendNested(b, 1, func(b []byte) []byte { return appendAttributes(b, 1, resource.Attributes()) })
 	for scope, spans := range o.scopes {
 		if len(spans) > 0 {
 			b = appendNested(b, 2, func(b []byte) []byte {
@@ -185,16 +189,24 @@ func appendValue(b []byte, v attribute.Value) []byte {
 	case attribute.FLOAT64:
 		return protowire.AppendFixed64(protowire.AppendTag(b, 4, protowire.Fixed64Type), math.Float64bits(v.AsFloat64()))
 	default:
-		return appendBytes(b, 1, strings.ToValidUTF8(v.String(), "\uFFFD"))
+		return appendBytes(b, 1, valid(v.String()))
 	}
 }
 
-// appendText adds a text, if there is one. One that is not valid would cost the whole batch.
+// appendText adds a text, if there is one.
 func appendText(b []byte, number protowire.Number, text string) []byte {
 	if text == "" {
 		return b
 	}
-	return appendBytes(b, number, strings.ToValidUTF8(text, "\uFFFD"))
+	return appendBytes(b, number, valid(text))
+}
+
+// valid is a text that costs no batch: one that is no UTF-8 would.
+func valid(text string) string {
+	if utf8.ValidString(text) { // several times as fast as the other
+		return text
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 func appendBytes[T string | []byte](b []byte, number protowire.Number, bytes T) []byte {
