@@ -78,8 +78,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf gives the kind of err, or 0 where it is not from this package.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return 0

@@ -55,8 +55,8 @@ func Attempt(ctx context.Context) int {
 // n attempts. A wait that the caller's deadline or our patience does not allow is
 // left to the caller.
 func (c *Client) pause(ctx context.Context, n int, err error) (time.Duration, bool) {
-	var e *Error
-	if !errors.As(err, &e) || !temporary(e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !temporary(e) {
 		return 0, false
 	}
 	wait := max(c.backoff(n), e.RetryAfter)
@@ -107,11 +107,9 @@ func newBudget() *budget { return &budget{tokens: budgetTokens} }
 func (b *budget) note(err error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var e *Error
-	switch {
-	case err == nil:
+	if err == nil {
 		b.tokens = min(budgetTokens, b.tokens+budgetRefill)
-	case errors.As(err, &e) && temporary(e):
+	} else if e, ok := errors.AsType[*Error](err); ok && temporary(e) {
 		b.tokens = max(0, b.tokens-1)
 	}
 	return b.tokens > budgetTokens/2

@@ -123,20 +123,22 @@ func clip(text string, n int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// Status is the one place where an error becomes what a caller is told.
+// Status is the one place where an error becomes what a caller is told. That is nil, which means
+// OK, where there is none.
 func Status(err error) *status.Status {
-	var own interface{ GRPCStatus() *status.Status }
-	var upstream *catalog.Error
-	var end *closing
-	switch {
-	case err == nil:
-		return status.New(codes.OK, "")
-	case errors.As(err, &upstream):
+	if err == nil {
+		return nil
+	}
+	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
 		return fromCatalog(upstream, err)
-	case errors.As(err, &own):
+	}
+	if own, ok := errors.AsType[ownStatus](err); ok {
 		return own.GRPCStatus()
-	case errors.As(err, &end):
+	}
+	if end, ok := errors.AsType[*closing](err); ok {
 		return end.status()
+	}
+	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return build(codes.DeadlineExceeded, "the caller's deadline has passed", &errdetails.ErrorInfo{Reason: "DEADLINE_EXCEEDED", Domain: domain})
 	case errors.Is(err, context.Canceled):
@@ -144,6 +146,12 @@ func Status(err error) *status.Status {
 	}
 	// The text of an unforeseen error is for the log, not for the caller.
 	return build(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL", Domain: domain})
+}
+
+// ownStatus is an error that says itself what a caller is told.
+type ownStatus interface {
+	error
+	GRPCStatus() *status.Status
 }
 
 // status is what follows the closing message.
