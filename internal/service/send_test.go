@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"testing"
@@ -106,5 +107,31 @@ func takeQuickly(t *testing.T, encoding string) {
 				t.Errorf("it ends after %v with %v", time.Since(began), err)
 			}
 		})
+	}
+}
+
+// brokenStream is one on which nothing arrives.
+type brokenStream struct{ grpc.ServerStream }
+
+var errNoWay = errors.New("there is no way")
+
+func (brokenStream) SendMsg(any) error { return errNoWay }
+
+func TestAFailureToSendWhatIsPackedBesideIsTheWatchs(t *testing.T) {
+	large := wrapperspb.Bytes(make([]byte, packedHere))
+	for name, after := range map[string]func(*patient) error{
+		"next message": func(p *patient) error { return p.send(wrapperspb.Bytes(nil)) },
+		"end":          (*patient).settle,
+	} {
+		out := &patient{stream: brokenStream{}, patience: time.Minute, packs: true}
+		if err := out.send(large); err != nil || out.quick() {
+			t.Errorf("the packed message ends with %v, and the next is quick: %v", err, out.quick())
+		}
+		if err := after(out); !errors.Is(err, errNoWay) {
+			t.Errorf("the %s gives %v", name, err)
+		}
+		if err := out.settle(); err != nil {
+			t.Errorf("after the %s it is told again: %v", name, err)
+		}
 	}
 }

@@ -33,8 +33,11 @@ func goal(until easelv1.WatchUntil) watch.Goal {
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
 	defer done()
-	out := &patient{stream: stream, patience: s.cfg.SendPatience}
+	out := &patient{stream: stream, patience: s.cfg.SendPatience, packs: packs(stream.Context())}
 	last, err := s.follow(ctx, req, out)
+	if late := out.settle(); late != nil {
+		return late
+	}
 	if closing := closingMessage(err); closing != nil {
 		_ = out.send(&easelv1.WatchGenerationResponse{
 			Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
@@ -92,7 +95,21 @@ func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRe
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
 	defer done()
-	out := &patient{stream: stream, patience: s.cfg.SendPatience}
+	out := &patient{stream: stream, patience: s.cfg.SendPatience, packs: packs(stream.Context())}
+	err := s.followMany(ctx, req, out)
+	if late := out.settle(); late != nil {
+		return late
+	}
+	if closing := closingMessage(err); closing != nil {
+		_ = out.send(&easelv1.WatchGenerationsResponse{
+			Event: &easelv1.WatchGenerationsResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
+		})
+	}
+	return err
+}
+
+// followMany sends each change of many renders until the goals.
+func (s *generations) followMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, out *patient) error {
 	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        req.GetGenerationIds(),
@@ -101,12 +118,6 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 		Quick:      out.quick,
 		Lane:       lane(ctx),
 	}) {
-		if closing := closingMessage(err); closing != nil {
-			_ = out.send(&easelv1.WatchGenerationsResponse{
-				Event: &easelv1.WatchGenerationsResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
-			})
-			return err
-		}
 		if err != nil {
 			return err
 		}
