@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
 // A signal is what can be exported: "TRACES" or "METRICS".
@@ -66,10 +67,16 @@ func (s signal) concerns(setting string) bool {
 	return true
 }
 
+// tracerProvider makes spans until it is shut down.
+type tracerProvider interface {
+	oteltrace.TracerProvider
+	Shutdown(ctx context.Context) error
+}
+
 // newTracerProvider makes spans, and sends them where the environment says so. Where
 // it does not, requests still get trace ids, for logs and for the catalog, but only
 // a caller can ask for a span to be recorded.
-func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
+func newTracerProvider(ctx context.Context, about *resource.Resource) (tracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
 			trace.WithResource(about),
@@ -80,7 +87,17 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 	if err != nil {
 		return nil, err
 	}
-	return trace.NewTracerProvider(trace.WithResource(about), trace.WithSampler(samplerOfEnvironment()), trace.WithBatcher(exporter)), nil
+	if trace.NewSpanLimits() != usualLimits {
+		return trace.NewTracerProvider(trace.WithResource(about), trace.WithSampler(samplerOfEnvironment()), trace.WithBatcher(exporter)), nil
+	}
+	return &spans{about: about, sampler: samplerOfEnvironment(), ended: trace.NewBatchSpanProcessor(exporter)}, nil
+}
+
+// usualLimits are those of spans where the environment sets none. No span of ours comes near.
+var usualLimits = trace.SpanLimits{
+	AttributeValueLengthLimit: trace.DefaultAttributeValueLengthLimit, AttributeValueDepthLimit: trace.DefaultAttributeValueDepthLimit,
+	AttributeCountLimit: trace.DefaultAttributeCountLimit, EventCountLimit: trace.DefaultEventCountLimit, LinkCountLimit: trace.DefaultLinkCountLimit,
+	AttributePerEventCountLimit: trace.DefaultAttributePerEventCountLimit, AttributePerLinkCountLimit: trace.DefaultAttributePerLinkCountLimit,
 }
 
 // newMeterProvider measures for the handler, and for an exporter where the
