@@ -47,46 +47,83 @@ func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServer
 }
 
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, span *callSpan) error {
+	handle := func(ctx context.Context, span *callSpan) error {
 		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, span: span})
+	}
+	if apart[info.FullMethod] {
+		return i.beginApart(stream.Context(), info.FullMethod, handle)
+	}
+	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, span *callSpan) error {
+		return rest(handle(ctx, span))
 	})
 }
 
 // around makes one call: it is traced, authenticated and let in, its error or panic becomes
 // a status, and one line says how it went.
-func (i *interceptor) around(ctx context.Context, method string, streams bool, call func(context.Context, *callSpan) error) (err error) {
+func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *callSpan) error) error {
 	if ended := ctx.Err(); ended != nil {
 		return statusOf(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
 	}
-	start, from := time.Now(), i.origin(ctx)
-	ctx, span := i.tracing.begin(ctx, method, from)
-	var cause error // before it became a status
-	callCtx := withOrigin(withoutPrivateMetadata(ctx), from)
-	defer func() {
-		st := status.Convert(err)
-		i.log(ctx, method, from.peer, time.Since(start), st, cause, span.told(callCtx, streams))
-		span.end(st)
-	}()
-	defer func() {
-		if value := recover(); value != nil {
-			err = i.panicked(ctx, method, value)
+	c := call{interceptor: i, method: method, streams: streams}
+	return c.end(c.begin(ctx, handle))
+}
+
+// call is one call on its way through the interceptor.
+type call struct {
+	*interceptor
+	method  string
+	streams bool
+	start   time.Time
+	from    origin
+	ctx     context.Context // with the span
+	own     context.Context // of the handler
+	span    *callSpan
+	leave   func() // nil: it was not let in
+	fell    bool   // it has panicked, and that is in the log
+}
+
+// begin begins a call, and gives how its handler has ended.
+func (c *call) begin(ctx context.Context, handle func(context.Context, *callSpan) error) (cause error) {
+	c.start, c.from = time.Now(), c.origin(ctx)
+	ctx, c.span = c.tracing.begin(ctx, c.method, c.from)
+	own := withOrigin(withoutPrivateMetadata(ctx), c.from)
+	c.ctx, c.own = ctx, own
+	defer c.recover(&cause)
+	if !open(c.method) {
+		known, denied := c.service.Authenticate(own, c.from.certName)
+		if denied != nil {
+			return denied
 		}
-	}()
-	if !open(method) {
-		known, denied := i.service.Authenticate(callCtx, from.certName)
-		if cause = denied; cause != nil {
-			return statusOf(cause).Err()
-		}
-		callCtx = known
+		own, c.own = known, known
 	}
-	leave, cause := i.gates.enter(callCtx, method, streams, from)
-	if cause != nil {
-		return statusOf(cause).Err()
+	leave, full := c.gates.enter(own, c.method, c.streams, c.from)
+	if full != nil {
+		return full
 	}
-	defer leave()
-	span.enter()
-	cause = call(callCtx, span)
-	return statusOf(cause).Err()
+	c.leave = leave
+	c.span.enter()
+	return handle(own, c.span)
+}
+
+// recover makes a panic the end of the call.
+func (c *call) recover(cause *error) {
+	if value := recover(); value != nil {
+		*cause, c.fell = c.panicked(c.ctx, c.method, value), true
+	}
+}
+
+// end ends a call, and gives its status. cause is how it has ended, before it becomes one.
+func (c *call) end(cause error) error {
+	if c.leave != nil {
+		c.leave()
+	}
+	st := statusOf(cause)
+	if c.fell {
+		cause = nil
+	}
+	c.log(c.ctx, c.method, c.from.peer, time.Since(c.start), st, cause, c.span.told(c.own, c.streams))
+	c.span.end(st)
+	return st.Err()
 }
 
 // open reports whether a method needs no credential. All that is not listed does.

@@ -130,10 +130,13 @@ func (c *callSpan) answered(response any) {
 func (c *callSpan) open() {
 	if c.opened.CompareAndSwap(false, true) {
 		if c.span.IsRecording() {
-			c.span.SetAttributes(c.begun(make([]attribute.KeyValue, 0, 8))...)
+			list := lists.Get().(*[]attribute.KeyValue)
+			*list = c.begun((*list)[:0])
+			c.span.SetAttributes(*list...)
+			giveBack(list)
 		}
 		c.span.End()
-		c.span = nil
+		c.span, c.asks = nil, nil // they are not needed any more, and the call may last for an hour
 	}
 }
 

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -17,21 +16,17 @@ import (
 // after which delays their callers shall come back.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Seed: seed})
+		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Seed: seed, MaxStreamAge: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Drain()
 		for range 10 {
-			began := time.Now()
-			ctx, done := s.lasting(t.Context(), time.Hour)
-			<-ctx.Done()
+			age := time.Until(s.until())
 			var end *closing
-			if !errors.As(context.Cause(ctx), &end) || end.reason != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
-				t.Fatal(context.Cause(ctx))
+			if err := s.closes(watch.ErrExpired); !errors.As(err, &end) || end.reason != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
+				t.Fatal(err)
 			}
-			times = append(times, time.Since(began), end.delay)
-			done()
+			times = append(times, age, end.delay)
 		}
 	})
 	return times

@@ -6,7 +6,6 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -47,10 +46,8 @@ type Config struct {
 
 // Service is the three services of the contract.
 type Service struct {
-	cfg      Config
-	draining context.Context // done when the server goes down
-	drain    context.CancelFunc
-	copies   *modelCache
+	cfg    Config
+	copies *modelCache
 
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
@@ -67,12 +64,6 @@ func (c *closing) Error() string {
 		return "the server is going down"
 	}
 	return "the stream has reached its maximum age"
-}
-
-// closes makes the cause. The delay is drawn, so that callers that are sent away together do
-// not come back together.
-func (s *Service) closes(reason easelv1.StreamClosingReason) error {
-	return &closing{reason, retryDelay/2 + s.below(2*retryDelay)}
 }
 
 // below draws from 0 up to limit.
@@ -97,7 +88,6 @@ func New(cfg Config) (*Service, error) {
 		cfg.Seed = rand.Uint64()
 	}
 	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
-	s.draining, s.drain = context.WithCancel(context.Background())
 	s.copies = newModelCache(cfg.Catalog, copyRoom)
 	return s, nil
 }
@@ -111,25 +101,34 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 
 // Drain tells every open watch and wait that the server is going down, and ends them.
 // Downloads go on: the server's own deadline ends those that are not done by then.
-func (s *Service) Drain() { s.drain() }
+func (s *Service) Drain() { s.cfg.Hub.Drain() }
 
 // Close ends what is read behind the answers of calls, and waits for it. It is for when
 // the server has stopped: a call that comes later and has to read is refused.
 func (s *Service) Close() { s.copies.close() }
 
-// lasting gives the context of a call that may last: it ends with a cause when the
-// server drains, and when the call is older than maxAge (0 = never).
-func (s *Service) lasting(ctx context.Context, maxAge time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.draining, func() {
-		cancel(s.closes(easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING))
-	})
-	if maxAge == 0 {
-		return ctx, func() { stop(); cancel(nil) }
+// until is when a watch that begins now ends for its age; zero: never. It is up to a tenth
+// sooner than it might, so that streams that began together do not end together.
+func (s *Service) until() (end time.Time) {
+	if s.cfg.MaxStreamAge == 0 {
+		return end
 	}
-	// Up to a tenth sooner, so that streams that began together do not end together.
-	timer := time.AfterFunc(maxAge-s.below(maxAge/10), func() {
-		cancel(s.closes(easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE))
-	})
-	return ctx, func() { timer.Stop(); stop(); cancel(nil) }
+	return time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
+}
+
+// closes makes the cause for a caller of why the hub has ended a watch before its goal. The
+// delay is drawn, so that callers that are sent away together do not come back together. Any
+// other error stays as it is.
+func (s *Service) closes(err error) error {
+	end := &closing{}
+	switch {
+	case errors.Is(err, watch.ErrDraining):
+		end.reason = easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
+	case errors.Is(err, watch.ErrExpired):
+		end.reason = easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE
+	default:
+		return err
+	}
+	end.delay = retryDelay/2 + s.below(2*retryDelay)
+	return end
 }

@@ -29,103 +29,134 @@ func goal(until easelv1.WatchUntil) watch.Goal {
 	return watch.Terminal
 }
 
-// WatchGeneration sends each change of one render, and its bytes where asked.
-func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
-	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
-	defer done()
-	out := &patient{stream: stream, patience: s.cfg.SendPatience, packs: packs(stream.Context())}
-	last, err := s.follow(ctx, req, out)
-	if late := out.settle(); late != nil {
-		return late
-	}
-	if closing := closingMessage(err); closing != nil {
-		_ = out.send(&easelv1.WatchGenerationResponse{
-			Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
-		})
-		return err
-	}
-	if err != nil || !req.GetIncludeContent() || last.File == nil {
-		return err
-	}
-	return s.content(stream.Context(), download{id: req.GetGenerationId()}, out, func(chunk *easelv1.ContentChunk, data mem.Buffer) Piece {
-		return Piece{chunk: chunk, data: data, field: chunkOfWatch, sent: time.Now()}
-	})
+// patient is how a watch sends its messages.
+func (s *Service) patient(stream grpc.ServerStream) patient {
+	return patient{stream: stream, patience: s.cfg.SendPatience, packs: packs(stream.Context())}
 }
 
-// follow sends updates and heartbeats of one render until the goal, and gives the last
-// state that the hub told.
-func (s *generations) follow(ctx context.Context, req *easelv1.WatchGenerationRequest, out *patient) (last catalog.Generation, err error) {
-	begun := false
-	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
+// WatchGeneration sends each change of one render, and its bytes where asked. What it gives is
+// a Begun, see there.
+func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+	ctx := stream.Context()
+	w := &watchOfOne{
+		service: s, out: s.patient(stream), id: req.GetGenerationId(), content: req.GetIncludeContent(),
+	}
+	return &Begun{finish: w.finish, watch: s.cfg.Hub.Begin(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
 		KnownEtag:  req.GetKnownEtag(),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
-		Quick:      out.quick,
+		Until:      s.until(),
+		Quick:      w.out.quick,
 		Lane:       lane(ctx),
-	}) {
-		switch {
-		case err != nil:
-			return last, err
-		case event.Update != nil && event.Update.Missing && !begun:
-			return last, noGeneration(req.GetGenerationId())
-		case event.Update != nil:
-			last = event.Update.Generation
-			err = out.send(encoded{encode(event.Update), time.Now()})
-		case event.Heartbeat != nil:
-			if event.Known != nil {
-				last = event.Known.Generation
-			}
-			err = out.send(&easelv1.WatchGenerationResponse{
-				Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}, EmitTime: timestamppb.Now(),
-			})
-		default:
-			continue // caught up says nothing on a stream of one
-		}
-		if err != nil {
-			return last, err
-		}
-		begun = true
-	}
-	return last, nil
+	}, w.tell)}
 }
 
-// WatchGenerations sends each change of many renders.
-func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
-	ctx, done := s.lasting(stream.Context(), s.cfg.MaxStreamAge)
-	defer done()
-	out := &patient{stream: stream, patience: s.cfg.SendPatience, packs: packs(stream.Context())}
-	err := s.followMany(ctx, req, out)
-	if late := out.settle(); late != nil {
-		return late
+// watchOfOne sends updates and heartbeats of one render.
+type watchOfOne struct {
+	service *generations
+	out     patient
+	id      string
+	content bool // the bytes are asked for
+	file    bool // the last state has some
+	begun   bool
+	err     error
+}
+
+// tell sends an event, and reports whether the watch goes on.
+func (w *watchOfOne) tell(event watch.Event, err error) bool {
+	if err == nil {
+		err = w.send(event)
 	}
-	if closing := closingMessage(err); closing != nil {
-		_ = out.send(&easelv1.WatchGenerationsResponse{
-			Event: &easelv1.WatchGenerationsResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
+	w.err = err
+	return err == nil
+}
+
+func (w *watchOfOne) send(event watch.Event) (err error) {
+	switch {
+	case event.Update != nil && event.Update.Missing && !w.begun:
+		return noGeneration(w.id)
+	case event.Update != nil:
+		w.file = event.Update.Generation.File != nil
+		err = w.out.send(encoded{encode(event.Update), time.Now()})
+	case event.Heartbeat != nil:
+		if event.Known != nil {
+			w.file = event.Known.Generation.File != nil
+		}
+		err = w.out.send(&easelv1.WatchGenerationResponse{
+			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}, EmitTime: timestamppb.Now(),
 		})
+	default:
+		return nil // caught up says nothing on a stream of one
 	}
+	w.begun = true
 	return err
 }
 
-// followMany sends each change of many renders until the goals.
-func (s *generations) followMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, out *patient) error {
-	for event, err := range s.cfg.Hub.Watch(ctx, watch.Request{
+// finish sends what follows the last state.
+func (w *watchOfOne) finish() error {
+	if late := w.out.settle(); late != nil {
+		return late
+	}
+	err := w.service.closes(w.err)
+	if closing := closingMessage(err); closing != nil {
+		_ = w.out.send(&easelv1.WatchGenerationResponse{
+			Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
+		})
+		return err
+	}
+	if err != nil || !w.content || !w.file {
+		return err
+	}
+	return w.service.content(w.out.stream.Context(), download{id: w.id}, &w.out, func(chunk *easelv1.ContentChunk, data mem.Buffer) Piece {
+		return Piece{chunk: chunk, data: data, field: chunkOfWatch, sent: time.Now()}
+	})
+}
+
+// WatchGenerations sends each change of many renders. What it gives is a Begun, see there.
+func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+	ctx := stream.Context()
+	w := &watchOfMany{service: s, out: s.patient(stream)}
+	return &Begun{finish: w.finish, watch: s.cfg.Hub.Begin(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        req.GetGenerationIds(),
 		Goal:       goal(req.GetUntil()),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
-		Quick:      out.quick,
+		Until:      s.until(),
+		Quick:      w.out.quick,
 		Lane:       lane(ctx),
-	}) {
-		if err != nil {
-			return err
-		}
-		if err := out.send(eventMessage(event)); err != nil {
-			return err
-		}
+	}, w.tell)}
+}
+
+// watchOfMany sends updates and heartbeats of many renders.
+type watchOfMany struct {
+	service *generations
+	out     patient
+	err     error
+}
+
+// tell sends an event, and reports whether the watch goes on.
+func (w *watchOfMany) tell(event watch.Event, err error) bool {
+	if err == nil {
+		err = w.out.send(eventMessage(event))
 	}
-	return nil
+	w.err = err
+	return err == nil
+}
+
+// finish says why the watch ends, where it is the server's wish.
+func (w *watchOfMany) finish() error {
+	if late := w.out.settle(); late != nil {
+		return late
+	}
+	err := w.service.closes(w.err)
+	if closing := closingMessage(err); closing != nil {
+		_ = w.out.send(&easelv1.WatchGenerationsResponse{
+			Event: &easelv1.WatchGenerationsResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
+		})
+	}
+	return err
 }
 
 // eventMessage makes the message of an event in a watch of many renders.
@@ -181,8 +212,6 @@ func (s *generations) await(ctx context.Context, id string, until watch.Goal, ti
 	if timeout <= 0 {
 		return s.read(ctx, id)
 	}
-	ctx, done := s.lasting(ctx, 0)
-	defer done()
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errWaited)
 	defer cancel()
 	var newest *watch.Update
@@ -195,7 +224,7 @@ func (s *generations) await(ctx context.Context, id string, until watch.Goal, ti
 		case errors.Is(err, errWaited):
 			return watch.Update{}, aboutGeneration(&catalog.Error{Kind: catalog.KindUnavailable, Op: "wait"}, id)
 		case err != nil:
-			return watch.Update{}, err
+			return watch.Update{}, s.closes(err)
 		case event.Update != nil && event.Update.Missing:
 			return watch.Update{}, noGeneration(id)
 		case event.Update != nil:

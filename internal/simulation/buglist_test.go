@@ -170,7 +170,7 @@ var bugs = []bug{
 	{
 		name: "polls run on the first caller's context",
 		edits: []edit{
-			{"internal/watch/hub.go", "		sub := h.subscribe(ctx, req)\n", "		if h.first == nil {\n\t\t\th.first = ctx\n\t\t}\n		sub := h.subscribe(ctx, req)\n"},
+			{"internal/watch/begun.go", "	w.subscribe(&req)\n", "	if h.first == nil {\n\t\th.first = ctx\n\t}\n	w.subscribe(&req)\n"},
 			{"internal/watch/hub.go", "	closed  bool\n", "	closed  bool\n	first   context.Context\n"},
 			{"internal/watch/poller.go", "context.WithTimeout(p.hub.ctx, pollTimeout)", "context.WithTimeout(p.hub.first, pollTimeout)"},
 		},
@@ -203,7 +203,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "who leaves is still polled for",
-		edits:  []edit{{"internal/watch/hub.go", "		defer sub.close()\n", ""}},
+		edits:  []edit{{"internal/watch/begun.go", "	defer w.close()\n", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"nobody watches, nobody polls"},
 	},
@@ -245,7 +245,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "who is told by another has one heartbeat and no more",
-		edits:  []edit{{"internal/watch/teller.go", "	p.timer.Reset(next.Sub(now))\n", ""}},
+		edits:  []edit{{"internal/watch/teller.go", "		alarm.Reset(time.Until(next))\n", ""}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

@@ -203,7 +203,7 @@ func (e *entry) settles(refundWindow time.Duration) time.Time {
 // wanted reports whether a poll of the entry would serve anybody.
 func (e *entry) wanted(now time.Time, refundWindow time.Duration) bool {
 	for _, r := range e.subs {
-		if !e.reached(r.sub.req.Goal, now, refundWindow) {
+		if !e.reached(r.sub.goal, now, refundWindow) {
 			return true
 		}
 	}
@@ -220,7 +220,7 @@ func (e *entry) share(shown int) int {
 		switch {
 		case r.sub.relays:
 			waits = e.sharing.waits
-		case r.sub.req.everything():
+		case r.sub.everything:
 			waits = shown
 		}
 		if least = min(least, waits); least <= 1 {

@@ -30,7 +30,7 @@ func (p *poller) expected(e *entry) time.Time {
 func (p *poller) overview(s *subscription, now time.Time) Heartbeat {
 	beat := p.pulse()
 	beat.ObserveTime = p.answered
-	if s.req.everything() {
+	if s.everything {
 		beat.NextPoll = p.sweepAt
 	}
 	for i := range s.items {

@@ -78,6 +78,7 @@ type Hub struct {
 
 	mu      sync.Mutex
 	closed  bool
+	drained bool
 	pollers map[catalog.Tenant]*poller
 	tellers []*teller // by lane; nil where nobody is told
 	stats   Stats
@@ -107,16 +108,32 @@ func (h *Hub) Close() {
 	h.work.Wait()
 }
 
+// Drain ends every watch with ErrDraining, and those that begin later.
+func (h *Hub) Drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drained = true
+	for _, p := range h.pollers {
+		for _, s := range p.all {
+			s.drain()
+		}
+		for _, e := range p.order {
+			for _, r := range e.subs {
+				r.sub.drain()
+			}
+		}
+	}
+}
+
 // Watch yields the newest state of what is asked for at once and after each change,
 // and heartbeats in between, until the goal is reached. It ends with an error only
-// when ctx ends (with its cause), or when the catalog rejects a forwarded key.
+// when ctx ends (with its cause), when it has lasted as long as it may, when the hub is
+// drained, or when the catalog rejects a forwarded key.
 func (h *Hub) Watch(ctx context.Context, req Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		sub := h.subscribe(ctx, req)
-		defer sub.close()
-		if req.Quick == nil || sub.pushed(ctx, yield) {
-			sub.run(ctx, yield)
-		}
+		w := h.Begin(ctx, req, yield)
+		w.Wait()
+		w.End()
 	}
 }
 

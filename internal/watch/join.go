@@ -7,10 +7,10 @@ import (
 )
 
 // join adds a watch; mu is held.
-func (p *poller) join(s *subscription, now time.Time) {
+func (p *poller) join(s *subscription, req *Request, now time.Time) {
 	p.enrol(s, 1)
-	s.items = make([]item, 0, len(s.req.IDs))
-	for _, id := range s.req.IDs {
+	s.items = make([]item, 0, len(req.IDs))
+	for _, id := range req.IDs {
 		e := p.watchable(id, now)
 		if n := len(e.subs); n > 0 && e.subs[n-1].sub == s {
 			continue // named twice
@@ -18,11 +18,11 @@ func (p *poller) join(s *subscription, now time.Time) {
 		p.attach(s, e, now)
 	}
 	switch {
-	case s.req.everything():
+	case s.everything:
 		p.all = append(p.all, s)
 		p.wakeBy(now)
-	case s.req.KnownEtag != "" && len(s.items) == 1:
-		s.items[0].told = s.req.KnownEtag
+	case req.KnownEtag != "" && len(s.items) == 1:
+		s.items[0].told = req.KnownEtag
 		s.items[0].flags |= known
 	}
 }
@@ -55,7 +55,7 @@ func (p *poller) attach(s *subscription, e *entry, now time.Time) (at int32) {
 		e.fresh, e.due = false, now
 	}
 	it := item{e: e, back: int32(len(e.subs))} //nolint:gosec // there is memory for fewer watches
-	if !s.req.everything() || !s.listed {
+	if !s.everything || !s.listed {
 		it.flags = pending // not what came later
 		s.pending++
 	}
@@ -84,7 +84,7 @@ func (s *subscription) place(it item) (at int32) {
 
 // vacate frees a place. Only a watch whose renders change will need it again.
 func (s *subscription) vacate(at int32) {
-	if s.relays || s.req.everything() {
+	if s.relays || s.everything {
 		s.free = append(s.free, at)
 	}
 }
@@ -110,7 +110,7 @@ func (p *poller) detach(s *subscription, at int32, now time.Time) {
 	s.settled(it)
 	s.open--
 	if s.relays {
-		e.sharing.at[s.req.Goal] = -1
+		e.sharing.at[s.goal] = -1
 	}
 	if it.flags&pending != 0 {
 		it.flags &^= pending

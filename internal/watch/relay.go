@@ -50,7 +50,7 @@ func (t *Part) hear(ask Ask, now time.Time) (seen time.Time) {
 func (t *Part) relay(goal Goal) *subscription {
 	if t.relays[goal] == nil {
 		s := t.subscription(goal)
-		s.relays, s.listed, s.req.IDs = true, true, []string{""} // it covers what it is asked for
+		s.relays, s.listed, s.everything = true, true, false // it covers what it is asked for
 		t.relays[goal] = s
 	}
 	return t.relays[goal]
@@ -58,8 +58,7 @@ func (t *Part) relay(goal Goal) *subscription {
 
 func (t *Part) subscription(goal Goal) *subscription {
 	return &subscription{
-		hub: t.p.hub, poller: t.p, signal: t.changed,
-		req: Request{Credential: t.p.cred, Goal: goal},
+		hub: t.p.hub, poller: t.p, signal: t.changed, goal: goal, everything: true,
 	}
 }
 

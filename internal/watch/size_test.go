@@ -22,8 +22,8 @@ func (silent) Generations(ctx context.Context, _ catalog.Credential) ([]catalog.
 	return nil, ctx.Err()
 }
 
-// heap is what lives, in bytes.
-func heap() float64 {
+// live is what lives, in bytes.
+func live() float64 {
 	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats
@@ -44,15 +44,15 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 	}
 	open := func(watches int) (subs []*subscription) {
 		for range watches {
-			subs = append(subs, hub.subscribe(context.Background(), Request{Credential: cred, IDs: ids}))
+			subs = append(subs, &hub.Begin(context.Background(), Request{Credential: cred, IDs: ids}, nil).subscription)
 		}
 		return subs
 	}
-	empty := heap()
+	empty := live()
 	first := open(1)
-	withOne := heap()
+	withOne := live()
 	others := open(200)
-	perWatched := (heap() - withOne) / 200_000
+	perWatched := (live() - withOne) / 200_000
 	t.Logf("%.0f bytes for a render in a watch of a thousand; %.0f for the first watch of it, without its record", perWatched, (withOne-empty)/1000)
 	if perWatched > 100 {
 		t.Errorf("a watch needs %.0f bytes for a render", perWatched)

@@ -9,15 +9,21 @@ import (
 
 const defaultHeartbeat = 15 * time.Second
 
-// subscription is one open watch. All but req, signal and quiet is guarded by the hub's
-// mutex.
+// subscription is what an open watch covers, and what of it was told. There may be a hundred
+// thousand of them, so nothing of the request is kept that is not needed any more. All but the
+// first lines is guarded by the hub's mutex.
 type subscription struct {
-	hub    *Hub
-	poller *poller
-	req    Request
-	signal chan struct{} // of capacity 1: there is something to take
+	hub        *Hub
+	poller     *poller
+	heartbeat  time.Duration // longest silence
+	goal       Goal
+	everything bool // it is of all that the catalog lists
+	single     bool // it is of one render
+
+	watch  *Watch        // of a caller; nil: it stands for peers
+	signal chan struct{} // of capacity 1: there is something to take; nil while nobody waits for that
 	quiet  time.Time     // there is a heartbeat then, if nothing was told before
-	push   *push         // of the teller; nil: it runs by itself
+	until  time.Time     // it ends then; zero: never
 
 	items    []item
 	free     []int32 // places in items that are empty
@@ -52,27 +58,32 @@ const (
 	settling                   // it was told as failed, and the refund may still come
 )
 
-// subscribe joins before anything is read, so that no change falls between.
-func (h *Hub) subscribe(ctx context.Context, req Request) *subscription {
+// subscription makes what a watch begins with.
+func (h *Hub) subscription(ctx context.Context, req *Request) subscription {
 	if req.Heartbeat <= 0 {
 		req.Heartbeat = defaultHeartbeat
 	}
-	if req.everything() {
+	everything := len(req.IDs) == 0
+	if everything {
 		req.Goal = Settled // a watch of everything has no goal, but money is followed to its end
 	}
-	s := &subscription{
-		hub: h, req: req, signal: make(chan struct{}, 1), quiet: time.Now().Add(req.Heartbeat),
-		listed: !req.everything(), trace: h.mark(ctx),
+	return subscription{
+		hub: h, heartbeat: req.Heartbeat, goal: req.Goal, everything: everything, single: len(req.IDs) == 1,
+		quiet: time.Now().Add(req.Heartbeat), until: req.Until, listed: !everything, trace: h.mark(ctx),
 	}
+}
+
+// subscribe joins before anything is read, so that no change falls between.
+func (s *subscription) subscribe(req *Request) {
+	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.poller = h.poller(req.Credential)
-	s.poller.join(s, time.Now())
-	return s
+	s.poller.join(s, req, time.Now())
+	if h.drained {
+		s.drain()
+	}
 }
-
-// everything reports whether the watch is of all that the catalog lists.
-func (r Request) everything() bool { return len(r.IDs) == 0 }
 
 func (s *subscription) close() {
 	s.hub.mu.Lock()
@@ -98,9 +109,16 @@ func (s *subscription) fail(err error) {
 	s.wake()
 }
 
+// drain ends a watch of a caller, as nobody is served here any more; mu is held.
+func (s *subscription) drain() {
+	if s.watch != nil && s.err == nil {
+		s.fail(ErrDraining)
+	}
+}
+
 func (s *subscription) wake() {
-	if s.push != nil {
-		s.push.enqueue()
+	if s.watch != nil && s.watch.teller != nil {
+		s.watch.enqueue()
 		return
 	}
 	select {
@@ -114,6 +132,7 @@ func (s *subscription) wake() {
 func (s *subscription) run(ctx context.Context, yield func(Event, error) bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	s.listen()
 	for {
 		next, over := s.turn(ctx, yield, nil)
 		if over {
@@ -128,6 +147,13 @@ func (s *subscription) run(ctx context.Context, yield func(Event, error) bool) {
 		case <-timer.C:
 		}
 	}
+}
+
+// listen has a change wake the goroutine of the watch. What came before has its turn anyway.
+func (s *subscription) listen() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.signal = make(chan struct{}, 1)
 }
 
 // turn tells all that there is to tell. It gives the time of the next turn, if no news comes
@@ -145,15 +171,15 @@ func (s *subscription) turn(ctx context.Context, yield func(Event, error) bool, 
 		case step.done:
 			return next, true
 		case now.Before(s.quiet):
-			return earliest(step.settles, s.quiet), false
+			return earliest(earliest(step.settles, s.quiet), s.until), false
 		default:
-			heartbeat := s.heartbeat(now)
+			heartbeat := s.beat(now)
 			step.event = &Event{Heartbeat: &heartbeat}
 		}
 		if !s.hand(ctx, *step.event, step.found, yield) {
 			return next, true
 		}
-		s.quiet = time.Now().Add(s.req.Heartbeat)
+		s.quiet = time.Now().Add(s.heartbeat)
 	}
 	return next, false
 }
@@ -204,8 +230,11 @@ func (s *subscription) next(now time.Time) step {
 		return step{event: &Event{CaughtUp: &CaughtUp{Count: s.shown}}}
 	}
 	settles := s.settle(now)
-	if !s.req.everything() && s.open == 0 {
+	if !s.everything && s.open == 0 {
 		return step{done: true}
+	}
+	if s.err == nil && !s.until.IsZero() && !now.Before(s.until) {
+		s.err = ErrExpired
 	}
 	return step{settles: settles, err: s.err}
 }
@@ -242,8 +271,8 @@ func (s *subscription) conclude(at int32, now time.Time) {
 	it := &s.items[at]
 	e := it.e
 	switch {
-	case s.req.everything(): // it goes on, and hears of refunds and deletions
-	case e.reached(s.req.Goal, now, s.hub.cfg.RefundWindow):
+	case s.everything: // it goes on, and hears of refunds and deletions
+	case e.reached(s.goal, now, s.hub.cfg.RefundWindow):
 		s.poller.detach(s, at, now)
 	case e.state.State == catalog.StateFailed && it.flags&settling == 0:
 		it.flags |= settling
@@ -277,11 +306,11 @@ func (s *subscription) settle(now time.Time) (next time.Time) {
 	return next
 }
 
-// heartbeat says why the watch is quiet.
-func (s *subscription) heartbeat(now time.Time) Heartbeat {
+// beat says why the watch is quiet.
+func (s *subscription) beat(now time.Time) Heartbeat {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	if len(s.req.IDs) == 1 && s.items[0].e != nil {
+	if s.single && s.items[0].e != nil {
 		return s.poller.heartbeat(s.items[0].e, now)
 	}
 	return s.poller.overview(s, now)

@@ -237,7 +237,7 @@ func (p *poller) show(e *entry, now time.Time) {
 func (p *poller) hide(e *entry, now time.Time) {
 	e.listed = time.Time{}
 	for _, r := range slices.Clone(e.subs) {
-		if r.sub.req.everything() {
+		if r.sub.everything {
 			p.detach(r.sub, r.at, now)
 		}
 	}

@@ -1,11 +1,10 @@
 package watch
 
 import (
-	"context"
+	"container/heap"
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
 )
 
@@ -14,28 +13,12 @@ import (
 // message has a span (the bench's push-cpu). A watch is told by a teller for as long as its Quick
 // says that this can't hold up others; then it goes on on its own goroutine.
 //
-// To take it out, let Watch run every watch by itself.
+// To take it out, let Begin entrust no watch to a teller.
 type teller struct {
-	hub   *Hub
-	queue []*push       // guarded by the hub's mutex
-	wake  chan struct{} // of capacity 1: there is something in the queue
-}
-
-// push is a watch that a teller tells.
-type push struct {
-	*subscription
-	ctx    context.Context
-	yield  func(Event, error) bool
-	teller *teller
-	queued bool // guarded by the hub's mutex
-	over   chan struct{}
-
-	turns    sync.Mutex  // held while it is told: who leaves waits
-	timer    *time.Timer // of the next heartbeat, or the end of a refund window
-	armed    time.Time   // when the timer ends
-	left     bool        // it is told no more
-	slow     bool        // by a teller
-	panicked error
+	hub    *Hub
+	queue  []*Watch      // guarded by the hub's mutex
+	alarms alarms        // guarded by the hub's mutex; only the teller adds to them
+	wake   chan struct{} // of capacity 1: there is something in the queue
 }
 
 // teller finds or starts the teller of a lane; mu is held.
@@ -60,11 +43,14 @@ const endsAtOnce = 16
 // run tells all that are in the queue, and then ends those that have nothing more to be told:
 // the end of a render reaches everybody before they make work by leaving.
 func (t *teller) run() {
-	var over []*push
+	var over []*Watch
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
 	for {
-		for _, p := range t.collect() {
-			if p.take() {
-				over = append(over, p)
+		due, next := t.collect(time.Now())
+		for _, w := range due {
+			if w.take() {
+				over = append(over, w)
 			}
 		}
 		if len(over) > 0 {
@@ -72,8 +58,15 @@ func (t *teller) run() {
 			over = end(over)
 			continue
 		}
+		if len(due) > 0 {
+			continue // they may have set an alarm
+		}
+		if !next.IsZero() {
+			alarm.Reset(time.Until(next))
+		}
 		select {
 		case <-t.wake:
+		case <-alarm.C:
 		case <-t.hub.ctx.Done():
 			return
 		}
@@ -81,117 +74,136 @@ func (t *teller) run() {
 }
 
 // end ends a few watches, and gives those that are left.
-func end(over []*push) []*push {
+func end(over []*Watch) []*Watch {
 	some := over[:min(len(over), endsAtOnce)]
-	for _, p := range some {
-		close(p.over)
+	for _, w := range some {
+		close(w.over)
 	}
 	clear(some)
 	return over[len(some):]
 }
 
-// collect empties the queue.
-func (t *teller) collect() []*push {
+// collect empties the queue, with those whose time has come, and says when the next one's does.
+func (t *teller) collect(now time.Time) (due []*Watch, next time.Time) {
 	t.hub.mu.Lock()
 	defer t.hub.mu.Unlock()
-	all := t.queue
+	for len(t.alarms) > 0 && !now.Before(t.alarms[0].armed) {
+		w := heap.Pop(&t.alarms).(*Watch)
+		w.armed = time.Time{}
+		w.enqueue()
+	}
+	due = t.queue
 	t.queue = nil
-	for _, p := range all {
-		p.queued = false
+	for _, w := range due {
+		w.queued = false
 	}
-	return all
+	if len(t.alarms) > 0 {
+		next = t.alarms[0].armed
+	}
+	return due, next
 }
 
-// pushed has a teller tell the watch until it ends, or until that might hold up others: then
-// it reports that the watch has to go on by itself.
-func (s *subscription) pushed(ctx context.Context, yield func(Event, error) bool) (slow bool) {
-	p := &push{subscription: s, ctx: ctx, yield: yield, over: make(chan struct{}), armed: s.quiet}
-	s.begin(p)
-	defer p.timer.Stop()
-	select {
-	case <-p.over:
-	case <-ctx.Done():
-	}
-	p.turns.Lock()
-	ended := p.left
-	p.left = true
-	p.turns.Unlock()
-	s.begin(nil)
-	switch {
-	case p.panicked != nil:
-		panic(p.panicked)
-	case !ended:
-		yield(Event{}, context.Cause(ctx))
-	}
-	return p.slow
+// entrust gives the watch to a teller.
+func (w *Watch) entrust(lane uint64) {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	w.teller = w.hub.teller(lane)
+	w.enqueue()
 }
 
-// begin gives the watch to a teller, or takes it back.
-func (s *subscription) begin(p *push) {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	s.push = p
-	if p != nil {
-		p.teller = s.hub.teller(s.req.Lane)
-		p.timer = time.AfterFunc(s.req.Heartbeat, p.again) // not sooner: it needs the teller
-		p.enqueue()
+// dismiss takes the watch from its teller.
+func (w *Watch) dismiss() {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	if w.place != nowhere {
+		heap.Remove(&w.teller.alarms, int(w.place))
 	}
-}
-
-// again puts the watch into the queue, as its time has come.
-func (p *push) again() {
-	p.hub.mu.Lock()
-	defer p.hub.mu.Unlock()
-	p.enqueue()
+	w.teller = nil
 }
 
 // enqueue puts the watch into the queue; mu is held.
-func (p *push) enqueue() {
-	if p.queued {
+func (w *Watch) enqueue() {
+	if w.queued {
 		return
 	}
-	p.queued = true
-	p.teller.queue = append(p.teller.queue, p)
-	if len(p.teller.queue) > 1 {
+	w.queued = true
+	w.teller.queue = append(w.teller.queue, w)
+	if len(w.teller.queue) > 1 {
 		return // somebody has woken it
 	}
 	select {
-	case p.teller.wake <- struct{}{}:
+	case w.teller.wake <- struct{}{}:
 	default:
 	}
 }
 
-// arm sees to it that the watch has a turn at next. A timer that ends before is let be: most
-// changes come before a heartbeat, and to move the timer for each costs a tenth of telling it.
-func (p *push) arm(next time.Time) {
-	now := time.Now()
-	if p.armed.After(now) && !next.Before(p.armed) {
+// arm sees to it that the watch has a turn at next. An alarm that comes before is let be: most
+// changes come before a heartbeat, and to move the alarm for each costs a tenth of telling it.
+func (w *Watch) arm(next time.Time) {
+	if !w.armed.IsZero() && !next.Before(w.armed) {
 		return
 	}
-	p.armed = next
-	p.timer.Reset(next.Sub(now))
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	w.armed = next
+	if w.place == nowhere {
+		heap.Push(&w.teller.alarms, w)
+	} else {
+		heap.Fix(&w.teller.alarms, int(w.place))
+	}
 }
 
 // take takes a turn of the watch. It reports whether that was the last.
-func (p *push) take() (last bool) {
-	p.turns.Lock()
-	defer p.turns.Unlock()
-	if p.left {
+func (w *Watch) take() (last bool) {
+	w.turns.Lock()
+	defer w.turns.Unlock()
+	if w.left {
 		return false
 	}
 	defer func() {
 		if value := recover(); value != nil { // it is the call's, not the teller's
-			p.left, p.panicked, last = true, fmt.Errorf("%v\n%s", value, debug.Stack()), true
+			w.left, w.panicked, last = true, fmt.Errorf("%v\n%s", value, debug.Stack()), true
 		}
 	}()
-	next, over := p.turn(p.ctx, p.yield, p.req.Quick)
+	next, over := w.turn(w.ctx, w.yield, w.quick)
 	switch {
 	case over:
-		p.left = true
+		w.left = true
 	case next.IsZero():
-		p.left, p.slow = true, true
+		w.left, w.slow = true, true
 	default:
-		p.arm(next)
+		w.arm(next)
 	}
-	return p.left
+	return w.left
+}
+
+// nowhere is the place of a watch that is not among the alarms.
+const nowhere = -1
+
+// alarms are watches by the time of their next turn, if no news comes before: a heap. A timer
+// for each would be 140 more bytes of it.
+type alarms []*Watch
+
+func (a alarms) Len() int           { return len(a) }
+func (a alarms) Less(i, j int) bool { return a[i].armed.Before(a[j].armed) }
+
+func (a alarms) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].place, a[j].place = int32(i), int32(j) //nolint:gosec // there is memory for fewer watches
+}
+
+// Push implements heap.Interface.
+func (a *alarms) Push(one any) {
+	w := one.(*Watch)
+	w.place = int32(len(*a)) //nolint:gosec // there is memory for fewer watches
+	*a = append(*a, w)
+}
+
+// Pop implements heap.Interface.
+func (a *alarms) Pop() any {
+	last := len(*a) - 1
+	w := (*a)[last]
+	(*a)[last] = nil
+	*a, w.place = (*a)[:last], nowhere
+	return w
 }

@@ -27,7 +27,7 @@ func (t *Part) Asks(all bool) (asks []Ask) {
 func (e *entry) ask(now time.Time, refundWindow time.Duration) (ask Ask, wanted bool) {
 	ask.ID = e.id
 	for _, r := range e.subs {
-		if goal := r.sub.req.Goal; !e.reached(goal, now, refundWindow) {
+		if goal := r.sub.goal; !e.reached(goal, now, refundWindow) {
 			wanted = true
 			ask.Settled = ask.Settled || goal == Settled
 		}

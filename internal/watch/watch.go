@@ -11,6 +11,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type Request struct {
 	Goal       Goal          // of each generation
 	KnownEtag  string        // what the watcher has already; for a single id
 	Heartbeat  time.Duration // longest silence; 0 = 15 s
+	Until      time.Time     // the watch ends with ErrExpired then; zero: never
 
 	// Quick reports whether the next event can be told without waiting for the watcher. For
 	// as long as it can, events come from a goroutine that tells others too; those of the
@@ -48,6 +50,12 @@ type Request struct {
 	Quick func() bool
 	Lane  uint64
 }
+
+// Why a hub ends a watch before its goal. All that it has to tell it tells before.
+var (
+	ErrDraining = errors.New("the hub ends its watches")
+	ErrExpired  = errors.New("the watch has reached its age")
+)
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
 type Event struct {

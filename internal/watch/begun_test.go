@@ -1,0 +1,77 @@
+package watch_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestAWatchEndsWhenItIsOld(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		young := b.watch("a")
+		old := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Until: time.Now().Add(time.Hour)})
+		all := b.watchWith(b.ctx, watch.Request{Until: time.Now().Add(time.Hour), Heartbeat: 2 * time.Hour})
+		pass(time.Hour - time.Nanosecond)
+		for _, s := range []*seen{old, all} {
+			if ended, err := s.done(); ended {
+				t.Errorf("it ends before its time: %v", err)
+			}
+		}
+		pass(time.Nanosecond)
+		b.wantEnd(old, watch.ErrExpired)
+		b.wantEnd(all, watch.ErrExpired)
+		if ended, _ := young.done(); ended {
+			t.Error("one that may last for ever has ended")
+		}
+	})
+}
+
+func TestADrainEndsEveryWatchAfterAllItHasToTell(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
+		one, many, all := b.watch("a"), b.watch("a", "b"), b.watch()
+		pass(10 * time.Second)
+		b.hub.Observe(b.ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()})
+		b.hub.Drain()
+		synctest.Wait()
+		for _, s := range []*seen{one, many, all} {
+			b.wantEnd(s, watch.ErrDraining)
+			if states := s.states(); states[len(states)-1] != "running" {
+				t.Errorf("it was told %v", states)
+			}
+		}
+		late := b.watch("a")
+		synctest.Wait()
+		b.wantEnd(late, watch.ErrDraining)
+		if n := b.hub.Stats().Watches; n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
+	})
+}
+
+func TestAWatchThatHasEndedDoesNotEndAgainByADrain(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
+		s := b.watch("a")
+		pass(time.Second)
+		b.hub.Drain()
+		pass(time.Second)
+		b.wantEnd(s, nil)
+	})
+}
+
+func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
+	bubble(t, map[string]catalog.State{"a": queued}, always, func(b *bench) {
+		all := map[time.Duration]*seen{}
+		for beat := time.Second; beat <= 50*time.Second; beat += 700 * time.Millisecond {
+			all[beat] = b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: beat})
+		}
+		pass(time.Minute)
+		for beat, s := range all {
+			if n := len(s.look().heartbeats); n != int(time.Minute/beat) {
+				t.Errorf("with one each %v it has had %d in a minute", beat, n)
+			}
+		}
+	})
+}
