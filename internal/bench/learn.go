@@ -15,7 +15,7 @@ import (
 // unlisted is a catalog whose list does not help, so that each render is read by itself.
 type unlisted struct{ watch.Upstream }
 
-func (unlisted) Generations(context.Context, catalog.Credential) ([]catalog.Generation, error) {
+func (unlisted) List(context.Context, catalog.Credential, *catalog.Recall) ([]catalog.Listed, error) {
 	return nil, errors.New("there is no list")
 }
 

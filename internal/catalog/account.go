@@ -37,11 +37,11 @@ func (a answer) record(wrappers []string, weights []weight) (record, error) {
 // key is nothing for those who call under it.
 func (a answer) decode() (any, error) {
 	body := string(a.body)
-	value, err := decode(body)
+	value, err := decode(body, a.recall)
 	if err != nil {
 		return nil, a.malformed(err.Error())
 	}
-	if a.hide.notIn(body) {
+	if a.recall == nil && a.hide.notIn(body) {
 		return value, nil
 	}
 	return a.hide.redact(value), nil

@@ -123,7 +123,7 @@ var shouted = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
 // read reads a body of JSON or of plain text. HTML is for people at a browser and is
 // not repeated.
 func (c *complaint) read(contentType string, body []byte) {
-	if value, err := decode(string(body)); err == nil {
+	if value, err := decode(string(body), nil); err == nil {
 		c.readJSON(value)
 		return
 	}

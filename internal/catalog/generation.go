@@ -10,18 +10,17 @@ var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: s
 
 // readGenerations reads a list. A record without an identifier is passed over as long
 // as others have one: one odd record must not hide the rest.
-func readGenerations(a answer) ([]Generation, error) {
+func readGenerations(a answer) ([]Generation, error) { return readList(a, a.listedGeneration) }
+
+// readList reads a list, each item by read.
+func readList[T any](a answer, read func(item any) (T, bool)) ([]T, error) {
 	items, err := a.list(generationListNames, generationWeights)
 	if err != nil {
 		return nil, err
 	}
-	generations := make([]Generation, 0, len(items))
+	generations := make([]T, 0, len(items))
 	for _, item := range items {
-		r, _, ok := findGeneration(item, "")
-		if !ok {
-			continue
-		}
-		if g, ok := a.generation(r, ""); ok {
+		if g, ok := read(item); ok {
 			generations = append(generations, g)
 		}
 	}
@@ -29,6 +28,15 @@ func readGenerations(a answer) ([]Generation, error) {
 		return nil, a.malformed("no record of the list has a readable identifier")
 	}
 	return generations, nil
+}
+
+// listedGeneration reads an item of a list.
+func (a answer) listedGeneration(item any) (g Generation, ok bool) {
+	r, _, ok := findGeneration(item, "")
+	if !ok {
+		return g, false
+	}
+	return a.generation(r, "")
 }
 
 // readGeneration reads the answer about the generation that was asked for. Its

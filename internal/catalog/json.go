@@ -21,10 +21,11 @@ const (
 )
 
 // decode reads a body of one JSON value. Numbers stay as they were written, and of two
-// members of one name the last one counts.
-func decode(body string) (any, error) {
+// members of one name the last one counts. Where recall is not nil, objects of a list may be
+// one that is recalled.
+func decode(body string, recall *Recall) (any, error) {
 	body = strings.TrimPrefix(body, "\uFEFF")
-	if value, ok := parse(body); ok {
+	if value, ok := parse(body, recall); ok {
 		return value, nil
 	}
 	return decodeSlowly(body)

@@ -19,7 +19,7 @@ func FuzzABodyIsReadAsEncodingJSONReadsIt(f *testing.F) { // U11 I2
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		got, ok := parse(body)
+		got, ok := parse(body, nil)
 		want, err := decodeSlowly(body)
 		if ok && (err != nil || !reflect.DeepEqual(got, want)) {
 			t.Errorf("%q is read as %#v, and by encoding/json as %#v, %v", body, got, want, err)
@@ -29,7 +29,7 @@ func FuzzABodyIsReadAsEncodingJSONReadsIt(f *testing.F) { // U11 I2
 
 func TestWhatIsUsualIsReadFast(t *testing.T) {
 	for _, body := range []string{usual, "[" + usual + "," + usual + "]", `{"error":{"code":"A","message":"two\nlines, \"quoted\""}}`, `{"a":[],"b":{},"c":[true,false,null,-1.5e3]}`} {
-		if _, ok := parse(body); !ok || !json.Valid([]byte(body)) {
+		if _, ok := parse(body, nil); !ok || !json.Valid([]byte(body)) {
 			t.Errorf("%s is left to the slow reader", body)
 		}
 	}

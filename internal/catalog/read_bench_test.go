@@ -18,7 +18,7 @@ func BenchmarkReadOne(b *testing.B) {
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := decode(usual); err != nil {
+			if _, err := decode(usual, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -32,6 +32,7 @@ const (
 	maxList    = 8 << 20
 	maxRecord  = 4 << 20
 	maxFailure = 64 << 10
+	maxAhead   = 256 << 10 // before the first byte has come
 )
 
 // maxIDBytes is the longest identifier that is sent.
@@ -57,6 +58,7 @@ type answer struct {
 	body   []byte
 	time   time.Time
 	hide   scrubber
+	recall *Recall // of a list that was read before; nil: of none
 }
 
 // malformed is the error of an answer that can't be read.
@@ -218,14 +220,15 @@ func readAll(resp *http.Response, limit int64) ([]byte, error) {
 	if resp.ContentLength > limit {
 		return nil, fmt.Errorf("%w: more than %d bytes", errTooLarge, limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if err != nil {
+	var body bytes.Buffer
+	body.Grow(int(min(max(resp.ContentLength, 0), maxAhead)) + bytes.MinRead) // else it grows step by step
+	if _, err := body.ReadFrom(io.LimitReader(resp.Body, limit+1)); err != nil {
 		return nil, err
 	}
-	if int64(len(body)) > limit {
+	if int64(body.Len()) > limit {
 		return nil, fmt.Errorf("%w: more than %d bytes", errTooLarge, limit)
 	}
-	return body, nil
+	return body.Bytes(), nil
 }
 
 // checkID refuses identifiers that could lead to another path than the intended one,

@@ -185,6 +185,8 @@ func (s scrubber) redact(value any) any {
 		for i, item := range v {
 			v[i] = s.redact(item)
 		}
+	case *recalled: // what was read of it before was clean
+		v.members = s.redact(v.members)
 	case map[string]any:
 		for name, member := range v {
 			if s.holdsKey(name) {

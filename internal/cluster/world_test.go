@@ -102,7 +102,7 @@ type replica struct {
 	closed  bool
 }
 
-// Generation and Generations make the replica the upstream of its hub.
+// Generation and List make the replica the upstream of its hub.
 func (r *replica) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
 	if err := r.request(ctx, id); err != nil {
 		return catalog.Generation{}, err
@@ -115,7 +115,7 @@ func (r *replica) Generation(ctx context.Context, _ catalog.Credential, id strin
 	return r.w.up.record(id), nil
 }
 
-func (r *replica) Generations(ctx context.Context, _ catalog.Credential) (list []catalog.Generation, err error) {
+func (r *replica) List(ctx context.Context, _ catalog.Credential, _ *catalog.Recall) (list []catalog.Listed, err error) {
 	if err := r.request(ctx, ""); err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (r *replica) Generations(ctx context.Context, _ catalog.Credential) (list [
 		return nil, nil
 	}
 	for id := range r.w.up.states {
-		list = append(list, r.w.up.record(id))
+		list = append(list, r.w.up.record(id).Listed())
 	}
 	return list, nil
 }

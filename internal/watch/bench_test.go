@@ -107,7 +107,7 @@ func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id stri
 	return u.record(id, s), nil
 }
 
-func (u *upstream) Generations(ctx context.Context, _ catalog.Credential) ([]catalog.Generation, error) {
+func (u *upstream) List(ctx context.Context, _ catalog.Credential, _ *catalog.Recall) ([]catalog.Listed, error) {
 	u.mu.Lock()
 	u.lists++
 	u.times = append(u.times, time.Now())
@@ -121,14 +121,14 @@ func (u *upstream) Generations(ctx context.Context, _ catalog.Credential) ([]cat
 	if err := cmp.Or(u.fail, u.failList); err != nil {
 		return nil, err
 	}
-	var list []catalog.Generation
+	var list []catalog.Listed
 	for _, id := range slices.Sorted(maps.Keys(u.states)) {
 		if u.listed == nil || u.listed(id) {
 			g := u.record(id, u.states[id])
 			if u.restless {
 				g.Extra = map[string]any{"position": float64(len(u.times))}
 			}
-			list = append(list, g)
+			list = append(list, g.Listed())
 		}
 	}
 	return list, nil

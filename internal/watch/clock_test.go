@@ -34,10 +34,10 @@ func (u *skewed) Generation(ctx context.Context, cred catalog.Credential, id str
 	return u.date(g), err
 }
 
-func (u *skewed) Generations(ctx context.Context, cred catalog.Credential) ([]catalog.Generation, error) {
-	list, err := u.upstream.Generations(ctx, cred)
+func (u *skewed) List(ctx context.Context, cred catalog.Credential, last *catalog.Recall) ([]catalog.Listed, error) {
+	list, err := u.upstream.List(ctx, cred, last)
 	for i := range list {
-		list[i] = u.date(list[i])
+		list[i] = u.date(list[i].Generation).Listed()
 	}
 	return list, err
 }

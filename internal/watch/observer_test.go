@@ -73,7 +73,7 @@ func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (
 	return catalog.Generation{ID: id, ModelID: "m", State: s.states[id], ObserveTime: time.Now()}, nil
 }
 
-func (s *shelf) Generations(ctx context.Context, cred catalog.Credential) (all []catalog.Generation, err error) {
+func (s *shelf) List(ctx context.Context, cred catalog.Credential, _ *catalog.Recall) (all []catalog.Listed, err error) {
 	s.mu.Lock()
 	ids := slices.Collect(func(yield func(string) bool) {
 		for id := range s.states {
@@ -85,7 +85,7 @@ func (s *shelf) Generations(ctx context.Context, cred catalog.Credential) (all [
 	s.mu.Unlock()
 	for _, id := range ids {
 		g, _ := s.Generation(ctx, cred, id)
-		all = append(all, g)
+		all = append(all, g.Listed())
 	}
 	return all, nil
 }

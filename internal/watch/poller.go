@@ -41,6 +41,7 @@ type poller struct {
 	sweepAt  time.Time // when the next one is due; zero: there is no need of one
 	sweepU   float64   // of the jitter of the next one
 	list     list
+	last     catalog.Recall // of the list; it belongs to the sweep that is on its way
 
 	part *Part // nil: there are no peers
 
@@ -293,8 +294,8 @@ func (p *poller) do(j *job) {
 	defer cancel()
 	ctx, l, ended := p.hub.polling(ctx, j.Poll)
 	if j.ID == "" {
-		list, err := p.hub.cfg.Upstream.Generations(ctx, p.cred)
-		p.swept(digest(list), err, l)
+		list, err := p.hub.cfg.Upstream.List(ctx, p.cred, &p.last)
+		p.swept(unique(list), err, l)
 		ended(Outcome{Err: err, Changes: l.changes})
 		return
 	}

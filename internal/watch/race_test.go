@@ -63,7 +63,7 @@ func (u *racing) Generation(ctx context.Context, _ catalog.Credential, id string
 	return u.record(ctx, id)
 }
 
-func (u *racing) Generations(ctx context.Context, _ catalog.Credential) (list []catalog.Generation, err error) {
+func (u *racing) List(ctx context.Context, _ catalog.Credential, _ *catalog.Recall) (list []catalog.Listed, err error) {
 	before := map[string]catalog.State{}
 	for id := range u.finishes {
 		before[id] = u.state(id)
@@ -78,7 +78,7 @@ func (u *racing) Generations(ctx context.Context, _ catalog.Credential) (list []
 			u.stale.Add(1)
 			now = then
 		}
-		list = append(list, catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()})
+		list = append(list, catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}.Listed())
 	}
 	return list, nil
 }

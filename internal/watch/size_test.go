@@ -17,7 +17,7 @@ func (silent) Generation(ctx context.Context, _ catalog.Credential, _ string) (c
 	return catalog.Generation{}, ctx.Err()
 }
 
-func (silent) Generations(ctx context.Context, _ catalog.Credential) ([]catalog.Generation, error) {
+func (silent) List(ctx context.Context, _ catalog.Credential, _ *catalog.Recall) ([]catalog.Listed, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -38,29 +38,20 @@ func (l *list) judge(good bool, now time.Time) {
 	}
 }
 
-// record is a generation of the list with its digest.
-type record struct {
-	catalog.Generation
-	etag string
-}
-
-// hint is a copy that does not keep the whole list alive.
-func (r *record) hint() *catalog.Generation {
+// hinted is a copy that does not keep the whole list alive.
+func hinted(r *catalog.Listed) *catalog.Generation {
 	g := r.Generation
 	return &g
 }
 
-// digest prepares a list for taking in. It is the costly part, and needs no lock.
-func digest(list []catalog.Generation) []record {
-	records := make([]record, 0, len(list))
+// unique takes out of a list what names a render again.
+func unique(list []catalog.Listed) []catalog.Listed {
 	seen := make(map[string]bool, len(list))
-	for _, g := range list {
-		if !seen[g.ID] {
-			records = append(records, record{g, g.Etag()})
-		}
-		seen[g.ID] = true
-	}
-	return records
+	return slices.DeleteFunc(list, func(r catalog.Listed) bool {
+		again := seen[r.ID]
+		seen[r.ID] = true
+		return again
+	})
 }
 
 // divide says whether one list call is made now, and leaves the rest to reads. A sweep is
@@ -134,7 +125,7 @@ func (p *poller) sweep(now time.Time) *job {
 }
 
 // swept takes in the answer to a sweep.
-func (p *poller) swept(records []record, err error, l *look) {
+func (p *poller) swept(records []catalog.Listed, err error, l *look) {
 	h := p.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,8 +184,9 @@ func (p *poller) unswept(asked []*entry, err error, now time.Time) {
 
 // discover adds what the list shows to the watches of everything, and drops what can't
 // change any more and is no longer shown.
-func (p *poller) discover(records []record, now time.Time) {
-	for _, r := range records {
+func (p *poller) discover(records []catalog.Listed, now time.Time) {
+	for i := range records {
+		r := &records[i]
 		if e := p.entries[r.ID]; e != nil {
 			p.show(e, now)
 		} else if len(p.all) > 0 {
@@ -245,7 +237,7 @@ func (p *poller) hide(e *entry, now time.Time) {
 
 // takeIn takes in the records of a list. A record that may say less than a read is only a
 // hint to read.
-func (p *poller) takeIn(records []record, now time.Time, l *look) {
+func (p *poller) takeIn(records []catalog.Listed, now time.Time, l *look) {
 	for i := range records {
 		r := &records[i]
 		e := p.entries[r.ID]
@@ -256,20 +248,20 @@ func (p *poller) takeIn(records []record, now time.Time, l *look) {
 		switch {
 		case e.denied() && r.State != catalog.StateDeleted:
 			p.doubt(e, now)
-		case known && (e.listEtag == "" || e.listEtag == r.etag):
+		case known && (e.listEtag == "" || e.listEtag == r.Etag):
 			e.state.ObserveTime = latest(e.state.ObserveTime, r.ObserveTime)
 			e.renew()
 			p.again(e, now)
 		case whole(r.Generation) && (!e.fresh || p.list.whole):
-			p.apply(e, r.Generation, l)
+			p.applyAs(e, r.Generation, r.Etag, l)
 			p.again(e, now)
 		case known: // a detail has changed, as it may do all the time: its own pace will do
-			e.hint = r.hint()
+			e.hint = hinted(r)
 			p.again(e, now)
 		default:
-			e.due, e.hint = now, r.hint()
+			e.due, e.hint = now, hinted(r)
 		}
-		e.listEtag = r.etag
+		e.listEtag = r.Etag
 		if e.worded() && !e.state.State.Terminal() { // the list may be behind
 			e.due, e.alone = now, now.Add(listRest)
 			continue

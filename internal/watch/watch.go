@@ -19,10 +19,10 @@ import (
 )
 
 // Upstream is what a poller reads. Each call is one request: the poller has a
-// back-off of its own.
+// back-off of its own. last is of the list that the same poller has read before.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error)
-	Generations(ctx context.Context, cred catalog.Credential) ([]catalog.Generation, error)
+	List(ctx context.Context, cred catalog.Credential, last *catalog.Recall) ([]catalog.Listed, error)
 }
 
 // Goal is what a watch waits for.

@@ -203,7 +203,7 @@ func (w *world) read(ctx context.Context, id string, delay time.Duration) (catal
 	return w.record(id, r, false), nil
 }
 
-func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Generation, err error) {
+func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Listed, err error) {
 	err = w.end(ctx, delay)
 	defer w.mu.Unlock()
 	if err == nil && w.on(listFails) {
@@ -214,7 +214,7 @@ func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Ge
 	}
 	for i, id := range w.order {
 		if r := w.has[id]; !r.gone && !time.Now().Before(r.visible) && (w.part == 0 || i%w.part == 0) {
-			all = append(all, w.record(id, r, true))
+			all = append(all, w.record(id, r, true).Listed())
 		}
 	}
 	return all, nil
@@ -228,7 +228,7 @@ func (all worlds) Generation(ctx context.Context, cred catalog.Credential, id st
 	return w.read(ctx, id, w.begin(id))
 }
 
-func (all worlds) Generations(ctx context.Context, cred catalog.Credential) ([]catalog.Generation, error) {
+func (all worlds) List(ctx context.Context, cred catalog.Credential, _ *catalog.Recall) ([]catalog.Listed, error) {
 	w := all[cred.Tenant]
 	return w.list(ctx, w.begin(""))
 }
