@@ -86,7 +86,7 @@ type call struct {
 func (c *call) begin(ctx context.Context, handle func(context.Context, *callSpan) error) (cause error) {
 	c.start, c.from = time.Now(), c.origin(ctx)
 	ctx, c.span = c.tracing.begin(ctx, c.method, c.from)
-	own := withOrigin(withoutPrivateMetadata(ctx), c.from)
+	own := withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
 	c.ctx, c.own = ctx, own
 	defer c.recover(&cause)
 	if !open(c.method) {

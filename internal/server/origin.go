@@ -66,15 +66,20 @@ func describeCall(_ context.Context, r *http.Request) metadata.MD {
 	return md
 }
 
-type originKey struct{}
+type idempotencyKeysKey struct{}
 
-func withOrigin(ctx context.Context, from origin) context.Context {
-	return context.WithValue(ctx, originKey{}, from)
+// withIdempotencyKeys gives a handler the keys from the header of a REST call. A call without
+// any, as nearly all are, has no context for them: it would last as long as a watch does.
+func withIdempotencyKeys(ctx context.Context, keys []string) context.Context {
+	if len(keys) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, idempotencyKeysKey{}, keys)
 }
 
-func originOf(ctx context.Context) origin {
-	from, _ := ctx.Value(originKey{}).(origin)
-	return from
+func idempotencyKeys(ctx context.Context) []string {
+	keys, _ := ctx.Value(idempotencyKeysKey{}).([]string)
+	return keys
 }
 
 var privateMetadata = []string{metadataPeer, metadataCertificate, metadataIdempotencyKey}

@@ -102,7 +102,7 @@ func alternative(message proto.Message) string {
 // takeIdempotencyKey fills the key of an order from the Idempotency-Key header of a
 // REST call. Two different keys are refused: either could be the one that counts.
 func takeIdempotencyKey(ctx context.Context, order *easelv1.CreateGenerationRequest) error {
-	for _, key := range originOf(ctx).idempotencyKeys {
+	for _, key := range idempotencyKeys(ctx) {
 		if order.GetIdempotencyKey() == "" {
 			order.IdempotencyKey = key
 		}
