@@ -75,8 +75,11 @@ func readListed(a answer, last *Recall) ([]Listed, error) {
 		r.ObserveTime = a.time
 		return r.Listed, true
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		*last = Recall{records: records, hide: a.hide}
+	case last.next > 0: // some are now parts of this body, and would keep all of it
+		*last = Recall{}
 	}
 	return all, err
 }

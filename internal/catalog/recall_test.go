@@ -195,6 +195,19 @@ func TestWhatIsRememberedOfAListIsBounded(t *testing.T) {
 	}
 }
 
+func TestNoRecordKeepsTheBodyOfAListThatCouldNotBeRead(t *testing.T) {
+	last := new(Recall)
+	listAgain(t, last, at(0, page("queued", "failed")))
+	for n := range 2 { // each body has another of the records
+		statuses := []string{"queued", "failed"}
+		statuses[1-n] = ""
+		listAgain(t, last, at(1, strings.TrimSuffix(page(statuses...), "}")+strings.Repeat(" ", 1<<10)))
+	}
+	if len(last.records) != 0 {
+		t.Errorf("%d are remembered, each with a body of its own", len(last.records))
+	}
+}
+
 func TestARecallThatIsMissingRemembersNothing(t *testing.T) {
 	c := newTestClient(t, answering(200, "application/json", page("queued", "failed")))
 	for range 2 {
