@@ -169,7 +169,7 @@ func appendFlags(b []byte, number protowire.Number, flags oteltrace.TraceFlags, 
 	return protowire.AppendFixed32(protowire.AppendTag(b, number, protowire.Fixed32Type), all)
 }
 
-// appendAttributes adds each as a message. Of lists, which none of ours has, it is the text.
+// appendAttributes adds each as a message.
 func appendAttributes(b []byte, number protowire.Number, all []attribute.KeyValue) []byte {
 	for _, one := range all {
 		b = appendNested(b, number, func(b []byte) []byte {
@@ -180,17 +180,51 @@ func appendAttributes(b []byte, number protowire.Number, all []attribute.KeyValu
 	return b
 }
 
+// appendValue adds what an AnyValue has: nothing, where there is no value.
 func appendValue(b []byte, v attribute.Value) []byte {
 	switch v.Type() {
+	case attribute.EMPTY:
+		return b
 	case attribute.BOOL:
 		return protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), protowire.EncodeBool(v.AsBool()))
 	case attribute.INT64:
 		return protowire.AppendVarint(protowire.AppendTag(b, 3, protowire.VarintType), uint64(v.AsInt64()))
 	case attribute.FLOAT64:
 		return protowire.AppendFixed64(protowire.AppendTag(b, 4, protowire.Fixed64Type), math.Float64bits(v.AsFloat64()))
-	default:
-		return appendBytes(b, 1, valid(v.String()))
+	case attribute.STRING:
+		return appendBytes(b, 1, valid(v.AsString()))
 	}
+	return appendMany(b, v)
+}
+
+// appendMany adds a value of several. None of ours is one: what libraries add may be.
+func appendMany(b []byte, v attribute.Value) []byte {
+	switch v.Type() {
+	case attribute.BOOLSLICE:
+		return appendList(b, v.AsBoolSlice(), attribute.BoolValue)
+	case attribute.INT64SLICE:
+		return appendList(b, v.AsInt64Slice(), attribute.Int64Value)
+	case attribute.FLOAT64SLICE:
+		return appendList(b, v.AsFloat64Slice(), attribute.Float64Value)
+	case attribute.STRINGSLICE:
+		return appendList(b, v.AsStringSlice(), attribute.StringValue)
+	case attribute.SLICE:
+		return appendList(b, v.AsSlice(), func(v attribute.Value) attribute.Value { return v })
+	case attribute.MAP:
+		return appendNested(b, 6, func(b []byte) []byte { return appendAttributes(b, 1, v.AsMap()) })
+	case attribute.BYTESLICE:
+		return appendBytes(b, 7, v.AsByteSlice())
+	}
+	return appendBytes(b, 1, valid(v.String()))
+}
+
+func appendList[T any](b []byte, all []T, value func(T) attribute.Value) []byte {
+	return appendNested(b, 5, func(b []byte) []byte {
+		for _, one := range all {
+			b = appendNested(b, 1, func(b []byte) []byte { return appendValue(b, value(one)) })
+		}
+		return b
+	})
 }
 
 // appendText adds a text, if there is one.

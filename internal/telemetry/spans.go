@@ -106,6 +106,7 @@ type span struct {
 	end        time.Time // zero while it is recorded
 	status     trace.Status
 	attributes []attribute.KeyValue
+	nameless   int // attributes, which are dropped
 	events     []trace.Event
 	links      []trace.Link
 }
@@ -143,6 +144,8 @@ func (s *span) SetAttributes(all ...attribute.KeyValue) {
 				s.attributes[i] = one
 			} else if one.Valid() {
 				s.attributes = append(s.attributes, one)
+			} else {
+				s.nameless++
 			}
 		}
 	})
@@ -171,7 +174,7 @@ func (s *span) RecordError(err error, options ...oteltrace.EventOption) {
 
 // AddLink implements oteltrace.Span.
 func (s *span) AddLink(link oteltrace.Link) {
-	if !link.SpanContext.IsValid() && len(link.Attributes) == 0 {
+	if !link.SpanContext.IsValid() && len(link.Attributes) == 0 && link.SpanContext.TraceState().Len() == 0 {
 		return // it says nothing
 	}
 	s.write(func() {
@@ -215,7 +218,7 @@ func (s *span) Events() []trace.Event                       { return s.events }
 func (s *span) Status() trace.Status                        { return s.status }
 func (s *span) InstrumentationScope() instrumentation.Scope { return s.tracer.scope }
 func (s *span) Resource() *resource.Resource                { return s.tracer.about }
-func (s *span) DroppedAttributes() int                      { return 0 }
+func (s *span) DroppedAttributes() int                      { return s.nameless }
 func (s *span) DroppedLinks() int                           { return 0 }
 func (s *span) DroppedEvents() int                          { return 0 }
 func (s *span) ChildSpanCount() int                         { return 0 }
