@@ -46,6 +46,7 @@ func (p *poller) answer(id string, g catalog.Generation, err error, l *look) {
 func (p *poller) readable(now time.Time) {
 	p.succeeded(now)
 	if p.list.down {
+		p.stir()
 		p.list.down = false
 		p.list.judge(false, now)
 	}
@@ -61,11 +62,17 @@ func (p *poller) compare(e *entry, g catalog.Generation) {
 
 // trust takes in what the list said of others, once it is known to say all.
 func (p *poller) trust(now time.Time, l *look) {
-	if !p.list.whole {
+	if !p.list.whole || !p.list.hints {
 		return
 	}
+	p.stir()
+	p.list.hints = false
 	for _, e := range p.order {
-		if e.hint == nil || e.busy || !whole(*e.hint) {
+		if e.hint == nil || !whole(*e.hint) {
+			continue
+		}
+		if e.busy {
+			p.list.hints = true
 			continue
 		}
 		p.apply(e, *e.hint, l)
@@ -94,6 +101,9 @@ func (p *poller) absent(e *entry, now time.Time, l *look) {
 // admit takes in a record that a call has brought. Where no poll has come before, it counts as
 // the first look.
 func (p *poller) admit(e *entry, g catalog.Generation, now time.Time, found Mark) {
+	if e.gap == 0 || e.denied() {
+		p.stir()
+	}
 	p.apply(e, g, &look{mark: found})
 	if e.gap == 0 {
 		p.again(e, now)
@@ -152,6 +162,9 @@ func (p *poller) again(e *entry, now time.Time) {
 func (p *poller) lookAfter(e *entry, gap time.Duration, now time.Time) {
 	e.gap = gap
 	e.due = now.Add(spread(gap, e.dice.draw()))
+	if p.kept != nil {
+		p.kept.soonest = earliest(p.kept.soonest, e.due)
+	}
 }
 
 // succeeded notes that the catalog answered. An answer to what was on its way when the catalog

@@ -20,6 +20,7 @@ func (p *poller) join(s *subscription, req *Request, now time.Time) {
 	switch {
 	case s.everything:
 		p.all = append(p.all, s)
+		p.stir()
 		p.wakeBy(now)
 	case req.KnownEtag != "" && len(s.items) == 1:
 		s.items[0].told = req.KnownEtag
@@ -51,6 +52,7 @@ func (p *poller) watchable(id string, now time.Time) *entry {
 
 // attach adds one entry to a watch, and gives its place there; mu is held.
 func (p *poller) attach(s *subscription, e *entry, now time.Time) (at int32) {
+	p.stir()
 	if (len(e.subs) == 0 || e.denied()) && p.stale(e, now) {
 		e.fresh, e.due = false, now
 	}
@@ -133,6 +135,7 @@ func (p *poller) leave(s *subscription, now time.Time) {
 
 // uncover ends all that a watch covers, of a caller or of peers; mu is held.
 func (p *poller) uncover(s *subscription, now time.Time) {
+	p.stir()
 	p.all = slices.DeleteFunc(p.all, func(one *subscription) bool { return one == s })
 	for at := range s.items {
 		if s.items[at].e != nil {

@@ -129,7 +129,7 @@ func (p *poller) note(l *look, e *entry, before, now catalog.Generation) {
 	delay := now.ObserveTime.Sub(before.ObserveTime) / 2
 	if !before.State.Terminal() && (now.State == catalog.StateSucceeded || now.State == catalog.StateFailed) {
 		birth := e.birth()
-		delay = p.hub.history.curve(p.historyOf(e)).delay(before.ObserveTime.Sub(birth), now.ObserveTime.Sub(birth))
+		delay = p.hub.history.last(p.historyOf(e)).delay(before.ObserveTime.Sub(birth), now.ObserveTime.Sub(birth))
 	}
 	l.changes = append(l.changes, Change{State: now.State, Delay: delay})
 }

@@ -33,10 +33,12 @@ type poller struct {
 	wakeAt  time.Time     // when it plans again by itself
 	pruneAt time.Time     // when an entry may have been left alone for long enough
 	blocked bool          // there is no token before that
+	kept    *demand       // of the last plan that asked all entries; nil: the next one asks them
 
 	inFlight int  // reads on their way
 	hinted   bool // the last read was for what the list has shown, if there was any
 	sweeping bool
+	asked    []*entry  // that the sweep which is on its way stands for
 	sweptAt  time.Time // when the last sweep began
 	sweepAt  time.Time // when the next one is due; zero: there is no need of one
 	sweepU   float64   // of the jitter of the next one
@@ -88,8 +90,14 @@ func (p *poller) run() {
 	}
 }
 
-// nudge makes the poller plan again; mu is held.
+// nudge makes the poller plan anew; mu is held.
 func (p *poller) nudge() {
+	p.stir()
+	p.rouse()
+}
+
+// rouse makes the poller plan again, by what it knows of the entries; mu is held.
+func (p *poller) rouse() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -100,7 +108,7 @@ func (p *poller) nudge() {
 // held.
 func (p *poller) wakeBy(t time.Time) {
 	if !p.blocked && t.Before(p.wakeAt) {
-		p.nudge()
+		p.rouse()
 	}
 }
 
@@ -133,8 +141,8 @@ func earliest(a, b time.Time) time.Time {
 }
 
 // prune takes out the entries that nobody has watched for a while, and says when the
-// next one is up. Until then it looks at none: there may be ten thousand, and each answer makes
-// a plan.
+// next one is up. Until then, and for a second, it looks at none: there may be ten thousand, and
+// each answer makes a plan.
 func (p *poller) prune(now time.Time) time.Time {
 	if now.Before(p.pruneAt) {
 		return p.pruneAt
@@ -155,8 +163,8 @@ func (p *poller) prune(now time.Time) time.Time {
 		delete(p.entries, e.id)
 		return true
 	})
-	p.pruneAt = next
-	return next
+	p.pruneAt = latest(next, now.Add(time.Second))
+	return p.pruneAt
 }
 
 // leaveAlone notes that nobody watches an entry from now on; mu is held.
@@ -169,10 +177,9 @@ func (p *poller) leaveAlone(e *entry, now time.Time) {
 // look makes the jobs that are due and that the budget allows, and says when to look
 // again; zero means that only news can tell.
 func (p *poller) look(now time.Time) (jobs []*job, again time.Time) {
-	d := p.demand(now)
-	sweep := p.divide(d, now)
-	again = earliest(d.soonest, p.sweepAt)
-	for sweep || len(d.reads) > 0 {
+	d, sweep := p.demanded(now)
+	again = earliest(d.next(), p.sweepAt)
+	for sweep || p.waits(d, now) {
 		if !p.room() {
 			return jobs, time.Time{} // an answer wakes
 		}
@@ -183,15 +190,14 @@ func (p *poller) look(now time.Time) (jobs []*job, again time.Time) {
 		}
 		p.spent()
 		switch {
-		case sweep && (len(d.reads) == 0 || !p.list.down): // else a read shows first what is down
-			jobs = append(jobs, p.sweep(now))
-			d.reads = slices.DeleteFunc(d.reads, func(e *entry) bool { return e.busy }) // it serves them too
-			sweep, again = false, d.soonest
+		case sweep && (!p.waits(d, now) || !p.list.down): // else a read shows first what is down
+			jobs = append(jobs, p.sweep(d, now))
+			sweep, again = false, d.next()
 		default:
 			// Every second read goes to what the list has shown to have changed: all of them
 			// would starve the others, where the list and the reads never agree.
 			p.hinted = !p.hinted
-			jobs = append(jobs, p.read(d.mostUrgent(now, p.hub.cfg.MinInterval, p.hinted), now))
+			jobs = append(jobs, p.read(p.mostUrgent(d, now, p.hinted), now))
 		}
 	}
 	return jobs, again
@@ -203,50 +209,6 @@ func (p *poller) room() bool {
 		return p.inFlight == 0 && !p.sweeping
 	}
 	return p.inFlight < maxInFlight
-}
-
-// demand is what the entries ask for.
-type demand struct {
-	listable []*entry  // a sweep could serve them
-	reads    []*entry  // to be read one by one now
-	soonest  time.Time // when the next one after them is due
-	shown    int       // that the list has shown and somebody waits for, those on their way among them
-}
-
-// demand asks all entries.
-func (p *poller) demand(now time.Time) *demand {
-	d := &demand{}
-	usable := p.list.usable(now)
-	p.pick(now)
-	for _, e := range p.order {
-		if !e.wanted(now, p.hub.cfg.RefundWindow) {
-			continue
-		}
-		if !e.listed.IsZero() {
-			d.shown++
-		}
-		if until, ok := p.spared(e, now); ok {
-			d.soonest = earliest(d.soonest, until)
-			continue
-		}
-		switch {
-		case e.busy:
-		case usable && e.hint == nil && !now.Before(e.alone):
-			d.listable = append(d.listable, e)
-		default:
-			d.alone(e, now)
-		}
-	}
-	return d
-}
-
-// alone adds an entry that no sweep serves.
-func (d *demand) alone(e *entry, now time.Time) {
-	if e.due.After(now) {
-		d.soonest = earliest(d.soonest, e.due)
-	} else {
-		d.reads = append(d.reads, e)
-	}
 }
 
 // read makes the job of one read.
@@ -262,30 +224,6 @@ func (p *poller) read(e *entry, now time.Time) *job {
 
 func (p *poller) job(id string) *job {
 	return &job{Poll: Poll{Tenant: p.cred.Tenant, ID: id}, number: p.hub.stats.Reads + p.hub.stats.Sweeps}
-}
-
-// mostUrgent takes out the read that is longest overdue, measured by how much each poll is
-// worth to a watch: a watch of one render is worth as much as one of a thousand. The unit is
-// what a poll that has just become due counts as overdue. With hinted, a render that the list
-// has shown to have changed comes first.
-func (d *demand) mostUrgent(now time.Time, unit time.Duration, hinted bool) *entry {
-	best, most := 0, -1.0
-	for i, e := range d.reads {
-		urgency := (now.Sub(e.due) + unit).Seconds() / float64(e.share(d.shown))
-		if changed := e.hint != nil; hinted && changed != (d.reads[best].hint != nil) {
-			if !changed {
-				continue
-			}
-			most = -1
-		}
-		if urgency > most {
-			best, most = i, urgency
-		}
-	}
-	e, last := d.reads[best], len(d.reads)-1
-	d.reads[best] = d.reads[last]
-	d.reads = d.reads[:last]
-	return e
 }
 
 // do makes one request, outside the lock, and takes in what came back.

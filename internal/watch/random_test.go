@@ -27,11 +27,19 @@ func TestWhateverHappensAWatchIsToldInOrderAndToTheEndWithinTheBudget(t *testing
 			many = 60
 		}
 	}
+	kept := 0
 	for seed := *fromSeed; seed < *fromSeed+many && !t.Failed(); seed++ {
-		synctest.Test(t, func(t *testing.T) { newChaos(t, seed).run() })
+		synctest.Test(t, func(t *testing.T) {
+			c := newChaos(t, seed)
+			c.run()
+			kept += c.kept
+		})
 		if t.Failed() {
 			t.Logf("again: go test ./internal/watch -run WhateverHappens -seeds 1 -from-seed %d", seed)
 		}
+	}
+	if many > 10 && kept == 0 {
+		t.Error("what is kept of the demand was compared with nothing")
 	}
 }
 
@@ -52,6 +60,7 @@ type chaos struct {
 	watches []*watcher
 	work    sync.WaitGroup
 	created int
+	kept    int // comparisons of what is kept of the demand
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -87,6 +96,7 @@ func (c *chaos) run() {
 		synctest.Wait()
 		c.checkShape()
 		time.Sleep(time.Duration(c.dice.ExpFloat64() * float64(2*time.Second)))
+		c.checkShape()
 	}
 	for _, w := range c.worlds {
 		w.heal()
@@ -302,6 +312,40 @@ func (c *chaos) checkShape() {
 		}
 		for s := range subs {
 			c.checkCounts(s)
+		}
+		c.checkKept(p, time.Now())
+	}
+}
+
+// checkKept compares what is kept of the entries' demand with what they ask for when they are asked.
+func (c *chaos) checkKept(p *poller, now time.Time) {
+	if p.kept == nil || !p.holds(p.kept, now) {
+		return
+	}
+	c.kept++
+	kept, asked := *p.kept, p.demand(now)
+	kept.reads, kept.hints = slices.Clone(kept.reads), slices.Clone(kept.hints)
+	kept.later = slices.Clone(kept.later)
+	kept.pass(now)
+	var reads []*entry
+	for p.waits(&kept, now) {
+		reads = append(reads, kept.reads.pop())
+	}
+	for _, r := range asked.reads {
+		if !slices.Contains(reads, r.e) {
+			c.t.Errorf("%s is to be read, and not in what is kept", r.e.id)
+		}
+	}
+	for _, e := range reads {
+		listed := slices.Contains(asked.listable, e) // and a few are not worth a sweep
+		if !listed && !slices.ContainsFunc(asked.reads, func(r ranked) bool { return r.e == e }) {
+			c.t.Errorf("%s is not to be read, and in what is kept", e.id)
+		}
+	}
+	for _, e := range p.order {
+		alone := !e.busy && e.wanted(now, p.hub.cfg.RefundWindow) && !slices.Contains(asked.listable, e)
+		if alone && e.due.After(now) && e.due.Before(kept.next()) {
+			c.t.Errorf("%s is due before what is kept says", e.id)
 		}
 	}
 }

@@ -68,6 +68,7 @@ func (t *Part) hearAll(now time.Time) {
 	if t.all == nil {
 		t.all = t.subscription(Settled)
 		t.p.all = append(t.p.all, t.all)
+		t.p.stir()
 		t.p.wakeBy(now)
 	}
 }

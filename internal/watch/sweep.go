@@ -19,6 +19,7 @@ type list struct {
 	fails int       // sweeps in a row that failed
 	poor  int       // sweeps in a row that carried too little, or failed by themselves
 	whole bool      // its records are as full as a read's, as far as seen
+	hints bool      // there may be some of it that wait for a read
 }
 
 // usable reports whether a sweep may stand for reads.
@@ -36,12 +37,6 @@ func (l *list) judge(good bool, now time.Time) {
 	if l.poor++; l.poor >= 2 {
 		l.poor, l.rests = 0, now.Add(listRest)
 	}
-}
-
-// hinted is a copy that does not keep the whole list alive.
-func hinted(r *catalog.Listed) *catalog.Generation {
-	g := r.Generation
-	return &g
 }
 
 // unique takes out of a list what names a render again.
@@ -74,7 +69,9 @@ func (p *poller) divide(d *demand, now time.Time) (sweep bool) {
 	case p.sweeping && now.Before(slow):
 		d.soonest = earliest(d.soonest, slow)
 	case p.sweeping, len(first) < sweepFrom && !p.unintroduced():
-		d.reads = append(d.reads, first...) // a few are not worth a sweep out of turn
+		for _, e := range first {
+			d.read(e) // a few are not worth a sweep out of turn
+		}
 	default:
 		at = earlier(at, p.sweptAt.Add(p.hub.cfg.MinInterval/2))
 	}
@@ -111,14 +108,15 @@ func (p *poller) unintroduced() bool {
 
 // sweep makes the job of one list call. It stands for a poll of every entry that the list can
 // serve.
-func (p *poller) sweep(now time.Time) *job {
+func (p *poller) sweep(d *demand, now time.Time) *job {
 	p.hub.stats.Sweeps++
 	p.hub.stats.Unshared += float64(len(p.all))
 	j := p.job("")
-	for _, e := range p.demand(now).listable {
+	for _, e := range d.listable {
 		e.busy, e.swept = true, true
 		p.serve(j, e, now)
 	}
+	p.asked, d.listable, d.divided, p.sweepAt = d.listable, nil, false, time.Time{}
 	p.sweeping, p.sweptAt, p.sweepU = true, now, p.dice.draw()
 	p.lookedAt(nil, now)
 	return j
@@ -138,6 +136,9 @@ func (p *poller) swept(records []catalog.Listed, err error, l *look) {
 		return
 	}
 	p.succeeded(now)
+	if p.list.down {
+		p.stir()
+	}
 	p.list.down, p.list.fails = false, 0
 	p.discover(records, now)
 	p.takeIn(records, now, l)
@@ -150,16 +151,15 @@ func (p *poller) swept(records []catalog.Listed, err error, l *look) {
 		e.alone, e.due = now.Add(listRest), earlier(e.due, now)
 	}
 	p.list.judge(found >= min(sweepFrom, len(asked)), now)
+	p.resort(asked, records, now)
 }
 
 // release gives back the entries that the sweep stood for.
 func (p *poller) release() []*entry {
-	var asked []*entry
-	for _, e := range p.order {
-		if e.swept {
-			e.busy, e.swept = false, false
-			asked = append(asked, e)
-		}
+	asked := p.asked
+	p.asked = nil
+	for _, e := range asked {
+		e.busy, e.swept = false, false
 	}
 	return asked
 }
@@ -168,6 +168,7 @@ func (p *poller) release() []*entry {
 // is the list alone that fails.
 func (p *poller) unswept(asked []*entry, err error, now time.Time) {
 	p.failed(err, now)
+	p.stir()
 	switch catalog.KindOf(err) {
 	case catalog.KindRateLimited, catalog.KindCredentialRejected:
 	default:
@@ -204,6 +205,9 @@ func (p *poller) discover(records []catalog.Listed, now time.Time) {
 		}
 		s.listed = true
 		s.wake()
+	}
+	if len(p.all) == 0 {
+		return
 	}
 	for _, e := range p.order {
 		if now.Sub(e.listed) > forget && !e.listed.IsZero() && e.reached(Settled, now, p.hub.cfg.RefundWindow) {
@@ -256,10 +260,11 @@ func (p *poller) takeIn(records []catalog.Listed, now time.Time, l *look) {
 			p.applyAs(e, r.Generation, r.Etag, l)
 			p.again(e, now)
 		case known: // a detail has changed, as it may do all the time: its own pace will do
-			e.hint = hinted(r)
+			p.hint(e, r)
 			p.again(e, now)
 		default:
-			e.due, e.hint = now, hinted(r)
+			p.hint(e, r)
+			e.due = now
 		}
 		e.listEtag = r.Etag
 		if e.worded() && !e.state.State.Terminal() { // the list may be behind
@@ -268,6 +273,12 @@ func (p *poller) takeIn(records []catalog.Listed, now time.Time, l *look) {
 		}
 		p.looked(e, now)
 	}
+}
+
+// hint keeps a record until a read confirms it: a copy, not to keep the whole list alive.
+func (p *poller) hint(e *entry, r *catalog.Listed) {
+	g := r.Generation
+	e.hint, p.list.hints = &g, true
 }
 
 // doubt has a render read again that was not there when it was read, and that the list carries:

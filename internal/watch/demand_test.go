@@ -1,0 +1,92 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+func TestTheMostUrgentEntryComesFirstAndOfEqualsTheFirst(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var q queue
+		var want []ranked
+		add := func() {
+			r := ranked{e: &entry{}, urgency: float64(dice.IntN(10)), at: len(want)}
+			q, want = append(q, r), append(want, r)
+		}
+		for range dice.IntN(50) {
+			add()
+		}
+		q.order()
+		for range dice.IntN(10) {
+			add()
+			last := q[len(q)-1]
+			q = q[:len(q)-1]
+			q.push(last)
+		}
+		slices.SortFunc(want, func(a, b ranked) int { return cmp.Or(-cmp.Compare(a.urgency, b.urgency), a.at-b.at) })
+		for i, r := range want {
+			if got := q.pop(); got != r.e {
+				t.Fatalf("place %d of %d is another's", i, len(want))
+			}
+		}
+	}
+}
+
+// unlisted is a catalog without a list, whose renders never end.
+type unlisted struct{}
+
+func (unlisted) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+	return catalog.Generation{ID: id, State: catalog.StateQueued, ObserveTime: time.Now()}, nil
+}
+
+func (unlisted) List(context.Context, catalog.Credential, *catalog.Recall) ([]catalog.Listed, error) {
+	return nil, &catalog.Error{Kind: catalog.KindContract}
+}
+
+func TestThousandsOfEntriesAreAskedAFewTimesASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams, each, rate, seconds = 2, 1000, 400, 3
+		hub, err := New(Config{Upstream: unlisted{}, Rate: rate, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var watches sync.WaitGroup
+		for s := range streams {
+			ids := make([]string, each)
+			for i := range ids {
+				ids[i] = fmt.Sprintf("r%d-%d", s, i)
+			}
+			watches.Go(func() {
+				for range hub.Watch(ctx, Request{Credential: testCred, IDs: ids}) {
+				}
+			})
+		}
+		time.Sleep(10 * time.Second) // all have been read
+		asked := map[*demand]bool{}
+		before := hub.Stats().Reads
+		for range seconds * 1000 {
+			time.Sleep(time.Millisecond)
+			hub.mu.Lock()
+			asked[hub.pollers[testCred.Tenant].kept] = true
+			hub.mu.Unlock()
+		}
+		reads := hub.Stats().Reads - before
+		if len(asked) > seconds*6 || reads < rate*seconds*99/100 {
+			t.Errorf("all were asked %d times in %d s, for %d reads", len(asked), seconds, reads)
+		}
+		cancel()
+		watches.Wait()
+		hub.Close()
+	})
+}
