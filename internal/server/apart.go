@@ -11,7 +11,7 @@ import (
 // They are those that mostly wait. What is left on the goroutine that waits, with the calls of
 // the library, stays within a stack of 4 KB: else it would be 8 for as long as the call lasts,
 // as one that has grown does not shrink far enough. Of 16.8 KB that an idle watch took, 4.1 were
-// that (make bench-P3). The second goroutine costs 2 µs.
+// that (make bench-P3).
 //
 // To take it out, leave the list empty.
 var apart = map[string]bool{
