@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // listAgain reads a list with the help of the last one, and fails the test where that is not what
@@ -192,6 +193,18 @@ func TestWhatIsRememberedOfAListIsBounded(t *testing.T) {
 	}
 	if _, err := readListed(at(0, "broken"), last); err == nil || len(last.records) != 1 {
 		t.Errorf("%d are remembered after a list that was none, %v", len(last.records), err)
+	}
+}
+
+func TestWhatIsRememberedOfAListIsPartOfItsLastBodyAlone(t *testing.T) {
+	last := new(Recall)
+	listAgain(t, last, at(0, page("queued")))
+	body := page("queued", "failed")
+	listAgain(t, last, at(1, body))
+	first, second := last.records[0].text, last.records[1].text
+	place := func(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
+	if place(second)-place(first) != uintptr(strings.Index(body, second)-strings.Index(body, first)) {
+		t.Error("a record keeps the body that had it first")
 	}
 }
 

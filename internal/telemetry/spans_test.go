@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -166,6 +167,27 @@ func TestASpanCanBeWrittenToByManyWhileItEnds(t *testing.T) {
 	if len(got.sent) != 1 {
 		t.Errorf("it was exported %d times", len(got.sent))
 	}
+}
+
+func TestWhatHasEndedIsExportedBeforeTheEnd(t *testing.T) {
+	got := &stopped{}
+	provider := &spans{about: shop, sampler: trace.AlwaysSample(), ended: trace.NewBatchSpanProcessor(newOTLP(got))}
+	_, span := provider.Tracer("calls").Start(t.Context(), "call")
+	span.End()
+	if err := provider.Shutdown(t.Context()); err != nil || len(got.sent) != 1 || !got.stopped {
+		t.Errorf("%d batches are sent, %v, and the client has stopped: %v", len(got.sent), err, got.stopped)
+	}
+}
+
+// stopped is a wire that knows its end.
+type stopped struct {
+	wire
+	stopped bool
+}
+
+func (s *stopped) Stop(context.Context) error {
+	s.stopped = true
+	return nil
 }
 
 func TestLimitsOfTheEnvironmentHold(t *testing.T) {
