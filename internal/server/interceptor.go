@@ -84,11 +84,12 @@ type call struct {
 
 // begin begins a call, and gives how its handler has ended.
 func (c *call) begin(ctx context.Context, handle func(context.Context, *callSpan) error) (cause error) {
-	c.start, c.from = time.Now(), c.origin(ctx)
+	c.start, c.ctx, c.own = time.Now(), ctx, ctx
+	defer c.recover(&cause)
+	c.from = c.origin(ctx)
 	ctx, c.span = c.tracing.begin(ctx, c.method, c.from)
 	own := withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
 	c.ctx, c.own = ctx, own
-	defer c.recover(&cause)
 	if !open(c.method) {
 		known, denied := c.service.Authenticate(own, c.from.certName)
 		if denied != nil {
@@ -105,7 +106,7 @@ func (c *call) begin(ctx context.Context, handle func(context.Context, *callSpan
 	return handle(own, c.span)
 }
 
-// recover makes a panic the end of the call.
+// recover makes a panic the end of the call. What is not recovered ends the process.
 func (c *call) recover(cause *error) {
 	if value := recover(); value != nil {
 		*cause, c.fell = c.panicked(c.ctx, c.method, value), true

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -87,6 +88,37 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	panics := s.lines(t, "panic in a call")
 	if len(panics) != 2 || !strings.Contains(panics[0]["stack"].(string), "interceptor_test.go") {
 		t.Errorf("logged %v", panics)
+	}
+	for _, call := range s.lines(t, "call") {
+		if call["code"] != "Internal" || call["error"] != nil {
+			t.Errorf("what is in the log already is logged again: %v", call)
+		}
+	}
+}
+
+func TestAPanicBeforeAnybodyIsAskedIsAnInternalErrorToo(t *testing.T) {
+	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
+		logs := &lockedBuffer{}
+		i := &interceptor{
+			logger: slog.New(slog.NewJSONHandler(logs, nil)),
+			origin: func(context.Context) origin { panic("the secret of the house") },
+		}
+		err := i.stream(nil, &localStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
+		if wantError(t, err, codes.Internal, "INTERNAL"); strings.Count(logs.String(), "\n") != 2 {
+			t.Errorf("%s is logged as\n%s", method, logs)
+		}
+	}
+}
+
+func TestACallThatWasTakenBackBeforeItBeganIsNoWorkAndNoLine(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
+		i := &interceptor{} // it has nothing to work with
+		err := i.stream(nil, &localStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method}, nil)
+		if status.Code(err) != codes.Canceled {
+			t.Errorf("%s ends with %v", method, err)
+		}
 	}
 }
 

@@ -3,14 +3,22 @@ package server_test
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
@@ -18,7 +26,10 @@ import (
 // laborious packs as gzip does, and takes ten seconds for what is more than a page of text.
 type laborious struct{}
 
-func init() { encoding.RegisterCompressor(laborious{}) }
+func init() {
+	encoding.RegisterCompressor(laborious{})
+	encoding.RegisterCompressor(broken{})
+}
 
 func (laborious) Name() string                              { return "laborious" }
 func (laborious) Decompress(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }
@@ -93,5 +104,121 @@ func watchPacked(t *testing.T, c grpcCaller, open func(context.Context, easelv1.
 	}
 	if err != io.EOF || told < 6 {
 		t.Errorf("the packed watch was told %d times, and ended with %v", told-1, err)
+	}
+}
+
+// endsLarge is a catalog whose render has a long text at its end.
+type endsLarge struct{ done atomic.Bool }
+
+func (c *endsLarge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	record := `{"id":"gen_1","modelId":"m","status":"queued"}`
+	if c.done.Load() {
+		record = fmt.Sprintf(`{"id":"gen_1","modelId":"m","status":"succeeded","note":%q}`, strings.Repeat("x", 20<<10))
+	}
+	if strings.HasSuffix(r.URL.Path, "/generations") {
+		record = "[" + record + "]"
+	}
+	_, _ = io.WriteString(w, record)
+}
+
+// packedWatches are the watches of one render and of many, by the states that they tell.
+var packedWatches = map[string]func(context.Context, easelv1.GenerationServiceClient, string) (func() (*easelv1.GenerationUpdate, error), error){
+	"of one": func(ctx context.Context, client easelv1.GenerationServiceClient, name string) (func() (*easelv1.GenerationUpdate, error), error) {
+		stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, grpc.UseCompressor(name))
+		return func() (*easelv1.GenerationUpdate, error) { m, err := stream.Recv(); return m.GetUpdate(), err }, err
+	},
+	"of many": func(ctx context.Context, client easelv1.GenerationServiceClient, name string) (func() (*easelv1.GenerationUpdate, error), error) {
+		stream, err := client.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{GenerationIds: []string{"gen_1"}}, grpc.UseCompressor(name))
+		return func() (*easelv1.GenerationUpdate, error) { m, err := stream.Recv(); return m.GetUpdate(), err }, err
+	},
+}
+
+func TestWhatIsPackedLastArrivesBeforeTheEnd(t *testing.T) {
+	for name, open := range packedWatches {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				catalog := &endsLarge{}
+				s := newStack(t, busy(nil, func(o *options) {
+					o.wrap = func(http.RoundTripper) http.RoundTripper { return handled{catalog} }
+				}))
+				time.AfterFunc(5*time.Second, func() { catalog.done.Store(true) })
+				next, err := open(grpcCaller{s, s.key}.keyed(t.Context()), easelv1.NewGenerationServiceClient(s.grpc), "laborious")
+				var told []easelv1.State
+				for err == nil {
+					var update *easelv1.GenerationUpdate
+					if update, err = next(); update != nil {
+						told = append(told, update.GetGeneration().GetState())
+					}
+				}
+				if want := []easelv1.State{easelv1.State_STATE_QUEUED, easelv1.State_STATE_SUCCEEDED}; err != io.EOF || !slices.Equal(told, want) {
+					t.Errorf("told %v, and ended with %v", told, err)
+				}
+			})
+		})
+	}
+}
+
+// broken can pack nothing that is longer than a request.
+type broken struct{ laborious }
+
+func (broken) Name() string { return "broken" }
+func (broken) Compress(w io.Writer) (io.WriteCloser, error) {
+	return &breaks{labour{Writer: gzip.NewWriter(w)}}, nil
+}
+
+type breaks struct{ labour }
+
+func (b *breaks) Close() error {
+	if b.taken > 500 {
+		panic("a fault of the packer")
+	}
+	return b.Writer.Close()
+}
+
+// TestAPanicWhileAnUpdateIsSentIsTheEndOfThatWatchAlone has it on the goroutine that tells all of
+// a connection, and on the one that packs what is large.
+func TestAPanicWhileAnUpdateIsSentIsTheEndOfThatWatchAlone(t *testing.T) {
+	for where, size := range map[string]int{"where all are told": 1 << 10, "beside": 20 << 10} {
+		for name, open := range packedWatches {
+			t.Run(name+" "+where, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { endsByItself(t, size, open) })
+			})
+		}
+	}
+}
+
+func endsByItself(t *testing.T, size int, open func(context.Context, easelv1.GenerationServiceClient, string) (func() (*easelv1.GenerationUpdate, error), error)) {
+	catalog, log := &busyCatalog{size: size}, &journal{}
+	s := newStack(t, busy(catalog, func(o *options) {
+		o.server.Logger = slog.New(slog.NewJSONHandler(log, nil))
+		o.server.Limits.CallerStreams = 2
+	}))
+	c := grpcCaller{s, s.key}
+	var other sync.WaitGroup
+	other.Go(func() {
+		if err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(*easelv1.WatchGenerationResponse) {}); err != nil {
+			t.Errorf("the other watch ended with %v", err)
+		}
+	})
+	time.Sleep(5 * time.Second)
+	for range 3 { // each leaves its room to the next
+		next, err := open(c.keyed(t.Context()), easelv1.NewGenerationServiceClient(s.grpc), "broken")
+		for err == nil {
+			_, err = next()
+		}
+		if st := status.Convert(err); st.Code() != codes.Internal || strings.Contains(st.Message(), "packer") {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+	synctest.Wait()
+	catalog.done.Store(true)
+	other.Wait()
+	synctest.Wait() // the line is written
+	said := "\n" + strings.Join(log.lines, "\n")
+	if strings.Count(said, "\ncall /") != 4 || strings.Count(said, " Internal INTERNAL ") != 3 {
+		t.Errorf("the log says%s", said)
+	}
+	if n := s.hub.Stats().Watches; n != 0 {
+		t.Errorf("%d watches are left", n)
 	}
 }

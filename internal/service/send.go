@@ -2,7 +2,9 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
+	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc"
@@ -56,10 +58,18 @@ func (p *patient) send(m any) error {
 	}
 }
 
-// begin sends m on a goroutine of its own, and gives what that ends with.
+// begin sends m on a goroutine of its own, and gives what that ends with. A panic there is an
+// error of this call: nobody above would recover it, and it would be the end of all calls.
 func (p *patient) begin(m any) chan error {
 	sent := make(chan error, 1)
-	go func() { sent <- p.stream.SendMsg(m) }()
+	go func() {
+		defer func() {
+			if value := recover(); value != nil {
+				sent <- fmt.Errorf("panic while a message was sent: %v\n%s", value, debug.Stack())
+			}
+		}()
+		sent <- p.stream.SendMsg(m)
+	}()
 	return sent
 }
 

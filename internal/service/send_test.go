@@ -110,12 +110,17 @@ func takeQuickly(t *testing.T, encoding string) {
 	}
 }
 
-// brokenStream is one on which nothing arrives.
+// brokenStream is one on which nothing large arrives.
 type brokenStream struct{ grpc.ServerStream }
 
 var errNoWay = errors.New("there is no way")
 
-func (brokenStream) SendMsg(any) error { return errNoWay }
+func (brokenStream) SendMsg(m any) error {
+	if size(m) > packedHere {
+		return errNoWay
+	}
+	return nil
+}
 
 func TestAFailureToSendWhatIsPackedBesideIsTheWatchs(t *testing.T) {
 	large := wrapperspb.Bytes(make([]byte, packedHere))
