@@ -3,6 +3,7 @@ package server_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -170,4 +171,21 @@ func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("the drain took %v", took)
 	}
+}
+
+func TestADrainEndsAWaitAndSaysWhenToComeBack(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		ended := make(chan error, 1)
+		go func() {
+			ended <- c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: g.GetGenerationId()}, &easelv1.WaitGenerationResponse{})
+		}()
+		for s.hub.Stats().Watches == 0 && t.Context().Err() == nil {
+			runtime.Gosched()
+		}
+		s.stop()
+		if st := wantStatus(t, <-ended, codes.Unavailable, "SERVER_DRAINING", 503); retryDelay(st) == 0 {
+			t.Errorf("it does not say when to come back: %v", st)
+		}
+	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }

@@ -40,7 +40,9 @@ func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 	if slices.Equal(farewells(t, 0), farewells(t, 0)) {
 		t.Error("two services without a seed ended their streams alike")
 	}
+	ages := map[time.Duration]bool{}
 	for i := 0; i < len(first); i += 2 {
+		ages[first[i]] = true
 		age, delay := first[i], first[i+1]
 		if age <= 54*time.Minute || age > time.Hour {
 			t.Errorf("a stream ended after %v, want the last tenth of an hour", age)
@@ -48,5 +50,8 @@ func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 		if delay < retryDelay/2 || delay >= retryDelay*5/2 {
 			t.Errorf("a caller was told to come back in %v", delay)
 		}
+	}
+	if 2*len(ages) != len(first) {
+		t.Errorf("of streams that began together some end together: %v", ages)
 	}
 }

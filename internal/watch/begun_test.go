@@ -1,6 +1,7 @@
 package watch_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,38 @@ func TestADrainEndsEveryWatchAfterAllItHasToTell(t *testing.T) {
 		if n := b.hub.Stats().Watches; n != 0 {
 			t.Errorf("%d watches are left", n)
 		}
+	})
+}
+
+func TestADrainEndsAWatchOfEverythingWhereThereIsNothing(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		all := b.watch()
+		pass(10 * time.Second)
+		b.hub.Drain()
+		synctest.Wait()
+		b.wantEnd(all, watch.ErrDraining)
+	})
+}
+
+func TestAnEndThatIsSoonerThanAHeartbeatComesInTime(t *testing.T) {
+	states := map[string]catalog.State{}
+	for i := range 7 {
+		states[fmt.Sprint(i)] = queued
+	}
+	inBubble(t, states, func(b *bench) {
+		beats := func(id string, each time.Duration) *seen {
+			return b.watchWith(b.ctx, watch.Request{IDs: []string{id}, Goal: watch.Settled, Heartbeat: each})
+		}
+		for i := range 6 {
+			beats(fmt.Sprint(i), 40*time.Minute+time.Duration(i)*time.Minute)
+		}
+		pass(time.Minute) // so that its turn would come after those of all others
+		fails := beats("6", time.Hour)
+		pass(time.Minute)
+		b.up.set("6", failed)
+		pass(11 * time.Minute) // ten are the window of a refund
+		b.wantStates(fails, "queued", "failed")
+		b.wantEnd(fails, nil)
 	})
 }
 

@@ -116,6 +116,37 @@ func TestWhoHasLeftIsToldNothingMore(t *testing.T) {
 	})
 }
 
+func TestWhoLeavesAsAChangeComesIsNotTouchedAnyMore(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			hub, err := watch.New(watch.Config{Upstream: newUpstream(map[string]catalog.State{"a": queued}), Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hub.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 100 {
+				go func() {
+					told := 0 // with no lock: who has ended is alone with it
+					w := hub.Begin(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Quick: always}, func(watch.Event, error) bool {
+						if told++; told < 0 {
+							t.Error("told after its end")
+						}
+						return true
+					})
+					w.Wait()
+					w.End()
+					told = -1000
+				}()
+			}
+			pass(time.Second)
+			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()})
+			cancel() // at once: some stand in the queue still
+			synctest.Wait()
+		})
+	}
+}
+
 func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as where the process was held up there
 	hub, err := watch.New(watch.Config{Upstream: newUpstream(map[string]catalog.State{"a": queued}), Seed: 1})
 	if err != nil {
