@@ -94,6 +94,21 @@ func TestAWatchThatHasEndedDoesNotEndAgainByADrain(t *testing.T) {
 	})
 }
 
+func TestManyHeartbeatsAtOneMomentAreAllInTime(t *testing.T) {
+	bubble(t, map[string]catalog.State{"a": queued}, always, func(b *bench) {
+		var all []*seen
+		for range 1000 {
+			all = append(all, b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: 10 * time.Second}))
+		}
+		pass(time.Minute)
+		for _, s := range all {
+			if n := len(s.look().heartbeats); n != 6 {
+				t.Fatalf("with one each 10 s one has had %d in a minute", n)
+			}
+		}
+	})
+}
+
 func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 	bubble(t, map[string]catalog.State{"a": queued}, always, func(b *bench) {
 		all := map[time.Duration]*seen{}
