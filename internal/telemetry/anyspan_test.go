@@ -107,7 +107,8 @@ func (d dice) link() oteltrace.Link {
 func (d dice) attributes() []attribute.KeyValue {
 	n := d.IntN(5)
 	values := []attribute.Value{
-		{}, attribute.BoolValue(true), attribute.BoolValue(false), attribute.IntValue(n), attribute.Int64Value(math.MinInt64), attribute.StringValue(d.text()),
+		{},
+		attribute.BoolValue(true), attribute.BoolValue(false), attribute.IntValue(n), attribute.Int64Value(math.MinInt64), attribute.StringValue(d.text()),
 		attribute.Float64Value(0), attribute.Float64Value(math.Inf(-1)), attribute.Float64Value(-1.5), attribute.ByteSliceValue([]byte{0xff, 0}[:n%3]),
 		attribute.BoolSliceValue([]bool{true, false}[:n%3]), attribute.Int64SliceValue([]int64{0, -1}[:n%3]), attribute.Float64SliceValue([]float64{0, 0.5}[:n%3]),
 		attribute.StringSliceValue([]string{"", "ä"}[:n%3]), attribute.StringValue(string(slices.Repeat([]byte{'x'}, 1<<n<<n))),

@@ -30,6 +30,8 @@ import (
 // then bytes of those; here spans become bytes at once, and the stock client sends them, by the
 // settings that it knows. So a traced call costs 1.17 instead of 1.26 times what a bare one does
 // (make bench-P9), and 193 instead of 246 allocations.
+//
+// To take it out, let newSpanExporter give the stock one.
 type otlp struct {
 	client otlptrace.Client
 	scopes map[instrumentation.Scope][]byte // spans as bytes
