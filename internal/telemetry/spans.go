@@ -108,9 +108,10 @@ type span struct {
 	end        time.Time // zero while it is recorded
 	status     trace.Status
 	attributes []attribute.KeyValue
-	nameless   int // attributes, which are dropped
 	events     []trace.Event
 	links      []trace.Link
+	// How many were dropped.
+	fewerAttributes, fewerEvents, fewerLinks int
 }
 
 // write changes a span that has not ended.
@@ -144,10 +145,10 @@ func (s *span) SetAttributes(all ...attribute.KeyValue) {
 			same := func(other attribute.KeyValue) bool { return other.Key == one.Key }
 			if i := slices.IndexFunc(s.attributes, same); i >= 0 {
 				s.attributes[i] = one
-			} else if one.Valid() {
+			} else if one.Valid() && len(s.attributes) < usualLimits.AttributeCountLimit {
 				s.attributes = append(s.attributes, one)
 			} else {
-				s.nameless++
+				s.fewerAttributes++
 			}
 		}
 	})
@@ -157,7 +158,8 @@ func (s *span) SetAttributes(all ...attribute.KeyValue) {
 func (s *span) AddEvent(name string, options ...oteltrace.EventOption) {
 	config := oteltrace.NewEventConfig(options...)
 	s.write(func() {
-		s.events = append(s.events, trace.Event{Name: name, Attributes: config.Attributes(), Time: config.Timestamp()})
+		one := trace.Event{Name: name, Attributes: config.Attributes(), Time: config.Timestamp()}
+		s.events = latest(s.events, one, usualLimits.EventCountLimit, &s.fewerEvents)
 	})
 }
 
@@ -180,8 +182,18 @@ func (s *span) AddLink(link oteltrace.Link) {
 		return // it says nothing
 	}
 	s.write(func() {
-		s.links = append(s.links, trace.Link{SpanContext: link.SpanContext, Attributes: link.Attributes})
+		one := trace.Link{SpanContext: link.SpanContext, Attributes: link.Attributes}
+		s.links = latest(s.links, one, usualLimits.LinkCountLimit, &s.fewerLinks)
 	})
+}
+
+// latest adds one to a list, in place of the first where the list is full.
+func latest[T any](list []T, one T, limit int, dropped *int) []T {
+	if len(list) == limit {
+		list = list[1:]
+		*dropped++
+	}
+	return append(list, one)
 }
 
 // SetStatus implements oteltrace.Span. An error counts more than nothing, and success more than that.
@@ -220,7 +232,12 @@ func (s *span) Events() []trace.Event                       { return s.events }
 func (s *span) Status() trace.Status                        { return s.status }
 func (s *span) InstrumentationScope() instrumentation.Scope { return s.tracer.scope }
 func (s *span) Resource() *resource.Resource                { return s.tracer.about }
-func (s *span) DroppedAttributes() int                      { return s.nameless }
-func (s *span) DroppedLinks() int                           { return 0 }
-func (s *span) DroppedEvents() int                          { return 0 }
+func (s *span) DroppedAttributes() int                      { return s.fewerAttributes }
+func (s *span) DroppedLinks() int                           { return s.fewerLinks }
+func (s *span) DroppedEvents() int                          { return s.fewerEvents }
 func (s *span) ChildSpanCount() int                         { return 0 }
+
+// InstrumentationLibrary is an older name of the scope.
+func (s *span) InstrumentationLibrary() instrumentation.Library { //nolint:staticcheck // the interface has it
+	return s.tracer.scope
+}

@@ -84,6 +84,25 @@ func strangeSpans(t *testing.T, provider oteltrace.TracerProvider) {
 	}
 }
 
+func TestASpanKeepsAsMuchAsOneOfTheSDK(t *testing.T) {
+	provider, got := ours(t, trace.AlwaysSample())
+	likely, want := stocks(t, trace.AlwaysSample())
+	for _, one := range []oteltrace.TracerProvider{provider, likely} {
+		at := oteltrace.WithTimestamp(time.Unix(1, 0))
+		_, span := one.Tracer("long").Start(t.Context(), "long", at)
+		for n := range 300 {
+			span.SetAttributes(attribute.Int(fmt.Sprint(n), n))
+			span.AddEvent(fmt.Sprint(n), at)
+			span.AddLink(oteltrace.Link{SpanContext: elsewhere(t), Attributes: []attribute.KeyValue{attribute.Int("n", n)}})
+		}
+		span.SetAttributes(attribute.Int("7", 8), attribute.Int("new", 1))
+		span.End(at)
+	}
+	if diff := gocmp.Diff(withNames(want), withNames(got), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 type ownError string
 
 func (e ownError) Error() string { return string(e) }

@@ -163,7 +163,7 @@ func (p *poller) lookAfter(e *entry, gap time.Duration, now time.Time) {
 	e.gap = gap
 	e.due = now.Add(spread(gap, e.dice.draw()))
 	if p.kept != nil {
-		p.kept.soonest = earliest(p.kept.soonest, e.due)
+		p.kept.soonest, p.kept.moved = earliest(p.kept.soonest, e.due), true
 	}
 }
 

@@ -15,15 +15,17 @@ type Watch struct {
 	yield func(Event, error) bool
 	quick func() bool // nil: it is told by nobody else
 
-	teller *teller       // that tells it; nil: it runs by itself
-	over   chan struct{} // closed when the teller has nothing more to tell
-	place  int32         // in the alarms of the teller
-	queued bool          // guarded by the hub's mutex, as the lines above
+	over chan struct{} // closed when the teller has nothing more to tell
+
+	// Guarded by the hub's mutex:
+	teller *teller   // that tells it; nil: it runs by itself
+	armed  time.Time // it is among the alarms until then; zero: it is not. Only the teller sets it
+	place  int32     // in the alarms of the teller
+	queued bool
 
 	slow     bool       // the teller has left it alone
 	left     bool       // it is told no more by the teller
 	turns    sync.Mutex // held while it is told: who leaves waits
-	armed    time.Time  // it is among the alarms until then; zero: it is not. Of the teller alone
 	panicked error
 }
 

@@ -1,6 +1,7 @@
 package watch_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -122,4 +123,35 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestASlowWatcherOfWhatAlwaysChangesHearsOfTheEnd(t *testing.T) {
+	for name, want := range map[string]error{"its age": watch.ErrExpired, "a drain": watch.ErrDraining} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
+				began, n, end := time.Now(), 0, error(nil)
+				req := watch.Request{Credential: tenant, IDs: []string{"a", "b"}}
+				if want == watch.ErrExpired {
+					req.Until = began.Add(10 * time.Second)
+				}
+				for _, err := range b.hub.Watch(b.ctx, req) {
+					end = err
+					n++
+					time.Sleep(time.Second)
+					for _, id := range []string{"a", "b"} {
+						b.hub.Observe(b.ctx, tenant, catalog.Generation{ID: id, State: queued, FailureMessage: fmt.Sprint(n), ObserveTime: time.Now()})
+					}
+					if n == 10 && want == watch.ErrDraining {
+						b.hub.Drain()
+					}
+					if n == 100 {
+						break
+					}
+				}
+				if !errors.Is(end, want) || time.Since(began) > 15*time.Second {
+					t.Errorf("%d events in %v, and then %v", n, time.Since(began), end)
+				}
+			})
+		})
+	}
 }

@@ -30,6 +30,7 @@ type demand struct {
 	hints    queue         // of those, what the list has shown to have changed
 	later    []*entry      // to be read one by one before the end, the next that is due first
 	soonest  time.Time     // when the next one after them is due
+	moved    bool          // the time of some has changed since, perhaps of one of later
 	shown    int           // entries that the list has shown and somebody waits for, those on their way among them
 }
 
@@ -190,12 +191,17 @@ func (d *demand) pass(now time.Time) {
 	}
 }
 
-// next is when a read is due that is not due yet.
+// next is when a read is due that is not due yet, or all are to be asked again, as some that were
+// asked before would say something else.
 func (d *demand) next() time.Time {
+	at := d.soonest
 	if len(d.later) > 0 {
-		return earliest(d.soonest, d.later[0].due)
+		at = earliest(at, d.later[0].due)
 	}
-	return d.soonest
+	if d.moved {
+		at = earliest(at, d.until)
+	}
+	return at
 }
 
 // waits reports whether there is a read to make.

@@ -90,3 +90,40 @@ func TestThousandsOfEntriesAreAskedAFewTimesASecond(t *testing.T) {
 		hub.Close()
 	})
 }
+
+func TestAReadIsMadeInTimeWhateverTheListSaysOfTheOneBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub, err := New(Config{Upstream: unlisted{}, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hub.Close()
+		hub.mu.Lock()
+		p := newPoller(hub, testCred)
+		hub.pollers[testCred.Tenant] = p
+		req := Request{Credential: testCred, IDs: []string{"first", "second", "x", "y", "z"}}
+		s := hub.subscription(t.Context(), &req)
+		s.poller = p
+		p.join(&s, &req, time.Now())
+		now := time.Now()
+		for _, e := range p.order {
+			p.apply(e, catalog.Generation{ID: e.id, State: catalog.StateQueued, ObserveTime: now}, &look{})
+			e.gap, e.due = time.Second, now
+		}
+		for i, id := range []string{"first", "second"} { // they are read alone
+			e := p.entries[id]
+			e.alone, e.due = now.Add(time.Minute), now.Add(time.Duration(i+1)*100*time.Millisecond)
+		}
+		p.stir()
+		hub.mu.Unlock()
+		p.plan(now)
+		var list []catalog.Listed
+		for _, id := range []string{"first", "x", "y", "z"} {
+			list = append(list, catalog.Generation{ID: id, State: catalog.StateQueued, ObserveTime: now}.Listed())
+		}
+		p.swept(list, nil, &look{})
+		if _, next, _ := p.plan(now); next.Sub(now) > hub.cfg.MinInterval/4 {
+			t.Errorf("it is due in 0.2 s, and the next plan is in %v", next.Sub(now))
+		}
+	})
+}

@@ -35,6 +35,8 @@ type subscription struct {
 	relays   bool    // it stands for what peers wait for: see Part
 	listed   bool    // the first list has come; always true with named ids
 	caughtUp bool
+	ending   bool // err was seen: it is told what is owed, and no more
+	owed     int32
 	err      error
 	trace    Mark  // of the watch
 	polled   int64 // number of the last poll that carries it
@@ -211,9 +213,13 @@ type step struct {
 func (s *subscription) next(now time.Time) step {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
+	s.age(now)
 	for len(s.dirty) > 0 {
+		if s.ending && s.owed == 0 {
+			return step{err: s.err}
+		}
 		at := s.dirty[0]
-		s.dirty = s.dirty[1:]
+		s.dirty, s.owed = s.dirty[1:], s.owed-1
 		s.items[at].flags &^= dirty
 		if s.items[at].e == nil {
 			s.vacate(at)
@@ -233,10 +239,19 @@ func (s *subscription) next(now time.Time) step {
 	if !s.everything && s.open == 0 {
 		return step{done: true}
 	}
+	return step{settles: settles, err: s.err}
+}
+
+// age ends the watch when its time is over. A watch that ends is told what has changed before, and
+// not what changes meanwhile: a slow watcher of what always changes would never hear of the end. mu
+// is held.
+func (s *subscription) age(now time.Time) {
 	if s.err == nil && !s.until.IsZero() && !now.Before(s.until) {
 		s.err = ErrExpired
 	}
-	return step{settles: settles, err: s.err}
+	if s.err != nil && !s.ending {
+		s.ending, s.owed = true, int32(len(s.dirty)) //nolint:gosec // a place each
+	}
 }
 
 // tell makes the event of one entry, and notes what the watcher knows then. It gives nil
