@@ -273,7 +273,8 @@ func (b *batch) saveText(g *easelv1.Generation) (string, error) {
 	if err == nil && string(held) == wholeLines(g.GetText().Text) {
 		return path, nil
 	}
-	return writeText(path, b.flags.Force, g)
+	file, err := writeText(path, b.flags.Force, g)
+	return file.Path, err
 }
 
 // whole reports whether the target is a file of the size that the result has.

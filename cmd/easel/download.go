@@ -21,55 +21,81 @@ func (c *downloadCmd) faults() []string { return c.faultsOfOut(c.Out) }
 // was.
 func (c *downloadCmd) Run(ctx context.Context, p *program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		d := &fetching{id: c.ID, out: c.Out, force: c.Force, wait: c.Wait}
-		if c.Out == standardOutput {
-			return noFile(s.fetchOut(ctx, d), c.ID)
+		result, err := c.save(ctx, s)
+		if perhapsText(err) {
+			result, err = c.saveText(ctx, s, err)
 		}
-		path, err := s.fetch(ctx, d)
-		if err != nil {
-			return noFile(err, c.ID)
+		if err == nil && c.Out != standardOutput {
+			s.printSaved(result)
 		}
-		done := &easelv1.ContentSummary{SizeBytes: d.part.size, Sha256: d.part.sha256()}
-		switch {
-		case s.json:
-			s.printDownload(path, d.info, done)
-		case s.quiet:
-			s.print(path)
-		default:
-			s.printFields([][2]string{
-				{"file", path},
-				{"type", oneLine(d.info.ContentType)},
-				{"size", size(done.SizeBytes)},
-				{"sha256", done.Sha256},
-			})
-		}
-		return nil
+		return err
 	})
 }
 
-func (s *session) printDownload(path string, info *easelv1.ContentInfo, done *easelv1.ContentSummary) {
-	writeJSONLine(s.out, struct {
-		Path        string `json:"path"`
-		ContentType string `json:"contentType"`
-		SizeBytes   int64  `json:"sizeBytes"`
-		SHA256      string `json:"sha256"`
-	}{path, info.ContentType, done.SizeBytes, done.Sha256})
+// save writes the bytes of a result. What goes to standard output becomes no file.
+func (c *downloadCmd) save(ctx context.Context, s *session) (saved, error) {
+	d := &fetching{id: c.ID, out: c.Out, force: c.Force, wait: c.Wait}
+	if c.Out == standardOutput {
+		return saved{}, s.fetchOut(ctx, d)
+	}
+	path, err := s.fetch(ctx, d)
+	if err != nil {
+		return saved{}, err
+	}
+	return saved{path, d.info.ContentType, d.part.size, d.part.sha256()}, nil
 }
 
-// noFile explains that a render has no file because its result is a text.
-func noFile(err error, id string) error {
+// saveText writes the text of a render that has no file, and gives the error that says so
+// where it has no text either.
+func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (saved, error) {
+	answer, err := read(ctx, s, func() (*easelv1.GetGenerationResponse, error) {
+		return s.generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: span(0)})
+	})
+	g := answer.GetGeneration()
+	switch {
+	case err != nil:
+		return saved{}, err
+	case g.GetText() == nil:
+		return saved{}, noFile
+	case c.Out == standardOutput:
+		return saved{}, s.pourText(g)
+	}
+	return writeText(c.Out, c.Force, g)
+}
+
+// perhapsText reports whether a render has no file although it did not fail: then its result
+// is a text.
+func perhapsText(err error) bool {
 	st, ok := statusOf(err)
 	if !ok {
-		return err
+		return false
 	}
 	var f failure
 	f.addDetails(st)
 	state := f.metadata["state"]
-	if f.reason != "NO_CONTENT" || state != "" && state != easelv1.State_STATE_SUCCEEDED.String() {
-		return err
-	}
-	return &problem{
-		exit: exitFailure, text: "the result of " + oneLine(id) + " is a text, and no file", err: err, render: id,
-		cure: "It is shown by: easel get " + id,
+	return f.reason == "NO_CONTENT" && (state == "" || state == easelv1.State_STATE_SUCCEEDED.String())
+}
+
+// saved is a result that has become a file.
+type saved struct {
+	Path        string `json:"path"`
+	ContentType string `json:"contentType"`
+	SizeBytes   int64  `json:"sizeBytes"`
+	SHA256      string `json:"sha256"`
+}
+
+func (s *session) printSaved(result saved) {
+	switch {
+	case s.json:
+		writeJSONLine(s.out, result)
+	case s.quiet:
+		s.print(result.Path)
+	default:
+		s.printFields([][2]string{
+			{"file", result.Path},
+			{"type", oneLine(result.ContentType)},
+			{"size", size(result.SizeBytes)},
+			{"sha256", result.SHA256},
+		})
 	}
 }

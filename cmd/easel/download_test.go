@@ -329,3 +329,56 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 		t.Errorf("two results for one stream: exit %d\n%s", got.exit, got.stderr)
 	}
 }
+
+// poem is a scripted server of a render whose result is a text, or has the given state.
+func poem(t *testing.T, state easelv1.State) dialer {
+	return (&scripted{
+		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+			return failing(codes.FailedPrecondition, "NO_CONTENT")
+		},
+		get: func(r *easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+			g := render(r.GenerationId, state)
+			if state == succeeded {
+				g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: "grey water\nasks"}}
+			}
+			return g, nil
+		},
+	}).serve(t)
+}
+
+func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
+	const text = "grey water\nasks\n"
+	dial, dir := poem(t, succeeded), t.TempDir()
+	for _, test := range []struct{ out, path string }{
+		{dir, filepath.Join(dir, "gen_1.txt")},
+		{filepath.Join(dir, "poem.md"), filepath.Join(dir, "poem.md")},
+	} {
+		got := easel(t.Context(), dial, "download", "gen_1", "--wait", "10m", "--out", test.out, "-o", "json")
+		var file saved
+		if err := json.Unmarshal([]byte(got.stdout), &file); err != nil || got.exit != exitOK {
+			t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
+		}
+		sum := sha256.Sum256([]byte(text))
+		if want := (saved{test.path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:])}); file != want {
+			t.Errorf("the answer is %+v, want %+v", file, want)
+		}
+		wantFile(t, test.path, []byte(text))
+	}
+	if got := easel(t.Context(), dial, "download", "gen_1", "--out", dir); got.exit != exitUsage || !strings.Contains(got.stderr, "--force") {
+		t.Errorf("a file that is there: exit %d\n%s", got.exit, got.stderr)
+	}
+	if got := easel(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != exitOK || got.stdout != text || got.stderr != "" {
+		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
+	}
+	if names := directory(t, dir); len(names) != 2 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
+func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	got := easel(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
+	if names := directory(t, dir); got.exit != exitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
+		t.Errorf("exit %d, left behind: %q\n%s", got.exit, names, got.stderr)
+	}
+}

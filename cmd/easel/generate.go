@@ -201,7 +201,9 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	var path string
 	var err error
 	if g.GetText() != nil {
-		path, err = writeText(c.Out, c.Force, g)
+		var file saved
+		file, err = writeText(c.Out, c.Force, g)
+		path = file.Path
 	} else {
 		path, err = s.fetch(ctx, &fetching{id: g.GenerationId, out: c.Out, force: c.Force})
 	}
@@ -220,7 +222,7 @@ func (c *generateCmd) pour(ctx context.Context, s *session, g *easelv1.Generatio
 	if g.GetText() == nil {
 		return s.fetchOut(ctx, &fetching{id: g.GenerationId})
 	}
-	return s.pour(strings.NewReader(wholeLines(g.GetText().Text)))
+	return s.pourText(g)
 }
 
 // paid says how to get a result that has been ordered and did not arrive. Ordering again

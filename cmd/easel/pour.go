@@ -5,6 +5,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 // standardOutput is what --out calls standard output.
@@ -38,6 +41,11 @@ func (s *session) fetchOut(ctx context.Context, d *fetching) error {
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	return s.pour(file)
+}
+
+// pourText writes the text of a text model to standard output.
+func (s *session) pourText(g *easelv1.Generation) error {
+	return s.pour(strings.NewReader(wholeLines(g.GetText().Text)))
 }
 
 // pour writes bytes of the result as they are.

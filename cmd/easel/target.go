@@ -190,25 +190,26 @@ func syncDir(target string) error {
 }
 
 // writeText writes the text of a text model as a file, as whole as a download.
-func writeText(out string, force bool, g *easelv1.Generation) (path string, err error) {
-	path, err = textPath(out, g)
+func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
+	path, err := textPath(out, g)
 	if err == nil {
 		err = mayWrite(path, force)
 	}
 	if err != nil {
-		return "", err
+		return saved{}, err
 	}
 	part, err := openPart(path, "")
 	if err != nil {
-		return "", err
+		return saved{}, err
 	}
 	if _, err = io.WriteString(part, wholeLines(g.GetText().Text)); err == nil {
 		err = part.finish(path, force)
 	}
 	if err != nil {
 		part.discard()
+		return saved{}, err
 	}
-	return path, err
+	return saved{path, "text/plain; charset=utf-8", part.size, part.sha256()}, nil
 }
 
 // textPath is the file for the text of a render.
