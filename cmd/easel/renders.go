@@ -165,7 +165,11 @@ func (c *deleteCmd) Run(ctx context.Context, p *program) error {
 		if err != nil {
 			return err
 		}
-		s.answer(answer, c.ID, func() { s.print("deleted " + oneLine(c.ID)) })
+		done := "deleted " + oneLine(c.ID)
+		if c.AllowMissing { // the answer does not tell whether it ever was there
+			done = oneLine(c.ID) + " is not in the catalog"
+		}
+		s.answer(answer, c.ID, func() { s.print(done) })
 		return nil
 	})
 }

@@ -29,6 +29,7 @@ type scripted struct {
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
 	getWith  func(context.Context) // sees what came with a call, nil where nobody looks
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
+	remove   func(*easelv1.DeleteGenerationRequest) error
 	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
 	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
 	download func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error
@@ -55,6 +56,10 @@ func (s *scripted) GetGeneration(ctx context.Context, r *easelv1.GetGenerationRe
 	}
 	g, err := s.get(r)
 	return &easelv1.GetGenerationResponse{Generation: g}, err
+}
+
+func (s *scripted) DeleteGeneration(_ context.Context, r *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
+	return &easelv1.DeleteGenerationResponse{}, s.remove(r)
 }
 
 func (s *scripted) WatchGeneration(r *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
