@@ -111,20 +111,25 @@ func (c *listCmd) Run(ctx context.Context, p *program) error {
 	})
 }
 
-// recent reads pages until there are enough renders or no more.
+// longestPage is the most that a server gives in one answer.
+const longestPage = 1000
+
+// recent reads pages until there are enough renders or no more. Its token is that of the
+// page that follows: never more is asked for than is wanted.
 func (s *session) recent(ctx context.Context, limit int) (*easelv1.ListGenerationsResponse, error) {
-	all, page := &easelv1.ListGenerationsResponse{}, ""
+	all := &easelv1.ListGenerationsResponse{}
 	for {
-		answer, err := s.generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{PageToken: page})
+		request := &easelv1.ListGenerationsRequest{PageToken: all.NextPageToken}
+		if limit > 0 {
+			request.PageSize = int32(min(limit-len(all.Generations), longestPage))
+		}
+		answer, err := s.generations.ListGenerations(ctx, request)
 		if err != nil {
 			return nil, err
 		}
 		all.Generations = append(all.Generations, answer.Generations...)
-		if limit > 0 && len(all.Generations) >= limit {
-			all.Generations = all.Generations[:limit]
-			return all, nil
-		}
-		if page = answer.NextPageToken; page == "" {
+		all.NextPageToken = answer.NextPageToken
+		if all.NextPageToken == "" || limit > 0 && len(all.Generations) >= limit {
 			return all, nil
 		}
 	}

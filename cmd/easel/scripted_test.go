@@ -29,6 +29,7 @@ type scripted struct {
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
 	getWith  func(context.Context) // sees what came with a call, nil where nobody looks
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
+	list     func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse
 	remove   func(*easelv1.DeleteGenerationRequest) error
 	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
 	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
@@ -56,6 +57,10 @@ func (s *scripted) GetGeneration(ctx context.Context, r *easelv1.GetGenerationRe
 	}
 	g, err := s.get(r)
 	return &easelv1.GetGenerationResponse{Generation: g}, err
+}
+
+func (s *scripted) ListGenerations(_ context.Context, r *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+	return s.list(r), nil
 }
 
 func (s *scripted) DeleteGeneration(_ context.Context, r *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
