@@ -27,11 +27,13 @@ type waitCmd struct {
 	ID string `arg:"" name:"id" help:"The render."`
 }
 
-// Run waits for one render. It is a watch that shows nothing but the end, so that a
+// Run waits for one render. It is a watch that shows no state but the last, so that a
 // long wait outlives lost connections.
 func (c *waitCmd) Run(ctx context.Context, p *program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		f := s.follow([]string{c.ID}, c.until())
+		v := newWatchView(s, s.outStyle, func(string) {})
+		f.seen, f.lost = v.seen, v.lost // why it takes longer is said beside the end
 		err := f.run(ctx)
 		if last := f.last(c.ID); last != nil {
 			s.printRender(last, stateWord(last))

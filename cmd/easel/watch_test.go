@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -228,6 +229,43 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 		got := easel(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
 		if got.exit != exitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
 			t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		}
+	})
+}
+
+func TestAWaitSaysOnceThatTheServerIsAwayAsAWatchDoes(t *testing.T) {
+	away := func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unavailable, "") }
+	late := func(t *testing.T, args ...string) printed {
+		return easel(t.Context(), watchScript(t,
+			away, away, away,
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				sendState(s, queued)
+				return failing(codes.Unavailable, "")
+			},
+			away, away,
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil }), args...)
+	}
+	said := regexp.MustCompile(`^can't watch yet \(it failed\), trying again in \S+
+connected again
+lost the stream \(it failed\), trying again in \S+
+connected again
+$`)
+	for _, command := range []string{"watch", "wait"} {
+		synctest.Test(t, func(t *testing.T) {
+			if got := late(t, command, "gen_1"); got.exit != exitOK || !said.MatchString(got.stderr) {
+				t.Errorf("%s: exit %d\n%s", command, got.exit, got.stderr)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if got := late(t, "wait", "gen_1", "-q"); got.exit != exitOK || got.stdout != "succeeded\n" || got.stderr != "" {
+			t.Errorf("-q: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		got := late(t, "wait", "gen_1", "-o", "json")
+		if lines := linesOf(got.stderr); len(lines) != 4 || !strings.HasPrefix(lines[2], `{"note":"lost the stream`) || !json.Valid([]byte(got.stdout)) {
+			t.Errorf("-o json: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 		}
 	})
 }
