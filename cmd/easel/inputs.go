@@ -111,11 +111,11 @@ func typedInputs(model *easelv1.Model, arguments []string) (string, error) {
 }
 
 func badInput(name, why string) error {
-	return badUsage("inputs."+oneLine(name)+" "+why, nothingOrdered)
+	return badUsage("inputs."+oneLine(name)+" "+why, "")
 }
 
 // noCheckCure is for inputs that the catalog may take although the model does not say so.
-const noCheckCure = nothingOrdered + " Where the model says too little of itself, --no-check sends the inputs as they are."
+const noCheckCure = "Where the model says too little of itself, --no-check sends the inputs as they are."
 
 // unlike is the error of an input that does not fit what the model says.
 func unlike(name, why string) error {

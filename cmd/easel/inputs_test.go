@@ -84,6 +84,18 @@ func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
 	}
 }
 
+func TestAQuoteOfAWrongInputDoesNotSpeakOfAnOrder(t *testing.T) {
+	dial := (&scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil }}).serve(t)
+	for _, inputs := range [][]string{{"seed=seven"}, {"promt=x"}, {"seed=1", "seed=2"}, {"prompt=@/nowhere/file"}} {
+		for command, ordering := range map[string]bool{"quote": false, "generate": true} {
+			got := easel(t.Context(), dial, append([]string{command, "studio/any"}, inputs...)...)
+			if got.exit != exitUsage || strings.Contains(got.stderr, nothingOrdered) != ordering {
+				t.Errorf("%s %q: exit %d\n%s", command, inputs, got.exit, got.stderr)
+			}
+		}
+	}
+}
+
 func TestWhatTheModelDoesNotAllowIsRefusedBeforeAnythingIsOrdered(t *testing.T) {
 	model := &easelv1.Model{ModelId: "studio/any", InputFields: []*easelv1.InputField{
 		{Name: "prompt", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING, Required: new(true), Minimum: new(1.0), Maximum: new(3.0)},
