@@ -100,12 +100,16 @@ func (e *environment) orProfile(flag, name, text string) (from, value string) {
 // unfit says why text is no value for a flag, or nothing where it is one.
 func unfit(v *kong.Value, text string) string {
 	if v.Enum != "" && !slices.Contains(v.EnumSlice(), text) {
-		return "is none of " + strings.Join(v.EnumSlice(), ", ")
+		named := slices.DeleteFunc(v.EnumSlice(), func(word string) bool { return word == "" }) // that is none given
+		return "is none of " + strings.Join(named, ", ")
 	}
 	scan := kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text})
 	scratch := reflect.New(v.Target.Type()).Elem()
 	if v.Mapper.Decode(&kong.DecodeContext{Value: v, Scan: scan}, scratch) == nil {
 		return ""
+	}
+	if v.Target.Type() == reflect.TypeFor[time.Duration]() && text != "" && strings.Trim(text, "0123456789") == "" {
+		return fmt.Sprintf("is not a duration: write %ss for seconds, or %sm for minutes", text, text)
 	}
 	return "is not " + kindOf(v.Target.Type())
 }

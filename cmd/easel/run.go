@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -177,7 +178,7 @@ func usage(line *kong.Context, err error) error {
 	}
 	text, cure := err.Error(), "See "+path+" --help."
 	if parse != nil {
-		text = dashed(line, text)
+		text = misfitting(line, dashed(line, text))
 	}
 	if word, late := strings.CutPrefix(err.Error(), "unexpected argument "); late && strings.Contains(word, "=") {
 		cure = "Inputs stand together, with the flags before or after all of them. " + cure
@@ -206,4 +207,25 @@ func dashed(line *kong.Context, text string) string {
 		}
 	}
 	return fmt.Sprintf("--%s: %q looks like a flag; a value that begins with a dash is written --%s=%s", name, value, name, value)
+}
+
+// misfit is what the parser says of a duration that is none, or of a word that is none of a few.
+var misfit = regexp.MustCompile(`^--([a-z-]+)(?:: expected duration| must be one of \S+) but got ("(?:[^"\\]|\\.)*")`)
+
+// misfitting says what is wrong with a value as it is said of one from the environment.
+func misfitting(line *kong.Context, text string) string {
+	said := misfit.FindStringSubmatch(text)
+	if said == nil || line == nil {
+		return text
+	}
+	for _, flag := range line.Flags() {
+		value, err := strconv.Unquote(said[2])
+		if flag.Name != said[1] || err != nil {
+			continue
+		}
+		if fault := unfit(flag.Value, value); fault != "" {
+			return fmt.Sprintf("--%s: %q %s", flag.Name, value, fault)
+		}
+	}
+	return text
 }

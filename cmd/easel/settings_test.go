@@ -68,8 +68,8 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 		{map[string]string{"EASEL_NATS_URL": "nats://127.0.0.1:4222", "EASEL_NATS_CREDS_FILE": "/nowhere/creds"}, []string{"EASEL_NATS_CREDS_FILE: ", "/nowhere/creds"}},
 		{map[string]string{"EASEL_NATS_URL": "nats://127.0.0.1:4222", "EASEL_NATS_CREDS_FILE": key, "EASEL_NATS_NKEY_FILE": key}, []string{"EASEL_NATS_CREDS_FILE", "EASEL_NATS_NKEY_FILE"}},
 		{map[string]string{"EASEL_NATS_CREDS_FILE": key}, []string{"EASEL_NATS_CREDS_FILE", "EASEL_NATS_URL"}},
-		{map[string]string{"EASEL_LOG_LEVEL": "loud"}, []string{"EASEL_LOG_LEVEL", "debug, info"}},
-		{map[string]string{"EASEL_LOG_FORMAT": "xml"}, []string{"EASEL_LOG_FORMAT", "json"}},
+		{map[string]string{"EASEL_LOG_LEVEL": "loud"}, []string{`EASEL_LOG_LEVEL: "loud" is none of debug, info, warn, error`}},
+		{map[string]string{"EASEL_LOG_FORMAT": "xml"}, []string{`EASEL_LOG_FORMAT: "xml" is none of json, text`}},
 		{map[string]string{"EASEL_POLL_RATE": "x", "EASEL_DRAIN_TIMEOUT": "y", "EASEL_GRPC_ADDR": "z"}, []string{"EASEL_POLL_RATE", "EASEL_DRAIN_TIMEOUT", "EASEL_GRPC_ADDR", "; "}},
 	} {
 		if _, set := test.env["EASEL_UPSTREAM_URL"]; !set && test.env != nil {
@@ -131,6 +131,8 @@ func TestAWrongSandboxSettingIsNamed(t *testing.T) {
 		{[]string{"account", "--api-key-file", write(t, "\n")}, "--api-key-file"},
 		{[]string{"account", "--tls-ca-file", write(t, "x")}, "--tls-ca-file"},
 		{[]string{"account", "--tls-cert-file", write(t, "x")}, "--tls-cert-file"},
+		{[]string{"account", "--timeout="}, `--timeout: "" is not a duration such as`},
+		{[]string{"account", "--timeout"}, "--timeout: expected duration value"},
 		{[]string{"watch", "gen_1", "gen_1"}, "gen_1 is named twice"},
 		{[]string{"quote", "m", "a=1", "--inputs-json", "{}"}, "--inputs-json"},
 		{[]string{"sandbox", "--speed", "-1"}, "is written --speed=-1"},
@@ -144,6 +146,27 @@ func TestAWrongSandboxSettingIsNamed(t *testing.T) {
 		if got.exit != exitUsage || !strings.Contains(got.stderr, test.name) || len(linesOf(got.stderr)) > 2 {
 			t.Errorf("%q: exit %d, printed\n%s", test.args, got.exit, got.stderr)
 		}
+	}
+}
+
+func TestAFlagAndItsVariableSayTheSameOfAWrongValue(t *testing.T) {
+	for _, test := range []struct{ flag, variable, value, want string }{
+		{"--log-level", "EASEL_LOG_LEVEL", "loud", `: "loud" is none of debug, info, warn, error`},
+		{"--log-format", "EASEL_LOG_FORMAT", "xml", `: "xml" is none of json, text`},
+		{"--refund-window", "EASEL_REFUND_WINDOW", "1", `: "1" is not a duration: write 1s for seconds, or 1m for minutes`},
+		{"--refund-window", "EASEL_REFUND_WINDOW", `1"s`, `: "1\"s" is not a duration such as 500ms, 10s or 2m`},
+	} {
+		for name, got := range map[string]printed{
+			test.flag:     easel(t.Context(), nil, "serve", "--upstream-url", "https://catalog.example", test.flag, test.value),
+			test.variable: easelEnv(t.Context(), nil, map[string]string{test.variable: test.value, "EASEL_UPSTREAM_URL": "https://catalog.example"}, "serve"),
+		} {
+			if lines := linesOf(got.stderr); got.exit != exitUsage || len(lines) == 0 || lines[0] != "easel: "+name+test.want {
+				t.Errorf("%s %s: exit %d, printed\n%s", name, test.value, got.exit, got.stderr)
+			}
+		}
+	}
+	if got := easel(t.Context(), nil, "account", "--timeout", "1"); !strings.Contains(got.stderr, "write 1s") {
+		t.Errorf("--timeout 1: printed\n%s", got.stderr)
 	}
 }
 
