@@ -140,7 +140,7 @@ func (c connection) findKey(p *program) (from, text string, err error) {
 		}
 		return from, string(content), nil
 	}
-	variable := p.env("EASEL_API_KEY")
+	variable := p.env(apiKeyVariable)
 	if variable == "" || p.profile != nil && p.profile.asked {
 		if from, text, err := p.keyOfProfile(c.Addr); text != "" || err != nil {
 			return from, text, err
@@ -149,7 +149,7 @@ func (c connection) findKey(p *program) (from, text string, err error) {
 			return "", "", nil
 		}
 	}
-	return "EASEL_API_KEY", variable, nil
+	return apiKeyVariable, variable, nil
 }
 
 func (c connection) transport() (credentials.TransportCredentials, error) {

@@ -92,6 +92,7 @@ func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopCloc
 	if err != nil {
 		return nil, nil, wrongSetting("OTEL_*", err)
 	}
+	c.logStrays(observed.Logger)
 	return observed, func() {
 		ctx, cancel := clock.forTelemetry(ctx)
 		defer cancel()

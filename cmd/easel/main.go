@@ -33,7 +33,7 @@ func untilSignalled() int {
 		stdin:  os.Stdin,
 		stdout: os.Stdout,
 		stderr: os.Stderr,
-		lookup: os.LookupEnv,
+		lookup: os.LookupEnv, environ: os.Environ,
 
 		configDir: os.UserConfigDir,
 	})

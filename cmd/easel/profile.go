@@ -79,7 +79,7 @@ func (p *profile) path(name string) string {
 
 // profileFile is where the profiles are, "" where that can't be known.
 func (p *program) profileFile() string {
-	if path := p.env("EASEL_CONFIG_FILE"); path != "" {
+	if path := p.env(configFileVariable); path != "" {
 		return path
 	}
 	if p.configDir == nil {
@@ -98,7 +98,7 @@ func (p *program) profileFile() string {
 func (p *program) loadProfile(name string) (*profile, error) {
 	path := p.profileFile()
 	all, err := readProfiles(path)
-	if errors.Is(err, fs.ErrNotExist) && name == "" && p.env("EASEL_CONFIG_FILE") == "" {
+	if errors.Is(err, fs.ErrNotExist) && name == "" && p.env(configFileVariable) == "" {
 		return nil, nil
 	}
 	if err != nil {

@@ -23,6 +23,9 @@ type program struct {
 	stdout, stderr io.Writer
 	lookup         func(name string) (string, bool) // the environment
 
+	// environ lists the environment, each as name=value. Nil means that nobody looks for what is misspelt.
+	environ func() []string
+
 	// configDir is where the user keeps settings. Nil means nowhere.
 	configDir func() (string, error)
 
@@ -132,10 +135,15 @@ func (p *program) do(ctx context.Context, args []string) error {
 	if err != nil {
 		return usage(line, err)
 	}
+	strays := env.strays()
 	faults := append(append(env.faults, emptyFlags(line, env)...), settingFaults(line)...)
 	if len(faults) > 0 {
+		for _, s := range strays { // what is missing may be there under another name
+			faults = append(faults, s.String())
+		}
 		return &problem{exit: exitUsage, text: strings.Join(faults, "; ")}
 	}
+	p.tellStrays(line, strays)
 	p.reach = reachOf(line)
 	line.BindTo(ctx, (*context.Context)(nil))
 	return line.Run()

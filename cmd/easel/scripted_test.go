@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -127,8 +129,19 @@ func easelEnv(ctx context.Context, dial dialer, env map[string]string, args ...s
 			value, ok := env[name]
 			return value, ok
 		},
+		environ: environOf(env),
 	})
 	return printed{exit, stdout.String(), stderr.String()}
+}
+
+// environOf lists an environment as a process has it.
+func environOf(env map[string]string) func() []string {
+	return func() (all []string) {
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			all = append(all, name+"="+env[name])
+		}
+		return all
+	}
 }
 
 // buffer is a stream that may be read while it is written, and tells that it was.

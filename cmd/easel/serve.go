@@ -54,6 +54,8 @@ type tuningFlags struct {
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Without it json; in easel dev on a terminal, text."`
+
+	strays []stray // to be told by the logger
 }
 
 // Help is the end of the command's help.

@@ -28,7 +28,8 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	go func() {
 		exit <- run(ctx, args, &program{
 			stdin: strings.NewReader(""), stdout: r.stdout, stderr: r.stderr,
-			lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+			lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+			environ: environOf(env),
 		})
 	}()
 	r.stop = func() int {

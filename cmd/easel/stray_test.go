@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// aModel is a server that answers one question.
+func aModel(t *testing.T) dialer {
+	t.Helper()
+	s := &scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) {
+		return &easelv1.Model{ModelId: "studio/haiku"}, nil
+	}}
+	return s.serve(t)
+}
+
+func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
+	dial := aModel(t)
+	for name, meant := range map[string]string{
+		"EASEL_GRPC_ADR":         "EASEL_GRPC_ADDR", // of another command
+		"EASEL_POLL_RAT":         "EASEL_POLL_RATE",
+		"EASEL_APIKEY":           "EASEL_API_KEY",
+		"EASEL_CONFIGFILE":       "EASEL_CONFIG_FILE",
+		"EASEL_SANDBOX_BALANCES": "EASEL_SANDBOX_BALANCE",
+		"EASEL_PROFIL":           "EASEL_PROFILE",
+		"EASEL_WHATEVER_IT_MAY":  "",
+		"EASEL_PORT":             "", // Kubernetes never sets it to a number
+	} {
+		got := easelEnv(t.Context(), dial, map[string]string{name: "hunter2"}, "model", "studio/haiku")
+		said := linesOf(got.stderr)
+		if got.exit != exitOK || len(said) != 1 || !strings.Contains(said[0], name+" is no setting") || strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("%s: exit %d, printed\n%s", name, got.exit, got.stderr)
+		}
+		if asked := strings.Contains(got.stderr, "did you mean "); asked != (meant != "") || asked && !strings.Contains(got.stderr, "did you mean "+meant+"?") {
+			t.Errorf("%s: printed\n%s", name, got.stderr)
+		}
+	}
+	got := easelEnv(t.Context(), dial, map[string]string{"EASEL_POLL_RAT": "hunter2"}, "model", "studio/haiku", "-o", "json")
+	var warning map[string]string
+	if err := json.Unmarshal([]byte(got.stderr), &warning); err != nil || !strings.Contains(warning["warning"], "EASEL_POLL_RATE?") {
+		t.Errorf("with JSON: %v, printed\n%s", err, got.stderr)
+	}
+}
+
+func TestNothingIsSaidOfSettingsAndOfWhatKubernetesSets(t *testing.T) {
+	env := map[string]string{
+		"EASEL_API_KEY": "key", "EASEL_CONFIG_FILE": write(t, "{}"), "EASEL_POLL_RATE": "3", "EASEL_UPSTREAM_URL": "x", "EASEL_SANDBOX_SEED": "1",
+		"EASEL_EMPTY": "", "EASELS": "2", "PATH": "/bin",
+	}
+	for _, service := range []string{"EASEL", "EASEL_NATS"} {
+		for name, value := range map[string]string{
+			"SERVICE_HOST": "10.0.0.7", "SERVICE_PORT": "50051", "SERVICE_PORT_GRPC": "50051", "SERVICE_PORT_HTTP": "8080",
+			"PORT": "tcp://10.0.0.7:50051", "PORT_8080_TCP": "tcp://10.0.0.7:8080", "PORT_8080_TCP_ADDR": "10.0.0.7",
+			"PORT_8080_TCP_PORT": "8080", "PORT_8080_TCP_PROTO": "tcp",
+		} {
+			env[service+"_"+name] = value
+		}
+	}
+	if got := easelEnv(t.Context(), aModel(t), env, "model", "studio/haiku"); got.exit != exitOK || got.stderr != "" {
+		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestAServerLogsAMisspeltVariableOnceAsAWarning(t *testing.T) {
+	for _, command := range []string{"serve", "dev"} {
+		served := start(t, map[string]string{
+			"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+			"EASEL_POLL_RAT": "hunter2",
+		}, func(_, stderr string) bool { return strings.Contains(stderr, `"server":"admin"`) }, command)
+		served.stop()
+		of := func(line string) bool { return strings.Contains(line, "EASEL_POLL_RAT\"") }
+		said := slices.DeleteFunc(linesOf(served.stderr.String()), func(line string) bool { return !of(line) })
+		if len(said) != 1 || !strings.Contains(said[0], `"level":"WARN"`) || !strings.Contains(said[0], `"did_you_mean":"EASEL_POLL_RATE"`) {
+			t.Errorf("%s: %q", command, said)
+		}
+		if strings.Contains(served.stderr.String(), "hunter2") {
+			t.Errorf("%s: the value is logged", command)
+		}
+	}
+}
+
+func TestASettingThatIsMissingUnderAMisspeltNameIsToldInTheSameLine(t *testing.T) {
+	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_UR": "hunter2"}, "serve")
+	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || strings.Contains(got.stderr, "hunter2") ||
+		!strings.Contains(got.stderr, "EASEL_UPSTREAM_URL is missing") || !strings.Contains(got.stderr, "EASEL_UPSTREAM_UR is no setting") {
+		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
+	}
+}
