@@ -84,47 +84,54 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	otel.SetErrorHandler(newErrorHandler(logger))
 	otel.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	t := &Telemetry{Logger: logger, Level: level, Troubles: last.newest, Failures: newFailures(logger)}
+	begin := t.begin
 	if disabled() {
-		return startNone(logger)
+		begin = t.beginNone
 	}
-	about, err := describe(ctx, config)
-	if err != nil {
-		logger.Warn("OpenTelemetry's resource settings can't be read in full", "error", err)
-	}
-	traces, err := newTracerProvider(ctx, about)
-	if err != nil {
-		return nil, nil, fmt.Errorf("traces: %w", err)
-	}
-	metrics, handler, err := newMeterProvider(ctx, about, config.Version)
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx))
-	}
-	otel.SetTracerProvider(traces)
-	otel.SetMeterProvider(metrics)
-	observer, err := NewObserver()
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx), metrics.Shutdown(ctx))
-	}
-	failures := newFailures(logger)
-	observer.failures = failures
-	shutdown := func(ctx context.Context) error {
-		failures.stop()
-		level.stop()
-		return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown)
-	}
-	return &Telemetry{Logger: logger, Level: level, Troubles: last.newest, Metrics: handler, Failures: failures, Observer: observer}, shutdown, nil
-}
-
-// startNone traces and measures nothing: the ids of a caller's trace go on to the catalog as
-// they came, and the metrics are those of the process alone.
-func startNone(logger *slog.Logger) (*Telemetry, func(context.Context) error, error) {
-	otel.SetTracerProvider(notrace.NewTracerProvider())
-	otel.SetMeterProvider(nometric.NewMeterProvider())
-	observer, err := NewObserver()
+	end, err := begin(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Telemetry{Logger: logger, Metrics: show(newRegistry()), Observer: observer}, func(context.Context) error { return nil }, nil
+	t.Observer.failures = t.Failures
+	return t, func(ctx context.Context) error {
+		t.Failures.stop()
+		level.stop()
+		return end(ctx)
+	}, nil
+}
+
+// begin traces and measures until end.
+func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.Context) error, err error) {
+	about, err := describe(ctx, config)
+	if err != nil {
+		t.Logger.Warn("OpenTelemetry's resource settings can't be read in full", "error", err)
+	}
+	traces, err := newTracerProvider(ctx, about)
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	metrics, handler, err := newMeterProvider(ctx, about, config.Version)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx))
+	}
+	otel.SetTracerProvider(traces)
+	otel.SetMeterProvider(metrics)
+	t.Metrics = handler
+	if t.Observer, err = NewObserver(); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx), metrics.Shutdown(ctx))
+	}
+	return func(ctx context.Context) error { return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown) }, nil
+}
+
+// beginNone traces and measures nothing: the ids of a caller's trace go on to the catalog as
+// they came, and the metrics are those of the process alone.
+func (t *Telemetry) beginNone(context.Context, Config) (end func(context.Context) error, err error) {
+	otel.SetTracerProvider(notrace.NewTracerProvider())
+	otel.SetMeterProvider(nometric.NewMeterProvider())
+	t.Metrics = show(newRegistry())
+	t.Observer, err = NewObserver()
+	return func(context.Context) error { return nil }, err
 }
 
 // describe says who we are. The environment has the last word.

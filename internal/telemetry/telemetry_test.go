@@ -211,6 +211,23 @@ func TestWithoutAnExporterTheCallersDecisionIsPassedOn(t *testing.T) {
 	}
 }
 
+func TestWithTheSDKDisabledALogStillTellsHowTheCatalogFails(t *testing.T) {
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	out := &bytes.Buffer{}
+	telemetry, _ := start(t, Config{LogOutput: out})
+	down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /me"}
+	telemetry.Failures.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("one")), down)
+	telemetry.Observer.failures.Polled(t.Context(), "other", down)
+	if lines := failureLines(t, out); len(lines) != 2 || len(telemetry.Troubles()) != 2 {
+		t.Errorf("logged %+v, troubles %+v", lines, telemetry.Troubles())
+	}
+	answer := httptest.NewRecorder()
+	telemetry.Level.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/loglevel", nil))
+	if answer.Code != http.StatusOK {
+		t.Errorf("the level answers %d", answer.Code)
+	}
+}
+
 func TestWithTheSDKDisabledNothingIsTracedOrMeasured(t *testing.T) {
 	t.Setenv("OTEL_SDK_DISABLED", "true")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.invalid")
