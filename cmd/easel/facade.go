@@ -69,7 +69,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	look := status.Source{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles}
+	look := status.Source{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered}
 	front, err := c.frontend(services, look, observed, clock)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ const (
 	most    = 5                // keys that are named
 	// persistent is how many polls fail in a row before it is more than a hiccup.
 	persistent = 3
+	// hiccup is how long calls get no answer before it is more than one.
+	hiccup = 5 * time.Second
 )
 
 // keyConcerns are what is said of the keys in a condition: how many they are, and which.
@@ -54,6 +57,26 @@ func are(keys int) string {
 		return "A key is"
 	}
 	return fmt.Sprintf("%d keys are", keys)
+}
+
+// withCalls adds the keys whose calls get no answer to what polls have found. Where nobody watches
+// there are no polls.
+func (s Source) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
+	lasting := s.Unanswered()
+	for _, k := range r.Keys {
+		if k.Condition != conditions[watch.ConditionHealthy] && k.Condition != conditions[watch.ConditionUnknown] {
+			delete(lasting, k.Key)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(lasting)) {
+		silent := key{Key: name, Condition: conditions[watch.ConditionUnreachable], Failures: 1}
+		if lasting[name] >= hiccup {
+			silent.Failures = persistent
+		}
+		r.Keys = append(r.Keys, silent)
+		stats.Conditions[watch.ConditionUnreachable]++
+	}
+	return r, stats
 }
 
 // concernsOf says in sentences what is wrong, the worst first.

@@ -21,7 +21,8 @@ type Source struct {
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
 	Replicas          func() telemetry.Replicas
-	Troubles          func() []telemetry.Trouble // the newest first
+	Troubles          func() []telemetry.Trouble      // the newest first
+	Unanswered        func() map[string]time.Duration // keys whose calls get no answer, by fingerprint, and for how long
 	Rooms             func() []server.Room
 	Serving           func(context.Context) bool
 }
@@ -144,7 +145,7 @@ func (s Source) report(ctx context.Context) report {
 	for _, t := range s.Troubles() {
 		r.Troubles = append(r.Troubles, trouble{t.Time.UTC(), strings.ToLower(t.Level.String()), t.Text, t.Detail, t.TraceID})
 	}
-	r.Concerns = concernsOf(r, hub.Stats)
+	r.Concerns = concernsOf(s.withCalls(r, hub.Stats))
 	return r
 }
 

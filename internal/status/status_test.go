@@ -19,10 +19,11 @@ func quiet() (*watch.Snapshot, Source) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Source{
 		Version: "v1", Began: time.Now(),
-		Hub:      func() watch.Snapshot { return *hub },
-		Troubles: func() []telemetry.Trouble { return nil },
-		Rooms:    func() []server.Room { return []server.Room{{Name: "calls", Taken: 1, Most: 240}} },
-		Serving:  func(context.Context) bool { return true },
+		Hub:        func() watch.Snapshot { return *hub },
+		Troubles:   func() []telemetry.Trouble { return nil },
+		Unanswered: func() map[string]time.Duration { return nil },
+		Rooms:      func() []server.Room { return []server.Room{{Name: "calls", Taken: 1, Most: 240}} },
+		Serving:    func(context.Context) bool { return true },
 	}
 }
 
@@ -46,6 +47,17 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		"an outage": {func(h *watch.Snapshot, _ *Source) {
 			in(h, watch.Key{Condition: watch.ConditionUnreachable, Failures: 9})
 		}, "does not answer", true},
+		"a call that got no answer, though nobody watches": {func(_ *watch.Snapshot, s *Source) {
+			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"aa": 0} }
+		}, "does not answer as it should for a key (aa)", false},
+		"calls that get no answer": {func(h *watch.Snapshot, s *Source) {
+			in(h, watch.Key{Condition: watch.ConditionUnknown, Tenant: "bb"})
+			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"bb": time.Minute, "aa": 0} }
+		}, "for 2 keys (aa, bb)", true},
+		"an outage that calls and polls meet": {func(h *watch.Snapshot, s *Source) {
+			in(h, watch.Key{Condition: watch.ConditionUnreachable, Failures: 1, Tenant: "aa"})
+			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"aa": time.Minute} }
+		}, "for a key (aa)", false},
 		"a throttled key":               {func(h *watch.Snapshot, _ *Source) { in(h, watch.Key{Condition: watch.ConditionThrottled}) }, "slow down", false},
 		"a wrong key of a caller's own": {func(h *watch.Snapshot, _ *Source) { in(h, watch.Key{Condition: watch.ConditionCredentialRejected}) }, "rejects", false},
 		"our own key that is rejected": {func(h *watch.Snapshot, _ *Source) {

@@ -20,6 +20,7 @@ const (
 // same way, which says nothing new.
 type Failures struct {
 	logger *slog.Logger
+	silent silence
 
 	mu     sync.Mutex
 	open   map[failureKey]*failure
@@ -45,6 +46,9 @@ func newFailures(logger *slog.Logger) *Failures {
 
 // Polled notes how a poll has ended. ctx is that of the poll, for its trace.
 func (f *Failures) Polled(ctx context.Context, tenant catalog.Tenant, err error) {
+	if err == nil {
+		f.silent.answered(tenant.Fingerprint())
+	}
 	if err == nil || errors.Is(err, context.Canceled) || catalog.KindOf(err) == catalog.KindNotFound {
 		return
 	}
@@ -55,11 +59,24 @@ func (f *Failures) Polled(ctx context.Context, tenant catalog.Tenant, err error)
 // mistake, and what ends the call as an error of this server, the line of the call tells. ctx is
 // that of the call, for its trace.
 func (f *Failures) Called(ctx context.Context, cred catalog.Credential, err error) {
-	switch catalog.KindOf(err) {
+	kind := catalog.KindOf(err)
+	switch kind {
+	case catalog.KindUnavailable, catalog.KindOutcomeUnknown:
+		f.silent.failed(cred.Tenant.Fingerprint())
+	default:
+		if err == nil || kind != 0 { // else the caller has gone
+			f.silent.answered(cred.Tenant.Fingerprint())
+		}
+	}
+	switch kind {
 	case catalog.KindRateLimited, catalog.KindUnavailable, catalog.KindOutcomeUnknown:
 		f.note(ctx, cred.Tenant, err)
 	}
 }
+
+// Unanswered gives the keys, by fingerprint, whose last calls have all failed for want of an
+// answer, the newest within a minute, and how long ago that has begun. They are at most 200.
+func (f *Failures) Unanswered() map[string]time.Duration { return f.silent.now() }
 
 func (f *Failures) note(ctx context.Context, tenant catalog.Tenant, err error) {
 	key := failureKey{tenant.Fingerprint(), catalog.KindOf(err).String()}
