@@ -90,6 +90,14 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 	}
 }
 
+func TestACollectorWithoutASchemeEndsTheStartWithOneLineThatNamesTheVariable(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")
+	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": "https://catalog.example"}, "serve")
+	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, "OTEL_EXPORTER_OTLP_ENDPOINT") || !strings.Contains(got.stderr, "http://localhost:4318") {
+		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
+	}
+}
+
 func TestAnAddressThatIsTakenIsNamedWithTheWayOut(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

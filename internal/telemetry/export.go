@@ -2,7 +2,9 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -25,6 +27,9 @@ const (
 	traceSignal  signal = "TRACES"
 	metricSignal signal = "METRICS"
 )
+
+// otlpSettings is how the variables of the OTLP exporter begin.
+const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
 // exported reports whether the environment asks to export a signal: by naming an
 // exporter, or by any setting of the OTLP exporter that holds for the signal.
@@ -49,7 +54,7 @@ func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), 
 func (s signal) hasOTLPSetting() bool {
 	for _, setting := range os.Environ() {
 		name, value, _ := strings.Cut(setting, "=")
-		rest, otlp := strings.CutPrefix(name, "OTEL_EXPORTER_OTLP_")
+		rest, otlp := strings.CutPrefix(name, otlpSettings)
 		if otlp && value != "" && s.concerns(rest) {
 			return true
 		}
@@ -65,6 +70,40 @@ func (s signal) concerns(setting string) bool {
 		}
 	}
 	return true
+}
+
+// setting gives a setting of the OTLP exporter, and the variable that it is from: the signal's own
+// or that of all.
+func (s signal) setting(of string) (name, value string) {
+	name = otlpSettings + string(s) + "_" + of
+	if value = os.Getenv(name); value == "" {
+		name = otlpSettings + of
+		value = os.Getenv(name)
+	}
+	return name, value
+}
+
+// endpointFault refuses an endpoint of which the stock client would make another address without
+// a word. Over gRPC it takes what gRPC takes, with TLS where no scheme says otherwise. The endpoint
+// is not shown, as a password may stand in it.
+func (s signal) endpointFault() error {
+	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
+		return nil
+	}
+	_, protocol := s.setting("PROTOCOL")
+	name, endpoint := s.setting("ENDPOINT")
+	if endpoint = strings.TrimSpace(endpoint); endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(endpoint)
+	if err == nil && (protocol == "grpc" || u.Host != "" && (strings.EqualFold(u.Scheme, "http") || strings.EqualFold(u.Scheme, "https"))) {
+		return nil
+	}
+	port := "4318"
+	if protocol == "grpc" {
+		port = "4317"
+	}
+	return fmt.Errorf("%s must be an address with its scheme, such as http://localhost:%s", name, port)
 }
 
 // tracerProvider makes spans until it is shut down.

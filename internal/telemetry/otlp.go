@@ -43,10 +43,7 @@ func newSpanExporter(ctx context.Context) (trace.SpanExporter, error) {
 	if name := os.Getenv("OTEL_TRACES_EXPORTER"); name != "" && name != "otlp" {
 		return autoexport.NewSpanExporter(ctx)
 	}
-	protocol := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
-	if protocol == "" {
-		protocol = os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL")
-	}
+	_, protocol := traceSignal.setting("PROTOCOL")
 	var client otlptrace.Client
 	switch protocol {
 	case "grpc":

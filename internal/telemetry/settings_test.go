@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/pem"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -69,6 +70,52 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.take(one)
 }
 
+func port(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T) {
+	for _, test := range []struct {
+		settings []string
+		refused  string // the variable and the cure, "" where it is taken
+	}{
+		{[]string{"ENDPOINT=localhost:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
+		{[]string{"ENDPOINT=collector", "PROTOCOL=http/protobuf"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
+		{[]string{"ENDPOINT=127.0.0.1:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
+		{[]string{"ENDPOINT=http://"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
+		{[]string{"ENDPOINT=127.0.0.1:4317", "PROTOCOL=grpc"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4317"},
+		{[]string{"ENDPOINT=http://collector:4318", "TRACES_ENDPOINT=me:hunter2@collector"}, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT http://localhost:4318"},
+		{[]string{"METRICS_ENDPOINT=collector:4318"}, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT http://localhost:4318"},
+		{[]string{"ENDPOINT= HTTP://127.0.0.1:1 "}, ""},
+		{[]string{"ENDPOINT=localhost:1", "PROTOCOL=grpc"}, ""},
+		{[]string{"LOGS_ENDPOINT=collector:4318"}, ""},
+		{[]string{"ENDPOINT=localhost:4318", "TRACES_ENDPOINT=https://127.0.0.1:1", "METRICS_ENDPOINT=https://127.0.0.1:1"}, ""},
+	} {
+		t.Run(strings.Join(test.settings, " "), func(t *testing.T) {
+			for _, setting := range test.settings {
+				name, value, _ := strings.Cut(setting, "=")
+				t.Setenv(otlpSettings+name, value)
+			}
+			var fault error
+			for _, s := range []signal{traceSignal, metricSignal} {
+				fault = errors.Join(fault, s.endpointFault())
+			}
+			if test.refused == "" {
+				if fault != nil {
+					t.Error("refused:", fault)
+				}
+				return
+			}
+			variable, cure, _ := strings.Cut(test.refused, " ")
+			_, _, err := Start(t.Context(), Config{LogOutput: io.Discard})
+			if err == nil || !strings.HasPrefix(err.Error(), variable+" ") || !strings.HasSuffix(err.Error(), " "+cure) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}
+
 func TestSettingsOfTheStockExporterHold(t *testing.T) {
 	c := &collector{}
 	plain, secure := httptest.NewServer(c), httptest.NewTLSServer(c)
@@ -92,6 +139,7 @@ func TestSettingsOfTheStockExporterHold(t *testing.T) {
 		"compression":          {"ENDPOINT=" + plain.URL + "/below", "COMPRESSION=gzip", "PROTOCOL=http/protobuf"},
 		"a certificate":        {"ENDPOINT=" + secure.URL, "CERTIFICATE=" + certificate, "HEADERS=key=secret"},
 		"gRPC":                 {"ENDPOINT=http://" + l.Addr().String(), "PROTOCOL=grpc", "HEADERS=key=secret"},
+		"gRPC, with no scheme": {"ENDPOINT=localhost:" + port(l), "PROTOCOL=grpc", "INSECURE=true"},
 		"gRPC for traces":      {"TRACES_ENDPOINT=http://" + l.Addr().String(), "TRACES_PROTOCOL=grpc", "PROTOCOL=http/protobuf", "COMPRESSION=gzip"},
 		"HTTP for traces only": {"TRACES_ENDPOINT=" + plain.URL, "PROTOCOL=grpc", "TRACES_PROTOCOL=http/protobuf"},
 	} {

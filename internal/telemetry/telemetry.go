@@ -103,6 +103,11 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 
 // begin traces and measures until end.
 func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.Context) error, err error) {
+	for _, s := range []signal{traceSignal, metricSignal} {
+		if err := s.endpointFault(); err != nil {
+			return nil, err
+		}
+	}
 	about, err := describe(ctx, config)
 	if err != nil {
 		t.Logger.Warn("OpenTelemetry's resource settings can't be read in full", "error", err)
