@@ -218,6 +218,28 @@ func TestAReplicaThatLeavesWithAWordHasNoShareAtOnce(t *testing.T) {
 	})
 }
 
+func TestWhatComesAfterAFarewellAndWasSaidBeforeBringsNobodyBack(t *testing.T) {
+	c, now := crowd{}, time.Now()
+	c.heard(message{From: "a", Seq: 1}, "all", now)
+	c.heard(message{From: "a", Seq: 4}, "all", now)
+	c.left(message{From: "a", Seq: 4})
+	for seq, subject := range map[uint64]string{2: "leader", 3: "all"} {
+		if m := (message{From: "a", Seq: seq}); c.heard(m, subject, now) || !c.late(m) {
+			t.Errorf("message %d counts", seq)
+		}
+	}
+	if got := c.count(now); got.Live != 1 || got.Lost != 0 {
+		t.Errorf("counts %+v", got)
+	}
+	if !c.heard(message{From: "a", Seq: 5}, "all", now) || c.count(now).Live != 2 { // it only gave the lease back
+		t.Error("it goes on, and does not count")
+	}
+	c.left(message{From: "a", Seq: 5})
+	if c.count(now.Add(silence)); len(c) != 0 {
+		t.Error("who has left is remembered for ever")
+	}
+}
+
 func TestWhoSharedACredentialIsForgottenAfterAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &past{}

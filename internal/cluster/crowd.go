@@ -17,8 +17,9 @@ const crowdMost = 1000
 type crowd map[string]*member
 
 type member struct {
-	at  time.Time          // when it was heard last
-	had map[string]*window // by subject
+	at   time.Time          // when it was heard last
+	had  map[string]*window // by subject
+	gone uint64             // number of its farewell; zero: it is here. Kept for what it said before and comes after
 }
 
 // window knows which of the last messages of a sender have come.
@@ -54,7 +55,7 @@ func (c crowd) seen(name string, now time.Time) *member {
 		m = &member{had: map[string]*window{}}
 		c[name] = m
 	}
-	m.at = now
+	m.at, m.gone = now, 0
 	return m
 }
 
@@ -67,10 +68,10 @@ func (c crowd) heard(m message, subject string, now time.Time) bool {
 	if one.had[subject] == nil {
 		one.had[subject] = &window{}
 	}
-	if !one.had[subject].admit(m.Seq) {
+	if !one.had[subject].admit(m.Seq) || m.Seq < one.gone {
 		return false
 	}
-	one.at = now
+	one.at, one.gone = now, 0 // who only gave the lease back says more
 	return true
 }
 
@@ -82,7 +83,7 @@ func (c crowd) ghost(now time.Time) (name string, ok bool) {
 		first = now
 	}
 	for other, one := range c {
-		if !one.at.After(first) {
+		if (one.gone == 0 || len(c) >= crowdMost) && !one.at.After(first) {
 			name, first, ok = other, one.at, true
 		}
 	}
@@ -98,14 +99,20 @@ func (c crowd) hold(now time.Time) {
 	}
 }
 
-// left notes a farewell.
-func (c crowd) left(name string) { delete(c, name) }
+// left notes a farewell of one that was heard.
+func (c crowd) left(m message) { c[m.From].gone = m.Seq }
+
+// late reports whether a message was said before a farewell that has come.
+func (c crowd) late(m message) bool { return c[m.From] != nil && m.Seq < c[m.From].gone }
 
 // count counts those who are here and those who may be, this replica among them.
 func (c crowd) count(now time.Time) watch.Crowd {
 	count := watch.Crowd{Live: 1}
 	for name, one := range c {
 		switch silent := now.Sub(one.at); {
+		case one.gone != 0 && silent < silence:
+		case one.gone != 0:
+			delete(c, name)
 		case silent < silence:
 			count.Live++
 		case silent < ghostTime:

@@ -259,7 +259,7 @@ func (g *group) take(ctx context.Context, l letter) {
 		g.c.refused.Add(1)
 	case m.From == g.me:
 	case m.Leads && g.fence.above(m.Fence), !m.Leads && m.Fence != g.fence:
-		g.fenced(m, now)
+		g.fenced(m, l.subject, now)
 	case m.Leads && m.Fence.above(g.fence):
 		g.submit(m, now)
 		fallthrough
@@ -276,13 +276,17 @@ func (g *group) take(ctx context.Context, l letter) {
 	}
 }
 
-// fenced drops what was said under another lease. Who says it is counted all the same.
-func (g *group) fenced(m message, now time.Time) {
+// fenced drops what was said under another lease. Who says it is counted all the same, and who says
+// farewell is not any more: the lease of one that leaves is often taken before its farewell is here.
+func (g *group) fenced(m message, subject string, now time.Time) {
 	if m.Leads {
 		g.c.fenced.Add(1)
 	}
-	if m.Beat != nil {
+	switch {
+	case m.Beat != nil && !g.crowd.late(m):
 		g.crowd.seen(m.From, now)
+	case m.Bye && g.crowd[m.From] != nil && g.crowd.heard(m, subject, now):
+		g.crowd.left(m)
 	}
 }
 
@@ -301,7 +305,7 @@ func (g *group) submit(m message, now time.Time) {
 // read does what a message says.
 func (g *group) read(ctx context.Context, m message, now time.Time) {
 	if m.Bye {
-		g.crowd.left(m.From)
+		g.crowd.left(m)
 		if m.Leads {
 			g.heard = time.Time{}
 			g.beat(ctx)
