@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,10 @@ type Config struct {
 	AttemptTimeout time.Duration
 	// BodyIdleTimeout is the longest silence between two bytes of content. 0 means 30 s.
 	BodyIdleTimeout time.Duration
+	// ResendWindow is how long after its first attempt of unknown outcome an order may be sent
+	// again: how long the catalog remembers an idempotency key is not known, and one that it has
+	// forgotten would buy again. 0 means 12 h.
+	ResendWindow time.Duration
 	// Now is the clock of ObserveTime and of dates in Retry-After. Nil means [time.Now].
 	Now func() time.Time
 	// Seed is that of the jitter of all waits. 0 means a random one.
@@ -86,7 +91,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("catalog: base URL: %w", err)
 	}
-	if cfg.AttemptTimeout < 0 || cfg.BodyIdleTimeout < 0 {
+	if cfg.AttemptTimeout < 0 || cfg.BodyIdleTimeout < 0 || cfg.ResendWindow < 0 {
 		return nil, errors.New("catalog: timeouts must not be negative")
 	}
 	c := &Client{
@@ -100,7 +105,7 @@ func New(cfg Config) (*Client, error) {
 		attempts:  3,
 		jitter:    newJitter(cfg.Seed),
 		budget:    newBudget(),
-		orders:    new(orderBook),
+		orders:    newOrderBook(cmp.Or(cfg.ResendWindow, resendWindow)),
 		scrubbers: newScrubbers(),
 	}
 	if c.transport == nil {

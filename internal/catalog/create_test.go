@@ -244,7 +244,7 @@ func TestAKeyOfARefusedOrderMayStandForACorrectedOne(t *testing.T) {
 	s.wantCharges("k", 1)
 }
 
-func TestARefusalAfterALostAnswerIsNotBelievedUntilTheKeyIsSentAgain(t *testing.T) { // U15
+func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // U15
 	s := openShop(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})

@@ -101,3 +101,10 @@ func (c Credential) Key() Secret {
 	}
 	return c.key()
 }
+
+// pinned is the credential with the key of now, whatever key is the newest later.
+func (c Credential) pinned() Credential {
+	key := c.Key()
+	c.key = func() Secret { return key }
+	return c
+}

@@ -47,7 +47,6 @@ func (c *Client) refused(resp *http.Response, r request, hide scrubber) *Error {
 	body, _ := readAll(resp, maxFailure)
 	said := complaint{hide: hide, op: r.op}
 	said.read(resp.Header.Get("Content-Type"), body)
-	said.recognize(body)
 	e := &Error{
 		Kind:       kindOf(r.op, resp.StatusCode, said.code),
 		Op:         r.op,
@@ -114,44 +113,32 @@ type complaint struct {
 	violations []Violation
 }
 
-// codeLine is plain text that begins with a code.
-var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63}): `)
+// codeLine is plain text that begins with a code, or is one.
+var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
-// shouted are words written as codes are.
-var shouted = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
+// codeHeading is a page whose heading is a code.
+var codeHeading = regexp.MustCompile(`(?i:<h1>)\s*([A-Z][A-Z0-9_]{2,63})\s*(?i:</h1>)`)
 
 // read reads a body of JSON or of plain text. HTML is for people at a browser and is
-// not repeated.
+// not repeated; only a heading that is a code is read. A code counts only where codes stand: the text of a body may echo a prompt
+// that holds one.
 func (c *complaint) read(contentType string, body []byte) {
 	if value, err := decode(string(body), nil); err == nil {
 		c.readJSON(value)
 		return
 	}
-	if media, _, _ := mime.ParseMediaType(contentType); media == "text/plain" {
+	switch media, _, _ := mime.ParseMediaType(contentType); media {
+	case "text/plain":
 		line := string(body)
 		if code := codeLine.FindStringSubmatch(line); code != nil {
 			c.code, line = c.hide.clean(code[1]), line[len(code[0]):]
 		}
 		c.message = c.hide.clean(strings.TrimSpace(line))
-	}
-}
-
-// recognize looks for a code that we know anywhere in a body that has none where codes
-// belong.
-func (c *complaint) recognize(body []byte) {
-	if knownCode(fold(c.code)) {
-		return
-	}
-	for _, word := range shouted.FindAll(body, -1) {
-		if knownCode(fold(string(word))) {
-			c.code = string(word)
-			return
+	case "text/html":
+		if code := codeHeading.FindSubmatch(body); code != nil {
+			c.code = c.hide.clean(string(code[1]))
 		}
 	}
-}
-
-func knownCode(code string) bool {
-	return codes[code] != 0 || contentCodes[code] != 0 || slices.Contains(modelCodes, code)
 }
 
 func (c *complaint) readJSON(value any) {
@@ -162,12 +149,10 @@ func (c *complaint) readJSON(value any) {
 		}
 		return
 	}
+	c.readMember(r, dataWrapper)
 	c.readRecord(r)
 	for _, name := range errorWrappers {
-		member, _ := r.get(name)
-		if inner, ok := newRecord(member); ok {
-			c.readRecord(inner)
-		}
+		c.readMember(r, name)
 	}
 	c.readViolations(value, "", 0)
 	if c.message == "" && len(c.violations) > 0 {
@@ -175,7 +160,14 @@ func (c *complaint) readJSON(value any) {
 	}
 }
 
-// readRecord reads code and message. The inner of two records knows better.
+func (c *complaint) readMember(r record, name string) {
+	member, _ := r.get(name)
+	if inner, ok := newRecord(member); ok {
+		c.readRecord(inner)
+	}
+}
+
+// readRecord reads code and message. What is read later knows better.
 func (c *complaint) readRecord(r record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		c.code = c.hide.clean(code)

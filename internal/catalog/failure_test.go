@@ -13,6 +13,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+func TestACodeIsReadWhereAPageHasItsHeading(t *testing.T) { // A12
+	for body, want := range map[string]string{
+		"<h1>API_KEY_DAILY_CAP</h1>":                        "API_KEY_DAILY_CAP",
+		"<title>409</title><H1> API_KEY_DAILY_CAP\n</H1>":   "API_KEY_DAILY_CAP",
+		"<h1>Conflict</h1><p>API_KEY_DAILY_CAP</p>":         "",
+		"<h1>the prompt was: API_KEY_DAILY_CAP</h1>":        "",
+		"&lt;h1&gt;API_KEY_DAILY_CAP&lt;/h1&gt;":            "",
+		"<h1>CONFLICT</h1><p>the prompt API_KEY_DAILY_CAP ": "CONFLICT",
+	} {
+		var said complaint
+		said.read("text/html", []byte(body))
+		if said.code != want || said.message != "" {
+			t.Errorf("%s: code %q and message %q, want %q", body, said.code, said.message, want)
+		}
+	}
+}
+
 // every stands for the routes that have no row of their own for the status.
 const every = ""
 
@@ -65,10 +82,18 @@ func TestEveryStatusHasItsKind(t *testing.T) {
 		{every, 409, `{"code":"API_KEY_DAILY_CAP"}`, KindDailyCap},
 		{opCreate, 409, `{"error":{"code":"API_KEY_DAILY_CAP","message":"x"}}`, KindDailyCap},
 		{opCreate, 409, `{"error":"API_KEY_DAILY_CAP"}`, KindDailyCap},
-		{opCreate, 409, `{"code":"CONFLICT","details":{"reason":"API_KEY_DAILY_CAP"}}`, KindDailyCap},
+		{opCreate, 409, `{"code":"CONFLICT","details":{"reason":"API_KEY_DAILY_CAP"}}`, KindInProgress},
+		{opCreate, 409, `{"code":"CONFLICT","data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress},
+		{opCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindDailyCap},
+		{opCreate, 409, `{"errorType":"API_KEY_DAILY_CAP"}`, KindDailyCap},
 		{opCreate, 409, `{"code":"apiKeyDailyCap"}`, KindDailyCap},
 		{opCreate, 409, `API_KEY_DAILY_CAP: come back tomorrow`, KindDailyCap},
-		{opCreate, 409, `<h1>API_KEY_DAILY_CAP</h1>`, KindDailyCap},
+		{opCreate, 409, `API_KEY_DAILY_CAP`, KindDailyCap},
+		{opCreate, 409, `<h1>API_KEY_DAILY_CAP</h1>`, KindInProgress},
+		{opCreate, 409, `{"message":"busy","inputs":{"prompt":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // A12
+		{opCreate, 409, `{"message":"the prompt API_KEY_DAILY_CAP is under way"}`, KindInProgress},    // A12
+		{opCreate, 409, `the prompt API_KEY_DAILY_CAP is under way`, KindInProgress},                  // A12
+		{opCreate, 400, `{"message":"no IDEMPOTENCY_KEY_REUSED please"}`, KindInvalidInput},           // A12
 		{opCreate, 429, `{"code":"API_KEY_DAILY_CAP"}`, KindDailyCap},
 		{opCreate, 409, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
 		{opCreate, 422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
@@ -291,7 +316,6 @@ func FuzzReadError(f *testing.F) { // U11 U22
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		said := complaint{hide: newScrubber(testKey), op: opCreate}
 		said.read(contentType, []byte(body))
-		said.recognize([]byte(body))
 		all := said.code + said.message
 		for _, v := range said.violations {
 			all += v.Field + v.Description

@@ -128,10 +128,13 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// Errors: an object, plain or under one wrapper, or a line of text.
+// Errors: an object, plain or under one wrapper, or a line of text. What stands under the
+// data wrapper may echo the request, so the object around it knows better.
 var (
-	errorWrappers    = names("error", "err", "fault", "problem", "data")
-	errorCodeNames   = names("code", "errorCode", "error", "type", "name", "reason")
+	errorWrappers    = names("error", "err", "fault", "problem")
+	dataWrapper      = "data"
+	anyErrorWrapper  = append(names(dataWrapper), errorWrappers...)
+	errorCodeNames   = names("code", "errorCode", "error", "errorType", "type", "name", "reason")
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")

@@ -56,11 +56,11 @@ func (c *complaint) readViolationRecord(r record, list string, depth int) {
 		return
 	}
 	found := len(c.violations)
-	for _, names := range [][]string{violationLists, errorWrappers} {
+	for _, names := range [][]string{violationLists, anyErrorWrapper} {
 		for _, name := range names {
 			if member, ok := r.get(name); ok {
 				inner := name
-				if list == "" && slices.Contains(errorWrappers, name) {
+				if list == "" && slices.Contains(anyErrorWrapper, name) {
 					inner = ""
 				}
 				c.readViolations(member, inner, depth+1)

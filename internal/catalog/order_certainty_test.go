@@ -1,0 +1,303 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A step is what the catalog does with one attempt of an order.
+type step struct {
+	status int
+	body   string
+	err    error
+}
+
+var (
+	placed     = step{status: 201, body: `{"id":"g1","status":"queued"}`}
+	broken     = step{status: 503}
+	refusedNow = step{status: 402, body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`}
+	noDial     = step{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
+)
+
+// script answers the attempts of orders step by step, and keeps what they carried. The last
+// step answers all that follow.
+type script struct {
+	steps   []step
+	apiKeys []string
+	keys    []string
+	quote   step
+}
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	now := s.quote
+	if r.Pattern == opCreate {
+		now = s.steps[min(len(s.apiKeys), len(s.steps)-1)]
+		s.apiKeys = append(s.apiKeys, r.Header.Get("Authorization"))
+		s.keys = append(s.keys, r.Header.Get("Idempotency-Key"))
+	}
+	if now.err != nil {
+		return nil, now.err
+	}
+	return reply(r, now.status, http.Header{"Content-Type": {"application/json"}}, now.body), nil
+}
+
+var plainOrder = Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
+
+// createWithin places the plain order with some time, and waits until its run is over.
+func createWithin(t *testing.T, c *Client, cred Credential, order Order, patience time.Duration) (Receipt, *Error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	receipt, err := c.Create(ctx, cred, order)
+	if closed := c.Close(t.Context()); closed != nil {
+		t.Fatal(closed)
+	}
+	if err == nil {
+		return receipt, nil
+	}
+	return receipt, asError(t, err)
+}
+
+func TestARefusalIsNotBelievedOfAKeyThatMayHaveAnOrder(t *testing.T) { // A10
+	for name, refusal := range map[string]step{
+		"balance":   refusedNow,
+		"daily cap": {status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`},
+		"input":     {status: 400, body: `{"code":"INVALID"}`},
+		"model":     {status: 404, body: `{"code":"MODEL_NOT_FOUND"}`},
+		"forbidden": {status: 403},
+		"API key":   {status: 401},
+		"too large": {status: 413},
+		"rate":      {status: 429},
+		"redirect":  {status: 307},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				catalog := &script{steps: []step{broken, refusal}}
+				c := newTestClient(t, catalog)
+				for range 3 { // in the run of the broken answer, and each time the key comes again
+					_, err := createWithin(t, c, testCredential, plainOrder, time.Second)
+					if err == nil || err.Kind != KindOutcomeUnknown || err.Unsent {
+						t.Fatalf("got %+v, want an unknown outcome", err)
+					}
+				}
+				attempts := len(catalog.apiKeys)
+				catalog.steps = []step{placed}
+				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
+				if err != nil || receipt.Generation.ID != "g1" || len(catalog.apiKeys) == attempts {
+					t.Errorf("the key was sent %d times again and gave %+v, %v", len(catalog.apiKeys)-attempts, receipt, err)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsKnownOfAnOrderThatIsNotPlaced(t *testing.T) { // A10
+	dear, limit := plainOrder, int64(5)
+	dear.MaxCostCents = &limit
+	for name, row := range map[string]struct {
+		order  Order
+		steps  []step
+		quote  step
+		kind   Kind
+		unsent bool
+	}{
+		"refused, and others may have sent the key": {plainOrder, []step{refusedNow}, step{}, KindInsufficientFunds, false},
+		"busy with the key":                         {plainOrder, []step{{status: 409}}, step{}, KindInProgress, false},
+		"no connection":                             {plainOrder, []step{noDial}, step{}, KindOutcomeUnknown, true},
+		"no connection after a lost answer":         {plainOrder, []step{broken, noDial}, step{}, KindOutcomeUnknown, false},
+		"a lost answer after no connection":         {plainOrder, []step{noDial, broken}, step{}, KindOutcomeUnknown, false},
+		"refused after no connection":               {plainOrder, []step{noDial, refusedNow}, step{}, KindInsufficientFunds, false},
+		"above the limit":                           {dear, []step{placed}, step{status: 200, body: `{"priceCents":9}`}, KindPriceAboveLimit, true},
+		"no quote":                                  {dear, []step{placed}, step{status: 503}, KindUnavailable, true},
+		"no quote of these inputs":                  {dear, []step{placed}, step{status: 400}, KindInvalidInput, true},
+		"inputs that are no object":                 {Order{ModelID: "a/b", Inputs: []byte(`[]`), IdempotencyKey: "k"}, []step{placed}, step{}, KindInvalidInput, true},
+		"no idempotency key":                        {Order{ModelID: "a/b", Inputs: []byte(`{}`)}, []step{placed}, step{}, KindInvalidInput, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestClient(t, &script{steps: row.steps, quote: row.quote})
+				_, err := createWithin(t, c, testCredential, row.order, 2*time.Second)
+				if err == nil || err.Kind != row.kind || err.Unsent != row.unsent {
+					t.Errorf("got %+v, want %v and Unsent %t", err, row.kind, row.unsent)
+				}
+			})
+		})
+	}
+}
+
+func TestAnotherOrderUnderAKeyIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		catalog := &script{steps: []step{broken}}
+		c := newTestClient(t, catalog)
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second)
+		attempts := len(catalog.keys)
+		other := plainOrder
+		other.Inputs = []byte(`{"n":1}`)
+		_, err := createWithin(t, c, testCredential, other, time.Second)
+		if err == nil || err.Kind != KindKeyReused || !err.Unsent || len(catalog.keys) != attempts {
+			t.Errorf("got %+v after %d attempts more", err, len(catalog.keys)-attempts)
+		}
+	})
+}
+
+func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // A11
+	for name, steps := range map[string][]step{
+		"within a call":       {broken, broken, placed},
+		"over several calls":  {broken, broken, broken, broken, broken, broken, placed},
+		"refused in between":  {broken, {status: 401}, placed},
+		"no connection first": {noDial, broken, placed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rotations := 0
+				catalog := &script{steps: steps}
+				c := newTestClient(t, catalog)
+				held := Held(func() Secret { // each look finds another one
+					rotations++
+					return NewSecret(string(rune('a' + rotations)))
+				})
+				for range 10 {
+					if _, err := createWithin(t, c, held, plainOrder, time.Second); err == nil {
+						break
+					}
+				}
+				if len(catalog.apiKeys) != len(steps) || rotations < 1 {
+					t.Fatalf("%d attempts, want %d; %d looks at the key", len(catalog.apiKeys), len(steps), rotations)
+				}
+				for _, key := range catalog.apiKeys {
+					if key != catalog.apiKeys[0] {
+						t.Errorf("attempts under %q", catalog.apiKeys)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		catalog := &script{steps: []step{{status: 401}, placed}}
+		c := newTestClient(t, catalog)
+		key := "old"
+		held := Held(func() Secret { return NewSecret(key) })
+		_, err := createWithin(t, c, held, plainOrder, time.Second)
+		if err == nil || err.Kind != KindCredentialRejected {
+			t.Fatalf("got %+v", err)
+		}
+		key = "new"
+		if _, err := createWithin(t, c, held, plainOrder, time.Second); err != nil || catalog.apiKeys[1] != "Bearer new" {
+			t.Errorf("got %v under %q", err, catalog.apiKeys)
+		}
+	})
+}
+
+func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
+	for name, row := range map[string]struct {
+		steps    []step
+		patience time.Duration // 0: no deadline
+		wait     time.Duration
+		attempts int
+		placed   bool
+	}{
+		"a 503, then it is placed":               {[]step{broken, placed}, 20 * time.Second, time.Minute, 2, true},
+		"three of them, and no deadline":         {[]step{broken, broken, broken, placed}, 0, time.Minute, 4, true},
+		"nothing has left before the caller":     {[]step{noDial, placed}, 20 * time.Second, time.Minute, 1, false},
+		"a catalog that asks to wait too long":   {[]step{{status: 503, body: "wait"}, placed}, 20 * time.Second, time.Minute, 1, false},
+		"it is over with the time of the caller": {[]step{broken}, 2 * time.Second, 2 * time.Second, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				catalog := &script{steps: row.steps}
+				transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+					resp, err := catalog.RoundTrip(r)
+					if err == nil && r.Pattern == opCreate && resp.StatusCode == 503 && row.steps[0].body == "wait" {
+						resp.Header.Set("Retry-After", "60")
+					}
+					return resp, err
+				})
+				c := newTestClient(t, transport)
+				ctx, cancel := context.WithCancel(t.Context())
+				if row.patience > 0 {
+					var stop context.CancelFunc
+					ctx, stop = context.WithTimeout(ctx, row.patience)
+					defer stop()
+				}
+				go func() {
+					time.Sleep(50 * time.Millisecond)
+					cancel()
+				}()
+				began := time.Now()
+				_, err := c.Create(ctx, testCredential, plainOrder)
+				if KindOf(err) != KindOutcomeUnknown || time.Since(began) > time.Second {
+					t.Errorf("the caller got %v after %v", err, time.Since(began))
+				}
+				if err := c.Close(t.Context()); err != nil || time.Since(began) > row.wait {
+					t.Errorf("%v, the attempts took %v, want at most %v", err, time.Since(began), row.wait)
+				}
+				if n := len(catalog.keys); row.attempts > 0 && n != row.attempts || n == 0 {
+					t.Errorf("%d attempts, want %d", n, row.attempts)
+				}
+				if !row.placed {
+					return
+				}
+				attempts := len(catalog.keys)
+				if receipt, err := createWithin(t, c, testCredential, plainOrder, time.Second); err != nil || receipt.Generation.ID != "g1" || len(catalog.keys) != attempts {
+					t.Errorf("the key gave %+v, %v, and was posted %d times again", receipt, err, len(catalog.keys)-attempts)
+				}
+			})
+		})
+	}
+}
+
+func TestACloseThatIsOverEndsTheAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		catalog := &script{steps: []step{broken}}
+		c := newTestClient(t, catalog)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			time.Sleep(50 * time.Millisecond)
+			cancel()
+		}()
+		_, err := c.Create(ctx, testCredential, plainOrder)
+		if KindOf(err) != KindOutcomeUnknown {
+			t.Fatal(err)
+		}
+		short, stop := context.WithTimeout(t.Context(), 3*time.Second)
+		defer stop()
+		if err := c.Close(short); err == nil {
+			t.Error("the close says that all orders are done")
+		}
+		ended := time.Now()
+		if err := c.Close(t.Context()); err != nil || time.Since(ended) > 0 {
+			t.Errorf("%v, the attempts went on for %v after the end", err, time.Since(ended))
+		}
+	})
+}
+
+func TestNothingIsSentAgainAfterTheResendWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		catalog := &script{steps: []step{broken}}
+		c, err := New(Config{BaseURL: testURL, Transport: catalog, ResendWindow: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second)
+		time.Sleep(59 * time.Minute)
+		attempts := len(catalog.keys)
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second)
+		if len(catalog.keys) == attempts {
+			t.Error("it was not sent again within the window")
+		}
+		time.Sleep(time.Minute)
+		attempts, catalog.steps = len(catalog.keys), []step{placed}
+		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
+		if failed == nil || failed.Kind != KindOutcomeUnknown || failed.Unsent || !errors.Is(failed, errWindowOver) || len(catalog.keys) != attempts {
+			t.Errorf("after the window it gave %+v, and was sent %d times again", failed, len(catalog.keys)-attempts)
+		}
+	})
+}
