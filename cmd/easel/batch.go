@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -41,7 +42,9 @@ type task struct {
 	orderLine
 	key string
 
-	tries int // how often it was sent; of the goroutine that sends it
+	// Of the goroutine that sends it:
+	sent  bool // it was sent
+	maybe bool // a try before the last may have been taken
 
 	// What follows is guarded by the mutex of the batch.
 	phase    phase
@@ -70,7 +73,7 @@ var errNotSent = errors.New("it was not sent, because another order was refused"
 func (c *generateCmd) runSeveral(ctx context.Context, p *program, s *session) error {
 	lines, err := c.lines(ctx, s)
 	if err != nil {
-		return unordered{err}
+		return c.notSent(err)
 	}
 	key := c.IdempotencyKey
 	if key == "" {
@@ -81,10 +84,10 @@ func (c *generateCmd) runSeveral(ctx context.Context, p *program, s *session) er
 		started: time.Now(), saving: make(chan struct{}, downloading),
 	}
 	for _, line := range lines {
-		b.tasks = append(b.tasks, &task{orderLine: line, key: fmt.Sprintf("%s-%d", key, line.number)})
+		b.tasks = append(b.tasks, &task{orderLine: line, key: key + "-" + line.name})
 	}
-	s.remark("idempotency_key", key, fmt.Sprintf("idempotency keys %s to -%d (after a crash, give the part before -%d to --idempotency-key)",
-		b.tasks[0].key, lines[len(lines)-1].number, lines[0].number))
+	s.remark("idempotency_key", key, fmt.Sprintf("idempotency keys %s to -%s (after a crash, give %s to --idempotency-key)",
+		b.tasks[0].key, lines[len(lines)-1].name, key))
 	b.run(ctx)
 	b.tellSum()
 	return b.verdict(ctx)
@@ -107,7 +110,7 @@ func (c *generateCmd) lines(ctx context.Context, s *session) ([]orderLine, error
 	}
 	lines := make([]orderLine, c.Count)
 	for i := range lines {
-		lines[i] = orderLine{i + 1, inputs}
+		lines[i] = orderLine{number: i + 1, name: strconv.Itoa(i + 1), inputs: inputs}
 	}
 	return lines, nil
 }
@@ -140,9 +143,10 @@ func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer, err := insist(ctx, unsettled, func(err error, again time.Duration) {
+		t.maybe = t.maybe || !sentNothing(err)
 		b.change(func() { t.trouble = messageOf(err) + ", again in " + briefly(again) })
 	}, func() (*easelv1.CreateGenerationResponse, error) {
-		t.tries++
+		t.sent = true
 		return b.generations.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 			ModelId: b.flags.Model, InputsJson: t.inputs, IdempotencyKey: t.key, MaxCostCents: b.flags.MaxCost.cents,
 		})
@@ -201,9 +205,9 @@ func (b *batch) finish(ctx context.Context, t *task, g *easelv1.Generation, err 
 // fate says in two or three words what has become of an order of which no render is known.
 func (b *batch) fate(t *task, err error) string {
 	switch {
-	case t.tries == 0:
+	case !t.sent:
 		return "not sent"
-	case b.flags.IdempotencyKey == "" && t.tries == 1 && turnedAway(err):
+	case b.flags.IdempotencyKey == "" && !t.maybe && (turnedAway(err) || sentNothing(err)):
 		return "not ordered"
 	case refusal(err):
 		return "refused" // and an earlier try may have been taken

@@ -94,7 +94,8 @@ func TestOrdersAreReadFromLines(t *testing.T) {
 	lines := "# poems\nprompt=\"a calm sea\" seed=7\n\n  prompt='at dusk'\n{\"prompt\": \"fog\", \"seed\": 9007199254740993}\n"
 	got := easelReading(t.Context(), c.serve(t), lines, "generate", "studio/any", "--from-stdin", "--idempotency-key", "k", "--watch", "-q")
 	want := map[string]string{
-		"k-2": `{"prompt":"a calm sea","seed":7}`, "k-4": `{"prompt":"at dusk"}`, "k-5": `{"prompt": "fog", "seed": 9007199254740993}`,
+		"k-8d21da7fe8263c16": `{"prompt":"a calm sea","seed":7}`, "k-d6877903a4f9dd22": `{"prompt":"at dusk"}`,
+		"k-b3647b9502a49d87": `{"prompt": "fog", "seed": 9007199254740993}`,
 	}
 	if got.exit != exitOK || len(c.got) != len(want) || len(linesOf(got.stdout)) != 3 || !strings.Contains(got.stdout, "poem of gen_3") {
 		t.Fatalf("exit %d, %d orders\n%s%s", got.exit, len(c.got), got.stdout, got.stderr)
@@ -103,6 +104,38 @@ func TestOrdersAreReadFromLines(t *testing.T) {
 		if r.GetInputsJson() != want[r.IdempotencyKey] {
 			t.Errorf("%s ordered %s", r.IdempotencyKey, r.GetInputsJson())
 		}
+	}
+}
+
+func TestLinesMayComeAndGoBeforeTheRestIsPickedUp(t *testing.T) {
+	c := &counter{}
+	dial := c.serve(t)
+	generate := func(lines string) {
+		t.Helper()
+		got := easelReading(t.Context(), dial, lines, "generate", "studio/any", "--from-stdin", "--idempotency-key", "k")
+		if got.exit != exitOK {
+			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
+		}
+	}
+	generate("prompt=sea\nprompt=fog\nprompt=sea\n")
+	if len(c.keys) != 3 {
+		t.Fatalf("%d orders for three lines, of which two are the same", len(c.keys))
+	}
+	generate("prompt=sea\n\n# poems\n  prompt=sea \nprompt=fog\n") // moved
+	generate("prompt=fog\n")                                       // taken out
+	if len(c.keys) != 3 {
+		t.Errorf("%d orders, want the three", len(c.keys))
+	}
+	generate("prompt=dusk\nprompt=sea\nprompt=fog\nprompt=sea\n")
+	if len(c.keys) != 4 {
+		t.Errorf("%d orders, want the three and the one that was added", len(c.keys))
+	}
+	inputs := map[string]string{}
+	for _, r := range c.got {
+		if before, again := inputs[r.IdempotencyKey]; again && before != r.GetInputsJson() {
+			t.Errorf("the key %s stands for %s and %s", r.IdempotencyKey, before, r.GetInputsJson())
+		}
+		inputs[r.IdempotencyKey] = r.GetInputsJson()
 	}
 }
 
@@ -193,6 +226,7 @@ func TestWithoutMoneyTheNextOrdersAreNotSent(t *testing.T) {
 func TestOnlyWhatIsCertainIsSaidOfOrdersThatFailed(t *testing.T) {
 	bad := failing(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	away := unsent(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	for name, test := range map[string]struct {
 		refuse func(n int) error
 		flags  []string
@@ -201,6 +235,9 @@ func TestOnlyWhatIsCertainIsSaidOfOrdersThatFailed(t *testing.T) {
 		"refused under a new key":             {func(int) error { return bad }, nil, "2 not ordered"},
 		"refused under a key that was there":  {func(int) error { return bad }, []string{"--idempotency-key", "k"}, "2 refused"},
 		"refused after an unknown outcome":    {func(n int) error { return []error{unknown, unknown, bad, bad}[n-1] }, nil, "2 refused"},
+		"unknown in between":                  {func(n int) error { return []error{unknown, unknown, away, away}[min(n, 4)-1] }, []string{"--timeout", "3s"}, "2 may be ordered"},
+		"nothing could be sent":               {func(int) error { return away }, []string{"--timeout", "3s"}, "2 not ordered"},
+		"nothing sent, under a key that was":  {func(int) error { return away }, []string{"--timeout", "3s", "--idempotency-key", "k"}, "2 may be ordered"},
 		"unknown until there is no more time": {func(int) error { return unknown }, []string{"--timeout", "3s"}, "2 may be ordered"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ func (*generateCmd) Help() string {
 
 Ctrl-C ends the command and not the render, which stays paid; it says how to pick it up. A second Ctrl-C ends it at once.
 
-Several orders (--count, --from-stdin) go their own ways, at most 1000. Order 7 has the key KEY-7, --max-cost holds for each, and --out names a directory. With -o json each order is a line when it is finished. Where the balance or the key is refused, no further order is sent.
+Several orders (--count, --from-stdin) go their own ways, at most 1000. Of --count 10, order 7 has the key KEY-7; the key of a line is made of what it says, so that lines may come and go before the rest is picked up. --max-cost holds for each, and --out names a directory. With -o json each order is a line when it is finished. Where the balance or the key is refused, no further order is sent.
 
 Examples:
 

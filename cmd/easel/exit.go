@@ -53,18 +53,6 @@ func badUsage(text, cure string) error {
 	return &problem{exit: exitUsage, text: text, cure: cure}
 }
 
-// unordered is an error that came before any order was sent, so that nobody wonders
-// whether there is something to pay.
-type unordered struct{ err error }
-
-// Error is that of the error within.
-func (u unordered) Error() string { return u.err.Error() }
-
-// Unwrap gives the error within.
-func (u unordered) Unwrap() error { return u.err }
-
-const nothingOrdered = "Nothing was ordered."
-
 // exitOf gives the exit code of a failed call.
 func exitOf(code codes.Code, reason string) int {
 	switch reason {

@@ -103,7 +103,7 @@ func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopCloc
 // catalog makes the client of the catalog. settle waits for the orders that are on their way.
 func (c *serveCmd) catalog(ctx context.Context, transport http.RoundTripper, observed *telemetry.Telemetry, clock *stopClock, called func(catalog.Credential, error)) (client *catalog.Client, settle func(), err error) {
 	client, err = catalog.New(catalog.Config{
-		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport,
+		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport, ResendWindow: c.ResendWindow,
 		Called: func(ctx context.Context, cred catalog.Credential, err error) {
 			called(cred, err)
 			observed.Failures.Called(ctx, cred, err)

@@ -40,11 +40,12 @@ type badField struct {
 
 // explain takes err apart. The context is that of the whole program.
 func explain(ctx context.Context, err error) failure {
-	if before := (unordered{}); errors.As(err, &before) {
-		f := explain(ctx, before.err)
-		if !strings.Contains(f.cure, nothingOrdered) {
-			f.cure = strings.TrimSpace(nothingOrdered + " " + f.cure)
+	if order := (unplaced{}); errors.As(err, &order) {
+		f := explain(ctx, order.err)
+		if order.known == nothingOrdered && f.reason == "PRICE_ABOVE_LIMIT" { // else they would be a second order
+			f.cure += " Or choose cheaper inputs: easel quote shows their price."
 		}
+		f.cure = strings.TrimSpace(order.known + " " + f.cure)
 		return f
 	}
 	if own := (*problem)(nil); errors.As(err, &own) {
@@ -236,8 +237,8 @@ func (p *program) withKey(cure string) string {
 func cureOf(code codes.Code, reason string) string {
 	cures := map[string]string{
 		"INSUFFICIENT_BALANCE":         "Top up the account, then send the same order again with its --idempotency-key.",
-		"PRICE_ABOVE_LIMIT":            "Raise --max-cost, or choose cheaper inputs: easel quote shows their price.",
-		"API_KEY_DAILY_CAP":            "The key has spent what it may today. Use another key, or wait for the next day.",
+		"PRICE_ABOVE_LIMIT":            "Raise --max-cost, and send the same order again.",
+		"API_KEY_DAILY_CAP":            "The API key has spent what it may today. Wait for the next day, then send the same order again with its --idempotency-key.",
 		"SUBMISSION_OUTCOME_UNKNOWN":   "Send the same order again with the same --idempotency-key: it is never charged twice.",
 		"SUBMISSION_IN_PROGRESS":       "Send the same order again with the same --idempotency-key.",
 		"UPSTREAM_CREDENTIAL_REJECTED": rejectedCure,

@@ -22,7 +22,7 @@ type fault struct {
 
 // faults is the whole catalogue. U is the catalog upstream, K a kill or a call that ends
 // early, N the network, C a clock, L and I clients and their input, X keys and certificates,
-// S the sandbox.
+// A attackers and what was once said wrongly of money, T teams behind one API key, S the sandbox.
 var faults = []fault{
 	{id: "U1", what: "the catalog refuses connections or has no address", proof: "few retries, watches stay open, requests are counted"},
 	{id: "U2", what: "it accepts and never answers", proof: "a call ends with its deadline"},
@@ -90,6 +90,12 @@ var faults = []fault{
 	{id: "S1", what: "the sandbox is killed", proof: "its books are exact, its renders end"},
 	{id: "S2", what: "many writers at once", proof: "none is told that the database is locked"},
 	{id: "S3", what: "two orders and money for one", proof: "one is refused; the balance is never below 0"},
+	{id: "A10", what: "an order is sent again elsewhere, after a restart, or after its own money is gone", proof: "nobody says that it was not ordered, and no advice leads to another order"},
+	{id: "A11", what: "a held API key is rotated between two attempts of one order", proof: "all attempts carry the first one; one charge"},
+	{id: "A12", what: "an error repeats a known code in a prompt", proof: "it is not taken for a refusal: codes are read where codes stand"},
+
+	{id: "T1", what: "two owners behind one API key choose one idempotency key", proof: "two orders, each its own answer, after a crash too"},
+
 	{id: "S4", what: "an idempotency key twice at once, or with another body", proof: "one charge; the other body is refused"},
 }
 
@@ -111,7 +117,7 @@ func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
 	}
 }
 
-var faultID = regexp.MustCompile(`\b[UKNCLIXS][1-9][0-9]?\b`)
+var faultID = regexp.MustCompile(`\b[UKNCLIXSAT][1-9][0-9]?\b`)
 
 // testsByFault finds the tests of the whole project that name a fault.
 func testsByFault(t *testing.T) map[string][]string {

@@ -23,7 +23,7 @@ type generateCmd struct {
 	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`
 	Count          int    `default:"1" placeholder:"N" help:"Order the same N times, each with a key of its own: KEY-1 to KEY-N."`
-	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. The key of line 7 is KEY-7."`
+	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
 }
 
 // several reports whether the command is a batch.
@@ -47,7 +47,7 @@ func (c *generateCmd) Run(ctx context.Context, p *program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		if c.Out != "" && c.Out != standardOutput {
 			if err := mayReceive(c.Out, c.Force); err != nil {
-				return unordered{err}
+				return c.notSent(err)
 			}
 		}
 		if c.several() {
@@ -76,49 +76,31 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	}
 	inputs, err := c.text(ctx, s)
 	if err != nil {
-		return nil, unordered{err}
+		return nil, c.notSent(err)
 	}
 	key := c.IdempotencyKey
 	if key == "" {
 		key = rand.Text()
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, give it to --idempotency-key)")
 	}
-	g, tries, err := s.place(ctx, &easelv1.CreateGenerationRequest{
+	g, maybe, err := s.place(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: c.Model, InputsJson: inputs, IdempotencyKey: key, MaxCostCents: c.MaxCost.cents,
 	})
 	if err == nil {
 		return g, nil
 	}
-	said := unclear(program, ctx, err, key)
-	if said == err && c.IdempotencyKey == "" && tries == 1 && turnedAway(err) { //nolint:errorlint // it is this very error
-		said = unordered{err}
+	if unknown := unclear(program, ctx, err, key); unknown != nil && (maybe || !sentNothing(err)) {
+		return nil, unknown
 	}
-	return nil, said
-}
-
-// turnedAway reports whether an order was refused for certain, where it was sent once and under a key
-// that was never used before. An earlier one may have been taken, whatever is said of the next.
-func turnedAway(err error) bool {
-	s, ok := statusOf(err)
-	if !ok {
-		return false
-	}
-	var f failure
-	f.addDetails(s)
-	switch f.reason {
-	case "CREDENTIAL_MISSING", "CREDENTIAL_MALFORMED", "UPSTREAM_INVALID_INPUT", "INSUFFICIENT_BALANCE", "UPSTREAM_FORBIDDEN", "MODEL_NOT_FOUND", "API_KEY_DAILY_CAP",
-		"INPUTS_TOO_LARGE", "UPSTREAM_CREDENTIAL_REJECTED", "UPSTREAM_RATE_LIMITED", "OVERLOADED", "INVALID_REQUEST":
-		return true
-	}
-	return false
+	return nil, c.refused(err, key, maybe)
 }
 
 // slow is after how long without an answer it is said that there is none yet.
 const slow = 10 * time.Second
 
-// place sends an order until there is an answer that another try would not change. Tries is how often
-// it was sent.
-func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequest) (g *easelv1.Generation, tries int, err error) {
+// place sends an order until there is an answer that another try would not change. maybe reports whether
+// a try before the last may have been taken.
+func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequest) (g *easelv1.Generation, maybe bool, err error) {
 	started := time.Now()
 	frame := 0
 	defer s.ticking(func() {
@@ -131,28 +113,28 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 		}).Stop()
 	}
 	answer, err := insist(ctx, unsettled, func(err error, again time.Duration) {
+		maybe = maybe || !sentNothing(err)
 		s.remark("retry", order.IdempotencyKey, "the outcome is not known yet ("+messageOf(err)+
 			"); sending the same order again in "+briefly(again))
 	}, func() (*easelv1.CreateGenerationResponse, error) {
-		tries++
 		return s.generations.CreateGeneration(ctx, order)
 	})
-	return answer.GetGeneration(), tries, err
+	return answer.GetGeneration(), maybe, err
 }
 
-// unclear explains an order that ended without an answer: it may have been taken.
+// unclear explains an order that ended without an answer: it may have been taken. Of one that was
+// answered it gives nil.
 func unclear(program, ctx context.Context, err error, key string) error {
-	again := "The order may have been taken. Send it again with --idempotency-key " + key + ": it is never charged twice."
+	again := mayBeOrdered(key)
 	switch code := status.Code(err); {
 	case program.Err() != nil && errors.Is(program.Err(), context.Canceled):
 		return &problem{exit: exitInterrupted, text: "interrupted while ordering", cure: again, err: err}
 	case ctx.Err() != nil || code == codes.DeadlineExceeded:
 		return &problem{exit: exitRetry, text: "the time ran out while ordering", cure: again, err: err}
 	case unsettled(err):
-		text := messageOf(err)
-		return &problem{exit: exitRetry, text: text, cure: again, err: err}
+		return &problem{exit: exitRetry, text: messageOf(err), cure: again, err: err}
 	}
-	return err
+	return nil
 }
 
 // remark tells something on the way that a person or a program may need later.

@@ -125,6 +125,8 @@ func TestARefusedOrderIsNotSentAgain(t *testing.T) {
 func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing.T) {
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	away := unsent(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	mine := []string{"--idempotency-key", "mine"}
 	for name, test := range map[string]struct {
 		errors []error
 		flags  []string
@@ -140,6 +142,12 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 		"an unknown outcome":                  {[]error{unknown, unknown, unknown}, []string{"--timeout", "2s"}, false},
 		"an error that nobody has foreseen":   {[]error{failing(codes.Internal, "INTERNAL")}, nil, false},
 		"a key that stands for another order": {[]error{failing(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
+		"nothing could be sent":               {[]error{away, away, away}, []string{"--timeout", "2s"}, true},
+		"unknown, then nothing could be sent": {[]error{unknown, away, away}, []string{"--timeout", "2s"}, false},
+		"above the limit":                     {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, true},
+		"above the limit under an older key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
+		"nothing sent under an older key":     {[]error{away, away, away}, append(mine, "--timeout", "2s"), false},
+		"a wrong input under an older key":    {nil, append(mine, "seed=many"), false},
 		"an error without a reason":           {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -149,6 +157,39 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 			}
 		})
+	}
+}
+
+// What is said of an order that may exist leads to the same order, and to no other.
+func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
+	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
+	for name, test := range map[string]struct {
+		errors []error
+		flags  []string
+		want   string
+	}{
+		"no money, under an older key":         {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
+		"the cap, under an older key":          {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
+		"above the limit, under an older key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
+		"another order, under an older key":    {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
+		"a wrong input, under an older key":    {nil, []string{"seed=many"}, nothingSent},
+		"a file is there, under an older key":  {nil, []string{"--out", "generate_test.go"}, nothingSent},
+		"a bad line, under an older key":       {nil, []string{"--from-stdin"}, nothingSent},
+		"a batch without money, under one too": {[]error{refused, refused}, []string{"--count", "2"}, "nothing is ordered or charged twice"},
+		"a batch above the limit":              {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT"), unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, []string{"--count", "2"}, "the same order again"},
+	} {
+		for _, form := range []string{"table", "json"} {
+			got := easelReading(t.Context(), (&orders{errors: test.errors}).serve(t), "seed=many",
+				append([]string{"generate", "studio/any", "--idempotency-key", "mine", "-o", form}, test.flags...)...)
+			if got.exit == exitOK || !strings.Contains(got.stderr, test.want) {
+				t.Errorf("%s: exit %d, and %q is not in\n%s", name, got.exit, test.want, got.stderr)
+			}
+			for _, wrong := range []string{nothingOrdered, "cheaper", "nother key", "new key"} {
+				if strings.Contains(got.stderr+got.stdout, wrong) {
+					t.Errorf("%s: says %q:\n%s%s", name, wrong, got.stdout, got.stderr)
+				}
+			}
+		}
 	}
 }
 

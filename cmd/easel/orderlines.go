@@ -2,9 +2,12 @@ package main
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -16,10 +19,12 @@ const (
 	maxOrderLine = 1 << 20
 )
 
-// orderLine is one order that is read from a line. Its number is that of the line, so that
-// its idempotency key is the same when the same lines are read again.
+// orderLine is one order of a batch. Its name ends its idempotency key. That of an order from a line is
+// made of what the line says and of how often a line has said it, so that it stays the same
+// when lines are added, moved or taken out before the rest is picked up.
 type orderLine struct {
-	number int
+	number int // of the line
+	name   string
 	inputs string // one JSON object
 }
 
@@ -30,6 +35,7 @@ func readOrders(from io.Reader, model *easelv1.Model, common []string) ([]orderL
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxOrderLine)
 	var orders []orderLine
+	seen := map[string]int{}
 	for number := 1; lines.Scan(); number++ {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -39,12 +45,13 @@ func readOrders(from io.Reader, model *easelv1.Model, common []string) ([]orderL
 		if err != nil {
 			return nil, atLine(number, err)
 		}
-		if orders = append(orders, orderLine{number, inputs}); len(orders) > maxOrders {
-			return nil, badUsage(fmt.Sprintf("more than %d orders", maxOrders), nothingOrdered)
+		seen[line]++
+		if orders = append(orders, orderLine{number, nameOf(line, seen[line]), inputs}); len(orders) > maxOrders {
+			return nil, badUsage(fmt.Sprintf("more than %d orders", maxOrders), "")
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, badUsage("standard input: "+err.Error(), nothingOrdered)
+		return nil, badUsage("standard input: "+err.Error(), "")
 	}
 	if len(orders) == 0 {
 		return nil, badUsage("there is no order on standard input", `A line is a JSON object of inputs, or words: prompt="a calm sea" seed=7`)
@@ -52,16 +59,26 @@ func readOrders(from io.Reader, model *easelv1.Model, common []string) ([]orderL
 	return orders, nil
 }
 
+// nameOf names the nth order of a text.
+func nameOf(line string, n int) string {
+	sum := sha256.Sum256([]byte(line))
+	name := hex.EncodeToString(sum[:8])
+	if n > 1 {
+		name += "-" + strconv.Itoa(n)
+	}
+	return name
+}
+
 func readOrder(line string, model *easelv1.Model, common []string) (string, error) {
 	if strings.HasPrefix(line, "{") {
 		if len(common) > 0 {
-			return "", badUsage("a line of JSON has all inputs, so key=value can't stand on the command line", nothingOrdered)
+			return "", badUsage("a line of JSON has all inputs, so key=value can't stand on the command line", "")
 		}
 		return objectText([]byte(line), "it")
 	}
 	words, err := splitWords(line)
 	if err != nil {
-		return "", badUsage(err.Error(), nothingOrdered)
+		return "", badUsage(err.Error(), "")
 	}
 	return typedInputs(model, append(common[:len(common):len(common)], words...))
 }

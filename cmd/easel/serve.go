@@ -44,6 +44,7 @@ type tuningFlags struct {
 	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Polls a second and key, at most."`
 	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"How long after a failure a refund may still come."`
 
+	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"How long after its first attempt an order of unknown outcome may be sent again: the catalog may have forgotten its idempotency key later."`
 	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Ask watchers to come back after this, so that they spread over replicas; 0 never does."`
 	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long a stop may take: most of it is for calls to end, the rest for orders on their way and the last traces."`
 
@@ -162,6 +163,7 @@ func (f *tuningFlags) faults(list *faultList) {
 	list.require(f.PollMaxInterval >= f.PollMinInterval, "EASEL_POLL_MAX_INTERVAL must not be below EASEL_POLL_MIN_INTERVAL")
 	list.require(f.PollRate > 0, "EASEL_POLL_RATE must be above 0")
 	list.require(f.RefundWindow > 0, "EASEL_REFUND_WINDOW must be above 0")
+	list.require(f.ResendWindow > 0, "EASEL_RESEND_WINDOW must be above 0")
 	list.require(f.MaxStreamAge >= 0, "EASEL_MAX_STREAM_AGE must not be negative")
 	list.require(f.DrainTimeout > 0, "EASEL_DRAIN_TIMEOUT must be above 0")
 	for _, limit := range []struct {

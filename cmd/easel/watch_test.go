@@ -22,7 +22,16 @@ import (
 
 // failing is an error as the real server makes it.
 func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
-	info := &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}
+	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
+}
+
+// unsent is the error of an order that the server has not sent to the catalog.
+func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
+	metadata := map[string]string{"order_outcome": "not_placed_by_this_call"}
+	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
+}
+
+func failingWith(code codes.Code, info *errdetails.ErrorInfo, details ...protoadapt.MessageV1) error {
 	s, err := status.New(code, "it failed").WithDetails(append(details, info)...)
 	if err != nil {
 		panic(err)

@@ -24,11 +24,11 @@ import (
 func readable(limit int, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkText(r.URL); err != nil {
-			writeError(w, err)
+			writeError(w, r, err)
 			return
 		}
 		if err := readBody(w, r, limit); err != nil {
-			writeError(w, err)
+			writeError(w, r, err)
 			return
 		}
 		tidyPath(r)

@@ -27,17 +27,17 @@ func (g *gateway) download(w http.ResponseWriter, r *http.Request, params map[st
 	defer cancel()
 	ctx, err := g.annotate(ctx, r, easelv1.GenerationService_DownloadGeneration_FullMethodName, contentPath)
 	if err != nil {
-		refuse(w, err)
+		refuse(w, r, err)
 		return
 	}
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
 	if err := query(r, req, "generation_id"); err != nil {
-		refuse(w, err)
+		refuse(w, r, err)
 		return
 	}
 	answer, err := g.plan(ctx, r, req)
 	if err != nil {
-		refuse(w, err)
+		refuse(w, r, err)
 		return
 	}
 	defer answer.body.close()

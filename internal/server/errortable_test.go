@@ -156,6 +156,9 @@ func (r row) check(t *testing.T, st *status.Status, err error) {
 	if r.detail != nil && !hasDetail(st, r.detail) {
 		t.Errorf("no %T in %v", r.detail, st.Proto())
 	}
+	if got := outcomeOf(t, st); r.call == "create" && got != mayExist || r.call != "create" && got != "" {
+		t.Errorf("it says %q of the order", got) // A10
+	}
 	if r.fault.Status != 0 && upstreamStatus(t, st) == "" {
 		t.Error("no upstream_status in the metadata")
 	}

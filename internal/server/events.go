@@ -63,18 +63,18 @@ func follow[M any](g *gateway, w http.ResponseWriter, r *http.Request, path, met
 	defer cancel()
 	ctx, err := g.annotate(ctx, r, method, path)
 	if err != nil {
-		refuse(w, err)
+		refuse(w, r, err)
 		return
 	}
 	stream, err := open(ctx)
 	if err != nil {
-		refuse(w, err)
+		refuse(w, r, err)
 		return
 	}
 	events := newEventWriter(w, r)
 	message, err := firstMessage(stream, events)
 	if err != nil && !errors.Is(err, io.EOF) && !events.started() {
-		refuse(w, err)
+		refuse(w, r, err)
 		return
 	}
 	for ; err == nil; message, err = stream.Recv() {

@@ -57,8 +57,8 @@ func skipAbandoned(next http.Handler) http.Handler {
 // browser of somebody who may.
 func refuseCrossOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, refusal(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, r, refusal(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
 	}))
 	return protection.Handler(next)
 }
@@ -68,7 +68,7 @@ func refuseCrossOrigin(next http.Handler) http.Handler {
 func refuseOtherHosts(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !loopbackHost(r.Host) {
-			writeError(w, refusal(codes.PermissionDenied, reasonHost,
+			writeError(w, r, refusal(codes.PermissionDenied, reasonHost,
 				"nothing says who may call this server, so it answers to localhost and loopback addresses alone: "+
 					"use one of them, or have the server told who may call"))
 			return

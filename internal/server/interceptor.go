@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -32,18 +33,33 @@ func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServer
 	if !lasting[info.FullMethod] {
 		makeRoomToServe(len(info.FullMethod))
 	}
+	entered := false
 	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context, span *callSpan) error {
 		if err := i.rules.check(ctx, req); err != nil {
 			return err
 		}
 		span.asked(req, false)
+		entered = true
 		var err error
 		if resp, err = handler(ctx, req); err == nil {
 			span.answered(resp)
 		}
 		return err
 	})
+	if err != nil && info.FullMethod == easelv1.GenerationService_CreateGeneration_FullMethodName {
+		err = orderFailure(err, entered)
+	}
 	return resp, err
+}
+
+// orderFailure says of a failed order what is known of it, where its handler did not: one that
+// was never entered has sent nothing.
+func orderFailure(err error, entered bool) error {
+	outcome := service.OrderNotPlacedByThisCall
+	if entered {
+		outcome = service.OrderUnknown
+	}
+	return service.WithOrderOutcome(statusOf(err), outcome).Err()
 }
 
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

@@ -42,7 +42,7 @@ func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 		if r.URL.RawQuery != "" {
 			if names, ours := p[r.Method+" "+bareTemplate(routeTemplate(r))]; ours {
 				if err := checkQuery(r.URL.RawQuery, names); err != nil {
-					writeError(w, err)
+					writeError(w, r, err)
 					return
 				}
 			}

@@ -39,20 +39,23 @@ func httpCode(st *status.Status) int {
 }
 
 // handleError is the gateway's error handler.
-func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
-	refuse(w, err)
+func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	refuse(w, r, err)
 }
 
 // refuse answers with an error of a call, or of what the gateway did before one.
-func refuse(w http.ResponseWriter, err error) {
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // a path that can't be unescaped
-	if errors.As(err, &bad) {
+	st, ok := status.FromError(err)
+	switch {
+	case errors.As(err, &bad):
 		err = service.InvalidRequest(service.Violation{Description: bad.Error()})
-	}
-	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && reasonOf(st) == "" {
+	case ok && st.Code() == codes.InvalidArgument && reasonOf(st) == "":
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not read the request
+	case isOrder(r):
+		err = orderFailure(err, true) // what the server behind the gateway has not answered itself may have been sent
 	}
-	writeError(w, err)
+	writeError(w, r, err)
 }
 
 // fieldAtFault finds the field in what the gateway and protojson say of a request that
@@ -68,9 +71,18 @@ func unreadable(text string) service.Violation {
 	return v
 }
 
+// ordersPath is where orders are posted.
+const ordersPath = "/v1/generations"
+
+func isOrder(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == ordersPath }
+
 // writeError answers with an error: its HTTP code, the status as JSON, and the
-// headers that say the same to those who know HTTP alone.
-func writeError(w http.ResponseWriter, err error) {
+// headers that say the same to those who know HTTP alone. An order that is refused here was
+// sent nowhere, where the error does not say otherwise.
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	if isOrder(r) {
+		err = orderFailure(err, false)
+	}
 	st := statusOf(err)
 	code := httpCode(st)
 	header := w.Header()

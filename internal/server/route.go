@@ -95,11 +95,11 @@ func (g *gateway) handleRoutingError(ctx context.Context, _ *runtime.ServeMux, _
 		return
 	}
 	if code != http.StatusMethodNotAllowed {
-		writeError(w, refusal(codes.NotFound, reasonNoRoute, "there is nothing at this path; /openapi.json lists what there is"))
+		writeError(w, r, refusal(codes.NotFound, reasonNoRoute, "there is nothing at this path; /openapi.json lists what there is"))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(g.allowed(r), ", "))
-	writeError(w, refusal(codes.Unimplemented, reasonMethod, "this path does not take "+r.Method))
+	writeError(w, r, refusal(codes.Unimplemented, reasonMethod, "this path does not take "+r.Method))
 }
 
 // allowed asks the gateway itself which methods a path takes.

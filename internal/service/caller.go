@@ -2,6 +2,9 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -14,6 +17,7 @@ import (
 type call struct {
 	credential catalog.Credential
 	caller     string // name of a known caller; "" where the key speaks for itself
+	owner      string // whom orders under a held key belong to; "" is all anonymous callers together
 }
 
 type callKey struct{}
@@ -29,6 +33,21 @@ func credential(ctx context.Context) catalog.Credential {
 func Caller(ctx context.Context) string {
 	c, _ := ctx.Value(callKey{}).(call)
 	return c.caller
+}
+
+// upstreamKey gives the idempotency key that goes to the catalog. Under a held API key it is
+// derived from the owner and the caller's own key, so that two owners who choose the same key
+// have two orders; it is the same in every process. A forwarded API key keeps its owners apart
+// by itself, and the key goes as it is.
+func upstreamKey(ctx context.Context, key string) string {
+	c, _ := ctx.Value(callKey{}).(call)
+	if !c.credential.Held {
+		return key
+	}
+	text := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(c.owner)))
+	text = append(append(text, c.owner...), key...)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // Key gives the fingerprint of the key that the call runs under, for logs; "" before
@@ -62,35 +81,36 @@ func (s *Service) Authenticate(ctx context.Context, certName string) (context.Co
 			return nil, fail(codes.Unauthenticated, "CREDENTIAL_MISSING",
 				"send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
 		}
-		return with(ctx, catalog.Forwarded(catalog.NewSecret(token)), ""), nil
+		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token))}), nil
 	}
-	name, err := s.identify(token, certName)
+	name, owner, err := s.identify(token, certName)
 	if err != nil {
 		return nil, err
 	}
-	return with(ctx, *s.cfg.Held, name), nil
+	return with(ctx, call{*s.cfg.Held, name, owner}), nil
 }
 
-func with(ctx context.Context, cred catalog.Credential, caller string) context.Context {
-	return context.WithValue(ctx, callKey{}, call{cred, caller})
+func with(ctx context.Context, c call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
 }
 
-// identify names the caller of a held key. A token that is wrong is never overlooked.
-func (s *Service) identify(token, certName string) (string, error) {
+// identify names the caller of a held key, and the owner of its orders. A token that is wrong is
+// never overlooked.
+func (s *Service) identify(token, certName string) (caller, owner string, err error) {
 	if token != "" && s.cfg.Callers != nil {
 		name, ok := s.cfg.Callers.Lookup(token)
 		if !ok {
-			return "", fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
+			return "", "", fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
 		}
-		return name, nil
+		return name, name, nil
 	}
 	if certName != "" {
-		return certName, nil
+		return certName, certName, nil
 	}
 	if s.cfg.AllowAnonymous {
-		return "anonymous", nil
+		return "anonymous", "", nil
 	}
-	return "", fail(codes.Unauthenticated, "CALLER_UNKNOWN",
+	return "", "", fail(codes.Unauthenticated, "CALLER_UNKNOWN",
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
 }
 

@@ -60,16 +60,16 @@ func (s *generations) balance(ctx context.Context) <-chan *int64 {
 func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 	inputs, err := inputsBytes(req.GetInputs(), req.GetInputsJson())
 	if err != nil {
-		return nil, err
+		return nil, &orderError{err, OrderNotPlacedByThisCall}
 	}
 	receipt, err := s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
 		ModelID:        req.GetModelId(),
 		Inputs:         inputs,
-		IdempotencyKey: req.GetIdempotencyKey(),
+		IdempotencyKey: upstreamKey(ctx, req.GetIdempotencyKey()),
 		MaxCostCents:   req.MaxCostCents,
 	})
 	if err != nil {
-		return nil, aboutModel(err, req.GetModelId())
+		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(err)}
 	}
 	update := s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
 	return &easelv1.CreateGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil

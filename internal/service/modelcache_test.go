@@ -103,7 +103,7 @@ func (s *shop) count() int {
 
 // as is the context of a call with a key.
 func (s *shop) as(key string) context.Context {
-	return with(s.Context(), catalog.Forwarded(catalog.NewSecret(key)), "")
+	return with(s.Context(), call{credential: catalog.Forwarded(catalog.NewSecret(key))})
 }
 
 // model asks for a model with a key.

@@ -40,9 +40,9 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindInsufficientFunds:  {codes.FailedPrecondition, "INSUFFICIENT_BALANCE", "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
 	catalog.KindForbidden:          {codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "the catalog does not allow this with this key", false},
 	catalog.KindNotFound:           {codes.NotFound, "NOT_FOUND", "the catalog has no such record", false},
-	catalog.KindPriceAboveLimit:    {codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", "the price is above max_cost_cents; nothing was ordered", false},
+	catalog.KindPriceAboveLimit:    {codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", "the price is above max_cost_cents: this call has sent no order", false},
 	catalog.KindDailyCap:           {codes.ResourceExhausted, "API_KEY_DAILY_CAP", "the key has reached its daily cap", false},
-	catalog.KindKeyReused:          {codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", "this idempotency_key stands for another order; use a new key for a new order", false},
+	catalog.KindKeyReused:          {codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", "this idempotency_key stands for another order: its own model and inputs, sent with it, tell of it", false},
 	catalog.KindInProgress:         {codes.Aborted, "SUBMISSION_IN_PROGRESS", "the catalog is still busy with this idempotency_key; send it again", true},
 	catalog.KindContentNotReady:    {codes.FailedPrecondition, "CONTENT_NOT_READY", "the result is not there yet", true},
 	catalog.KindNoContent:          {codes.FailedPrecondition, "NO_CONTENT", "this render has no file", false},
@@ -129,6 +129,9 @@ func Status(err error) *status.Status {
 	if err == nil {
 		return nil
 	}
+	if order, ok := errors.AsType[*orderError](err); ok {
+		return WithOrderOutcome(Status(order.err), order.outcome)
+	}
 	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
 		return fromCatalog(upstream, err)
 	}
@@ -189,6 +192,9 @@ func fromCatalog(e *catalog.Error, err error) *status.Status {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 	}
 	text := r.text
+	if e.Kind == catalog.KindOutcomeUnknown && e.Unsent {
+		text = "the catalog could not be reached, and this call has sent no order: send the same idempotency_key again"
+	}
 	if e.Message != "" {
 		text += ": " + e.Message
 	}

@@ -318,7 +318,9 @@ type CreateGenerationRequest struct {
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
 	// The caller's name for this order, unique under its key: make one up for each
 	// new order (a UUID does), store it before the first call, and send the same
-	// one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+	// one until the outcome is known. Where the server holds one API key for many
+	// callers, each caller's keys are its own: two callers who choose the same key
+	// have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
 	// the header Idempotency-Key may carry it instead.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Most that the order may cost, in euro cents. Where set, the inputs are priced

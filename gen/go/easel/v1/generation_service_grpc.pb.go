@@ -55,12 +55,24 @@ type GenerationServiceClient interface {
 	//
 	// One idempotency_key is one order. After any error, timeout or crash, send the
 	// same request with the same key again: it is never charged twice. Easel
-	// itself resends an order only with its key and the same bytes. Once an order
-	// may have left for the catalog it is finished, even if the caller goes away.
+	// itself resends an order only with its key, the same bytes and the same API key.
+	// Once an order may have left for the catalog it is finished, even if the caller
+	// goes away.
+	//
+	// Every error says in the metadata of ErrorInfo what it knows of the order, as
+	// order_outcome:
+	// "unknown": the order may exist; send the same idempotency_key again. A refusal
+	// by the catalog is one too, whatever its status: some catalogs look at money,
+	// models or inputs before they look at the key, and other servers may have sent
+	// the key before.
+	// "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
+	// one may have. Never take another key for an order that may exist.
+	// An error without it, such as one that the client's own library makes, is as
+	// "unknown".
 	//
 	// Errors: INVALID_ARGUMENT as for QuoteGeneration;
 	// FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-	// key may be sent again) or PRICE_ABOVE_LIMIT (nothing was ordered);
+	// key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
 	// RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
 	// ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
 	// stand for another order;
@@ -295,12 +307,24 @@ type GenerationServiceServer interface {
 	//
 	// One idempotency_key is one order. After any error, timeout or crash, send the
 	// same request with the same key again: it is never charged twice. Easel
-	// itself resends an order only with its key and the same bytes. Once an order
-	// may have left for the catalog it is finished, even if the caller goes away.
+	// itself resends an order only with its key, the same bytes and the same API key.
+	// Once an order may have left for the catalog it is finished, even if the caller
+	// goes away.
+	//
+	// Every error says in the metadata of ErrorInfo what it knows of the order, as
+	// order_outcome:
+	// "unknown": the order may exist; send the same idempotency_key again. A refusal
+	// by the catalog is one too, whatever its status: some catalogs look at money,
+	// models or inputs before they look at the key, and other servers may have sent
+	// the key before.
+	// "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
+	// one may have. Never take another key for an order that may exist.
+	// An error without it, such as one that the client's own library makes, is as
+	// "unknown".
 	//
 	// Errors: INVALID_ARGUMENT as for QuoteGeneration;
 	// FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-	// key may be sent again) or PRICE_ABOVE_LIMIT (nothing was ordered);
+	// key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
 	// RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
 	// ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
 	// stand for another order;

@@ -185,7 +185,9 @@ class CreateGenerationRequest(_message.Message):
     idempotency_key: _builtins.str
     """The caller's name for this order, unique under its key: make one up for each
     new order (a UUID does), store it before the first call, and send the same
-    one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+    one until the outcome is known. Where the server holds one API key for many
+    callers, each caller's keys are its own: two callers who choose the same key
+    have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
     the header Idempotency-Key may carry it instead.
     """
     max_cost_cents: _builtins.int

@@ -99,7 +99,9 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   /**
    * The caller's name for this order, unique under its key: make one up for each
    * new order (a UUID does), store it before the first call, and send the same
-   * one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+   * one until the outcome is known. Where the server holds one API key for many
+   * callers, each caller's keys are its own: two callers who choose the same key
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
    * the header Idempotency-Key may carry it instead.
    *
    * @generated from field: string idempotency_key = 4;
@@ -1034,12 +1036,24 @@ export declare const GenerationService: GenService<{
    *
    * One idempotency_key is one order. After any error, timeout or crash, send the
    * same request with the same key again: it is never charged twice. Easel
-   * itself resends an order only with its key and the same bytes. Once an order
-   * may have left for the catalog it is finished, even if the caller goes away.
+   * itself resends an order only with its key, the same bytes and the same API key.
+   * Once an order may have left for the catalog it is finished, even if the caller
+   * goes away.
+   *
+   * Every error says in the metadata of ErrorInfo what it knows of the order, as
+   * order_outcome:
+   * "unknown": the order may exist; send the same idempotency_key again. A refusal
+   * by the catalog is one too, whatever its status: some catalogs look at money,
+   * models or inputs before they look at the key, and other servers may have sent
+   * the key before.
+   * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
+   * one may have. Never take another key for an order that may exist.
+   * An error without it, such as one that the client's own library makes, is as
+   * "unknown".
    *
    * Errors: INVALID_ARGUMENT as for QuoteGeneration;
    * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-   * key may be sent again) or PRICE_ABOVE_LIMIT (nothing was ordered);
+   * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
    * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
    * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
    * stand for another order;

@@ -189,7 +189,9 @@ private static final long serialVersionUID = 0L;
    * <pre>
    * The caller's name for this order, unique under its key: make one up for each
    * new order (a UUID does), store it before the first call, and send the same
-   * one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+   * one until the outcome is known. Where the server holds one API key for many
+   * callers, each caller's keys are its own: two callers who choose the same key
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
    * the header Idempotency-Key may carry it instead.
    * </pre>
    *
@@ -213,7 +215,9 @@ private static final long serialVersionUID = 0L;
    * <pre>
    * The caller's name for this order, unique under its key: make one up for each
    * new order (a UUID does), store it before the first call, and send the same
-   * one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+   * one until the outcome is known. Where the server holds one API key for many
+   * callers, each caller's keys are its own: two callers who choose the same key
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
    * the header Idempotency-Key may carry it instead.
    * </pre>
    *
@@ -1080,7 +1084,9 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * The caller's name for this order, unique under its key: make one up for each
      * new order (a UUID does), store it before the first call, and send the same
-     * one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+     * one until the outcome is known. Where the server holds one API key for many
+     * callers, each caller's keys are its own: two callers who choose the same key
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
      * the header Idempotency-Key may carry it instead.
      * </pre>
      *
@@ -1103,7 +1109,9 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * The caller's name for this order, unique under its key: make one up for each
      * new order (a UUID does), store it before the first call, and send the same
-     * one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+     * one until the outcome is known. Where the server holds one API key for many
+     * callers, each caller's keys are its own: two callers who choose the same key
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
      * the header Idempotency-Key may carry it instead.
      * </pre>
      *
@@ -1127,7 +1135,9 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * The caller's name for this order, unique under its key: make one up for each
      * new order (a UUID does), store it before the first call, and send the same
-     * one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+     * one until the outcome is known. Where the server holds one API key for many
+     * callers, each caller's keys are its own: two callers who choose the same key
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
      * the header Idempotency-Key may carry it instead.
      * </pre>
      *
@@ -1147,7 +1157,9 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * The caller's name for this order, unique under its key: make one up for each
      * new order (a UUID does), store it before the first call, and send the same
-     * one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+     * one until the outcome is known. Where the server holds one API key for many
+     * callers, each caller's keys are its own: two callers who choose the same key
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
      * the header Idempotency-Key may carry it instead.
      * </pre>
      *
@@ -1164,7 +1176,9 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * The caller's name for this order, unique under its key: make one up for each
      * new order (a UUID does), store it before the first call, and send the same
-     * one until the outcome is known. 1 to 255 visible ASCII characters. Over REST
+     * one until the outcome is known. Where the server holds one API key for many
+     * callers, each caller's keys are its own: two callers who choose the same key
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
      * the header Idempotency-Key may carry it instead.
      * </pre>
      *

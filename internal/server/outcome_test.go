@@ -1,0 +1,176 @@
+package server_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// outcomeOf is what an error says of the order, "" where it says nothing.
+func outcomeOf(t *testing.T, st *status.Status) string {
+	t.Helper()
+	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
+	return info.GetMetadata()["order_outcome"]
+}
+
+const (
+	mayExist = "unknown"
+	notSent  = "not_placed_by_this_call"
+)
+
+func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
+	limit := int64(0)
+	for name, row := range map[string]struct {
+		change func(*easelv1.CreateGenerationRequest)
+		fault  sandbox.Fault
+		key    func(string) string
+		code   codes.Code
+		reason string
+		want   string
+		posts  int
+	}{
+		"a rule of the contract": {change: func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "" }, code: codes.InvalidArgument, reason: "INVALID_REQUEST", want: notSent},
+		"a number that would change": {change: func(r *easelv1.CreateGenerationRequest) {
+			r.Inputs = inputs(t, map[string]any{"prompt": "x", "seed": 1e17})
+		}, code: codes.InvalidArgument, reason: "INVALID_REQUEST", want: notSent},
+		"no key":            {key: func(string) string { return "" }, code: codes.Unauthenticated, reason: "CREDENTIAL_MISSING", want: notSent},
+		"above the limit":   {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, code: codes.FailedPrecondition, reason: "PRICE_ABOVE_LIMIT", want: notSent},
+		"no quote":          {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, fault: sandbox.Fault{Route: "POST /quote", Status: 401}, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: notSent},
+		"a wrong API key":   {key: func(string) string { return "wrong" }, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: mayExist, posts: 1},
+		"an input":          {change: func(r *easelv1.CreateGenerationRequest) { r.Inputs = inputs(t, map[string]any{"prompt": 7}) }, code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", want: mayExist, posts: 1},
+		"no such model":     {change: func(r *easelv1.CreateGenerationRequest) { r.ModelId = "studio/none" }, fault: answer(404, `{"code":"MODEL_NOT_FOUND"}`), code: codes.NotFound, reason: "MODEL_NOT_FOUND", want: mayExist, posts: 1},
+		"no money":          {fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", want: mayExist, posts: 1},
+		"the key's cap":     {fault: answer(409, `{"code":"API_KEY_DAILY_CAP"}`), code: codes.ResourceExhausted, reason: "API_KEY_DAILY_CAP", want: mayExist, posts: 1},
+		"too many requests": {fault: answer(429, `{}`), code: codes.ResourceExhausted, reason: "UPSTREAM_RATE_LIMITED", want: mayExist, posts: 1},
+		"a redirect":        {fault: sandbox.Fault{Redirect: "/x", Status: 307}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", want: mayExist, posts: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overBoth(t, func(t *testing.T, s *stack, c caller) {
+				if row.fault.Status != 0 {
+					if row.fault.Route == "" {
+						row.fault.Route = "POST /generations"
+					}
+					s.sandbox.Inject(row.fault)
+				}
+				if row.key != nil {
+					c = withKeyOf(c, row.key(s.key))
+				}
+				req := order(t, text, "k", "a lake")
+				if row.change != nil {
+					row.change(req)
+				}
+				err := c.call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
+				st := statusOf(t, err)
+				if st.Code() != row.code || outcomeOf(t, st) != row.want || !strings.Contains(fmt.Sprint(st.Proto()), row.reason) {
+					t.Errorf("told %v and %q, want %v %s and %q", st.Proto(), outcomeOf(t, st), row.code, row.reason, row.want)
+				}
+				if posts := s.sandbox.Requests()["POST /generations"]; posts != row.posts {
+					t.Errorf("%d orders were sent, want %d", posts, row.posts)
+				}
+			})
+		})
+	}
+}
+
+func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // A10
+	s := newStack(t)
+	for name, change := range map[string]func(*http.Request){
+		"no JSON":              func(*http.Request) {},
+		"another media type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
+		"a page of elsewhere":  func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"a parameter too much": func(r *http.Request) { r.URL.RawQuery = "price=1" },
+		"a query that is none": func(r *http.Request) { r.URL.RawQuery = "%zz" },
+		"a body too large":     func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(&endless{}), 1<<30 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.restURL+"/v1/generations", strings.NewReader(`{"model`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+s.key)
+			change(r)
+			answer, err := s.http.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			body, _ := io.ReadAll(answer.Body)
+			if st := statusOf(t, restError(answer, body)); outcomeOf(t, st) != notSent || answer.StatusCode < 400 {
+				t.Errorf("HTTP %d %v says %q of the order", answer.StatusCode, st.Proto(), outcomeOf(t, st))
+			}
+		})
+	}
+	// Other routes say nothing of orders.
+	err := restCaller{s, s.key}.call(t.Context(), "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{}, &easelv1.QuoteGenerationResponse{})
+	if st := statusOf(t, err); outcomeOf(t, st) != "" {
+		t.Errorf("a quote says %v", st.Proto())
+	}
+}
+
+// heldStack is a stack with a held API key for callers whose tokens are their names.
+func heldStack(t *testing.T, names ...string) *stack {
+	t.Helper()
+	var lines strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&lines, "%s sha256:%x\n", name, sha256.Sum256([]byte(name)))
+	}
+	file := filepath.Join(t.TempDir(), "callers")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	callers, err := service.LoadCallers(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *stack
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
+	s = newStack(t, func(o *options) { o.service.Held, o.service.Callers = &held, callers })
+	return s
+}
+
+func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // T1
+	s := heldStack(t, "shop", "blog")
+	shop := create(t, grpcCaller{s, "shop"}, order(t, text, "monday", "a lake"))
+	blog := create(t, grpcCaller{s, "blog"}, order(t, text, "monday", "a hill"))
+	if shop.GetGenerationId() == blog.GetGenerationId() {
+		t.Error("the second owner got the order of the first")
+	}
+	for _, c := range []caller{grpcCaller{s, "shop"}, restCaller{s, "shop"}} {
+		if again := create(t, c, order(t, text, "monday", "a lake")); again.GetGenerationId() != shop.GetGenerationId() {
+			t.Errorf("the first owner's key gave %s, then %s", shop.GetGenerationId(), again.GetGenerationId())
+		}
+	}
+	audit := s.audit()
+	if len(audit.ChargesByIdempotencyKey) != 2 || audit.ChargesByIdempotencyKey["monday"] != 0 {
+		t.Errorf("the catalog was sent the keys %v", audit.ChargesByIdempotencyKey)
+	}
+	// What one owner has sent is told to no other.
+	err := grpcCaller{s, "blog"}.call(t.Context(), "GenerationService/CreateGeneration", order(t, text, "monday", "a lake"), &easelv1.CreateGenerationResponse{})
+	wantStatus(t, err, codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", 409)
+}
+
+func TestAnonymousCallersAreOneOwner(t *testing.T) { // T1
+	var s *stack
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
+	s = newStack(t, func(o *options) { o.service.Held, o.service.AllowAnonymous = &held, true })
+	one := create(t, grpcCaller{s, ""}, order(t, text, "k", "a lake"))
+	if other := create(t, restCaller{s, ""}, order(t, text, "k", "a lake")); other.GetGenerationId() != one.GetGenerationId() {
+		t.Errorf("one key gave %s and %s", one.GetGenerationId(), other.GetGenerationId())
+	}
+}

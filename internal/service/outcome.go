@@ -1,0 +1,69 @@
+package service
+
+import (
+	"errors"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// OrderOutcome is what an error of CreateGeneration knows of the order. It stands in the
+// metadata of its ErrorInfo.
+type OrderOutcome string
+
+// The outcomes.
+const (
+	// OrderUnknown is an order that may exist: the same idempotency key, sent again, finds out.
+	// A refusal by the catalog is one too: this process can't know who else has sent the key,
+	// and some catalogs look at money, models or inputs before they look at the key.
+	OrderUnknown OrderOutcome = "unknown"
+	// OrderNotPlacedByThisCall is an order that this call has not sent. An earlier process or
+	// another replica may have.
+	OrderNotPlacedByThisCall OrderOutcome = "not_placed_by_this_call"
+
+	metadataOrderOutcome = "order_outcome"
+)
+
+// orderError is an error of CreateGeneration with what is known of the order.
+type orderError struct {
+	err     error
+	outcome OrderOutcome
+}
+
+func (e *orderError) Error() string { return e.err.Error() }
+func (e *orderError) Unwrap() error { return e.err }
+
+// outcomeOf gives what the catalog's client knows of an order that it did not place.
+func outcomeOf(err error) OrderOutcome {
+	if e, ok := errors.AsType[*catalog.Error](err); ok && e.Unsent {
+		return OrderNotPlacedByThisCall
+	}
+	return OrderUnknown
+}
+
+// WithOrderOutcome adds to the status of a failed order what is known of the order, unless the
+// status says it already.
+func WithOrderOutcome(st *status.Status, outcome OrderOutcome) *status.Status {
+	told := st.Proto()
+	for i, detail := range told.GetDetails() {
+		info := &errdetails.ErrorInfo{}
+		if detail.UnmarshalTo(info) != nil {
+			continue
+		}
+		if info.GetMetadata()[metadataOrderOutcome] != "" {
+			return st
+		}
+		if info.Metadata == nil {
+			info.Metadata = map[string]string{}
+		}
+		info.Metadata[metadataOrderOutcome] = string(outcome)
+		if packed, err := anypb.New(info); err == nil {
+			told.Details[i] = packed
+		}
+		return status.FromProto(told)
+	}
+	return st
+}
