@@ -79,9 +79,18 @@ func generationByID(from link, account int64, publicID string) (generation, erro
 // create prices, charges and queues a render in one transaction. A key that was used before leads to
 // the generation of that time, whatever has become of it.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
+	scope := int64(0)
+	if s.cfg.Repeats.PerAPIKey {
+		scope = who.key
+	}
 	err = s.db.tx(func(tx link) error {
+		if s.cfg.Repeats.MoneyFirst {
+			if err := s.mayCharge(tx, who, o.price); err != nil {
+				return err
+			}
+		}
 		earlier, err := scanGeneration(tx.queryRow(selectGeneration+
-			`WHERE account = ? AND idempotency_key = ?`, who.id, idempotencyKey))
+			`WHERE account = ? AND key_scope = ? AND idempotency_key = ?`, who.id, scope, idempotencyKey))
 		if err == nil {
 			g, replayed = earlier, true
 			return sameRequest(earlier, o)
@@ -89,7 +98,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if g, err = insertGeneration(tx, s.draw(who, o), idempotencyKey); err != nil {
+		if g, err = insertGeneration(tx, s.draw(who, o), scope, idempotencyKey); err != nil {
 			return err
 		}
 		return s.charge(tx, who, g)
@@ -137,10 +146,10 @@ func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
 
-func insertGeneration(tx link, g generation, idempotencyKey string) (generation, error) {
-	return tx.put(`INSERT INTO generations (account, public_id, idempotency_key, request_hash, model, inputs, cost,
-		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		g.account, g.publicID, sql.NullString{String: idempotencyKey, Valid: idempotencyKey != ""}, g.hash, g.model, g.inputs,
+func insertGeneration(tx link, g generation, scope int64, idempotencyKey string) (generation, error) {
+	return tx.put(`INSERT INTO generations (account, public_id, key_scope, idempotency_key, request_hash, model, inputs, cost,
+		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		g.account, g.publicID, scope, sql.NullString{String: idempotencyKey, Valid: idempotencyKey != ""}, g.hash, g.model, g.inputs,
 		g.cost, g.state, g.doom, g.created, g.starts, g.due)
 }
 

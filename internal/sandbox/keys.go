@@ -31,9 +31,10 @@ type KeyConfig struct {
 	Key string `json:"key"`
 }
 
-// account is the owner of a key, as the database has it.
+// account is the owner of an API key, as the database has it.
 type account struct {
 	id       int64
+	key      int64 // the API key
 	name     string
 	dailyCap int64
 	revoked  bool
@@ -69,16 +70,46 @@ func (s *Sandbox) insertKey(tx link, key string, c KeyConfig, dailyCap int64) er
 	if !errors.Is(err, ErrUnknownKey) {
 		return err
 	}
-	res, err := tx.exec(`INSERT INTO accounts (key_hash, name, daily_cap, created_at) VALUES (?, ?, ?, ?)`,
-		digest(key), c.Name, dailyCap, s.cfg.Now().UnixNano())
+	res, err := tx.exec(`INSERT INTO accounts (name, daily_cap, created_at) VALUES (?, ?, ?)`,
+		c.Name, dailyCap, s.cfg.Now().UnixNano())
 	if err != nil {
 		return err
 	}
 	id, err := res.LastInsertId()
+	if err == nil {
+		err = s.putKey(tx, id, key)
+	}
 	if err != nil || c.BalanceCents == 0 {
 		return err
 	}
 	return s.book(tx, id, kindTopUp, c.BalanceCents, 0, "first balance")
+}
+
+func (s *Sandbox) putKey(tx link, account int64, key string) error {
+	_, err := tx.exec(`INSERT INTO api_keys (account, key_hash, created_at) VALUES (?, ?, ?)`,
+		account, digest(key), s.cfg.Now().UnixNano())
+	return err
+}
+
+// AddKey gives the account of a key another one, as it is before a rotation. Both work until one is
+// revoked. An empty next means a new key; the key is returned.
+func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
+	if next == "" {
+		next = KeyPrefix + s.dice.word(32)
+	}
+	if !visible(next, 8, 200) {
+		return "", errors.New("sandbox: a key has 8 to 200 visible ASCII characters")
+	}
+	return next, s.db.tx(func(tx link) error {
+		who, err := findAccount(tx, key)
+		if err != nil {
+			return err
+		}
+		if _, err := findAccount(tx, next); !errors.Is(err, ErrUnknownKey) {
+			return errors.Join(ErrKeyExists, err)
+		}
+		return s.putKey(tx, who.id, next)
+	})
 }
 
 // RevokeKey makes every later request with the key a 401. Its ledger stays; its renders go on.
@@ -89,7 +120,7 @@ func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 			return err
 		}
 		s.db.cache.dropAccount(digest(key))
-		_, err = tx.exec(`UPDATE accounts SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.id)
+		_, err = tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.key)
 		return err
 	})
 }
@@ -110,8 +141,9 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 
 func findAccount(from link, key string) (account, error) {
 	var who account
-	err := from.queryRow(`SELECT id, name, daily_cap, revoked_at IS NOT NULL FROM accounts WHERE key_hash = ?`,
-		digest(key)).Scan(&who.id, &who.name, &who.dailyCap, &who.revoked)
+	err := from.queryRow(`SELECT accounts.id, api_keys.id, name, daily_cap, revoked_at IS NOT NULL
+		FROM api_keys JOIN accounts ON accounts.id = account WHERE key_hash = ?`,
+		digest(key)).Scan(&who.id, &who.key, &who.name, &who.dailyCap, &who.revoked)
 	if errors.Is(err, sql.ErrNoRows) {
 		return account{}, ErrUnknownKey
 	}

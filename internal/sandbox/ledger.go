@@ -42,23 +42,31 @@ func (s *Sandbox) spentToday(p purse) int64 {
 
 // charge takes the price of a new generation from the balance, or refuses.
 func (s *Sandbox) charge(tx link, who account, g generation) error {
+	if err := s.mayCharge(tx, who, g.cost); err != nil {
+		return err
+	}
+	return s.book(tx, who.id, kindCharge, -g.cost, g.id, "render")
+}
+
+// mayCharge refuses a price that the balance or the daily cap has no room for.
+func (s *Sandbox) mayCharge(tx link, who account, cents int64) error {
 	p, err := readPurse(tx, who.id)
 	if err != nil {
 		return err
 	}
-	if p.balance < g.cost {
+	if p.balance < cents {
 		return &apiError{
 			status: http.StatusPaymentRequired, code: "INSUFFICIENT_BALANCE",
 			message: "The balance is not enough for this render.",
 		}
 	}
-	if who.dailyCap > 0 && s.spentToday(p)+g.cost > who.dailyCap {
+	if who.dailyCap > 0 && s.spentToday(p)+cents > who.dailyCap {
 		return &apiError{
 			status: http.StatusConflict, code: "API_KEY_DAILY_CAP",
 			message: "The daily cap of this API key has been reached.",
 		}
 	}
-	return s.book(tx, who.id, kindCharge, -g.cost, g.id, "render")
+	return nil
 }
 
 // refund gives the price back. The schema refuses a second one.

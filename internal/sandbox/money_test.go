@@ -280,7 +280,7 @@ func TestTheLedgerCannotBeRewritten(t *testing.T) {
 		}
 	}
 	var hits int
-	if err := db.QueryRow(`SELECT COUNT(*) FROM accounts WHERE CAST(key_hash AS TEXT) LIKE '%live%'`).Scan(&hits); err != nil || hits != 0 {
+	if err := db.QueryRow(`SELECT COUNT(*) FROM api_keys WHERE CAST(key_hash AS TEXT) LIKE '%live%'`).Scan(&hits); err != nil || hits != 0 {
 		t.Errorf("%d keys in clear, %v", hits, err)
 	}
 }

@@ -38,11 +38,24 @@ type Config struct {
 	Workers int
 	// Dialect picks the shapes that the specification leaves open. The zero value is the default dialect.
 	Dialect Dialect
+	// Repeats says how the catalog treats an Idempotency-Key that comes again. The zero value keeps keys by
+	// account and looks at them first.
+	Repeats Repeats
 	// Now is the calendar: the day of a daily cap and the times in records. Nil means [time.Now].
 	// Timers and render times do not use it.
 	Now func() time.Time
 	// Logger receives what goes wrong inside. Nil means nothing is logged.
 	Logger *slog.Logger
+}
+
+// Repeats are ways of real catalogs with an Idempotency-Key that comes again, of which the specification
+// says only that it is not charged twice.
+type Repeats struct {
+	// PerAPIKey keeps keys by API key: one that comes again under another API key of the same account is a new order.
+	PerAPIKey bool
+	// MoneyFirst looks at the balance and the daily cap before it looks at the key: one that comes again is
+	// refused where its own charge has taken the last money.
+	MoneyFirst bool
 }
 
 func (c Config) withDefaults() Config {

@@ -1,8 +1,15 @@
 CREATE TABLE IF NOT EXISTS accounts (
 	id         INTEGER PRIMARY KEY,
-	key_hash   BLOB    NOT NULL UNIQUE, -- SHA-256; the key itself is stored nowhere
 	name       TEXT    NOT NULL,
 	daily_cap  INTEGER NOT NULL,        -- cents; 0 = no cap
+	created_at INTEGER NOT NULL
+);
+
+-- An account has one API key, and more after rotations.
+CREATE TABLE IF NOT EXISTS api_keys (
+	id         INTEGER PRIMARY KEY,
+	account    INTEGER NOT NULL REFERENCES accounts,
+	key_hash   BLOB    NOT NULL UNIQUE, -- SHA-256; the key itself is stored nowhere
 	created_at INTEGER NOT NULL,
 	revoked_at INTEGER
 );
@@ -14,6 +21,7 @@ CREATE TABLE IF NOT EXISTS generations (
 	account         INTEGER NOT NULL REFERENCES accounts,
 	public_id       TEXT    NOT NULL UNIQUE,
 	idempotency_key TEXT,
+	key_scope       INTEGER NOT NULL,   -- the API key that the idempotency key is kept for; 0 = the account
 	request_hash    BLOB    NOT NULL,
 	model           TEXT    NOT NULL,
 	inputs          TEXT    NOT NULL,
@@ -32,7 +40,7 @@ CREATE TABLE IF NOT EXISTS generations (
 	deleted_at      INTEGER
 );
 CREATE UNIQUE INDEX IF NOT EXISTS generations_once
-	ON generations (account, idempotency_key) WHERE idempotency_key IS NOT NULL;
+	ON generations (account, key_scope, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS generations_recent ON generations (account, id) WHERE deleted_at IS NULL;
 CREATE INDEX IF NOT EXISTS generations_due ON generations (due_at) WHERE due_at IS NOT NULL;
 

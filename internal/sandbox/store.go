@@ -213,7 +213,7 @@ func (st *store) lock(file string) error {
 }
 
 // schemaVersion is that of schema.sql. A change of it that an older file does not fit needs the next number.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // create makes the tables that are not there yet. A file of another schema is left as it is.
 //

@@ -63,7 +63,7 @@ func TestAFileOfAnotherSchemaIsRefusedAndLeftAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sandbox.Open(sandbox.Config{Path: path})
-	if err == nil || !strings.Contains(err.Error(), "it has version 7 of the tables, this build reads version 1") {
+	if err == nil || !strings.Contains(err.Error(), "it has version 7 of the tables, this build reads version 2") {
 		t.Errorf("opening says %v", err)
 	}
 	tables := 0
