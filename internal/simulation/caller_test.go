@@ -31,7 +31,7 @@ type caller struct {
 	stream int
 	at     int // the replica that it turns to
 
-	refused string // why its last order was refused for good
+	refused string // why its last order was refused
 }
 
 func (w *world) caller(t *tenant, name string) *caller {
@@ -116,12 +116,7 @@ func (d *door) signed(ctx context.Context) context.Context {
 // failed notes an error and gives its reason.
 func (c *caller) failed(e event, err error) (codes.Code, string) {
 	st := status.Convert(err)
-	reason := ""
-	for _, d := range st.Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			reason = info.GetReason()
-		}
-	}
+	reason := infoOf(err).GetReason()
 	c.world.searchKeys(c, err.Error())
 	e.kind, e.text = sawError, st.Code().String()+" "+reason
 	if code := st.Code(); code == codes.DeadlineExceeded || code == codes.Canceled {
@@ -129,6 +124,15 @@ func (c *caller) failed(e event, err error) (codes.Code, string) {
 	}
 	c.note(e)
 	return st.Code(), reason
+}
+
+func infoOf(err error) *errdetails.ErrorInfo {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info
+		}
+	}
+	return nil
 }
 
 func (w *world) searchKeys(c *caller, text string) {
@@ -153,6 +157,7 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
+	leave  time.Duration // after which its caller goes away for the first time; 0: with its deadline
 }
 
 // haiku is the cheapest order; fails makes one that fails.
@@ -183,21 +188,35 @@ func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uin
 // buy places an order as a good client does: it keeps the key, and sends it again after
 // every error that allows it. first bounds the first attempt, so that it may be given up.
 func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
-	patience := first
+	patience, maybe := first, false
 	for attempt := 1; !c.over(); attempt++ {
-		c.note(event{kind: sawOrder, text: o.key, process: c.door().replica.current().name})
+		sent := c.world.history.since()
+		c.note(event{kind: sawOrder, text: o.key, process: c.door().replica.current().name, lasts: patience})
 		ctx, cancel := context.WithTimeout(c.world.ctx, patience)
+		if o.leave > 0 && attempt == 1 {
+			time.AfterFunc(o.leave, cancel)
+		}
 		g, err := c.send(ctx, o)
 		cancel()
+		if o.leave > 0 && attempt == 1 {
+			c.pause(patience) // nobody waits for the order all this time
+		}
 		if err == nil {
 			c.world.front.placed(g.GetGenerationId())
 			c.note(event{kind: sawPlaced, gen: g.GetGenerationId(), text: o.key, state: g.GetState(), etag: g.GetEtag(), observed: c.world.moment(g.GetObserveTime().AsTime())})
 			return g.GetGenerationId(), true
 		}
-		code, reason := c.failed(event{gen: o.key, process: c.door().replica.current().name}, err)
-		if final(code, reason) {
+		outcome := infoOf(err).GetMetadata()["order_outcome"]
+		code, reason := c.failed(event{gen: o.key, process: c.door().replica.current().name, order: o.key, outcome: outcome, since: sent}, err)
+		maybe = maybe || outcome != notPlacedByThisCall && outcome != notPlaced
+		switch {
+		case !refuses(code, reason):
+		case !maybe:
 			c.refused = reason
 			c.note(event{kind: sawRefused, text: o.key, gen: reason})
+			return "", false
+		case attempt > 60:
+			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
 			return "", false
 		}
 		patience = 20*time.Second + time.Duration(c.random.Int64N(1e10))
@@ -219,8 +238,15 @@ func (c *caller) send(ctx context.Context, o order) (*easelv1.Generation, error)
 	return resp.GetGeneration(), err
 }
 
-// final reports whether an error says that nothing was and will be ordered.
-func final(code codes.Code, reason string) bool {
+// What an error says of an order, beside that it may exist.
+const (
+	notPlacedByThisCall = "not_placed_by_this_call"
+	notPlaced           = "not_placed"
+)
+
+// refuses reports whether an error says that an order is refused. Where it may exist all the same, a
+// good client sends it again until it hears.
+func refuses(code codes.Code, reason string) bool {
 	switch code {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.AlreadyExists, codes.NotFound:
 		return true

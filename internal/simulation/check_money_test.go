@@ -1,6 +1,9 @@
 package simulation
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -13,16 +16,17 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 	ids := map[string]string{} // by key
 	ordered := map[string]bool{}
 	for _, e := range o.events {
+		key := o.upstreamKey(e.text)
 		if e.kind == sawOrder {
-			ordered[e.text] = true
+			ordered[key] = true
 		}
 		if e.kind != sawPlaced {
 			continue
 		}
-		if other, ok := ids[e.text]; ok && other != e.gen {
+		if other, ok := ids[key]; ok && other != e.gen {
 			say(e, "the key %s stood for %s before", e.text, other)
 		}
-		ids[e.text] = e.gen
+		ids[key] = e.gen
 	}
 	charged := map[string]string{} // by key
 	for _, books := range o.books {
@@ -51,7 +55,7 @@ func refusedNotCharged(o *outcome, say func(event, string, ...any)) {
 	last := map[string]event{} // by key
 	for _, e := range o.events {
 		if e.kind == sawOrder || e.kind == sawPlaced || e.kind == sawRefused {
-			last[e.text] = e
+			last[o.upstreamKey(e.text)] = e
 		}
 	}
 	for _, books := range o.books {
@@ -61,6 +65,55 @@ func refusedNotCharged(o *outcome, say func(event, string, ...any)) {
 			}
 		}
 	}
+}
+
+// upstreamKey is the idempotency key that the catalog is sent for a caller's. Under a held API key it
+// is derived; the callers of these worlds are anonymous.
+func (o *outcome) upstreamKey(key string) string {
+	if !o.plan.Held {
+		return key
+	}
+	sum := sha256.Sum256([]byte("easel1\x00\x00\x00\x00\x00\x00\x00\x00" + key))
+	return fmt.Sprintf("%x", sum)
+}
+
+// onlyWhatIsKnown compares what callers were told of their orders with what was sent and with the books.
+func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
+	posts := map[string][]request{}
+	for _, r := range o.requests {
+		if r.op == routePlace && !r.undialed {
+			posts[r.process+" "+r.key] = append(posts[r.process+" "+r.key], r)
+		}
+	}
+	for _, e := range o.events {
+		if e.kind != sawError || e.order == "" {
+			continue
+		}
+		code, reason, _ := strings.Cut(e.text, " ")
+		if reason != "" && e.outcome == "" {
+			say(e, "it says nothing of the order")
+		}
+		if e.outcome == notPlaced {
+			say(e, "without a book of orders nobody knows that")
+		}
+		for _, r := range posts[e.process+" "+o.upstreamKey(e.order)] {
+			if r.at > e.at {
+				continue
+			}
+			if e.outcome == notPlacedByThisCall && (r.at >= e.since || o.mayHaveTaken(r)) {
+				say(e, "and it was sent at %v", r.at)
+			}
+			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && code != "DeadlineExceeded" && reason != "" &&
+				r.end < e.since && o.mayHaveTaken(r) {
+				say(e, "it is told of an order that this process sent at %v, and that may exist", r.at)
+			}
+		}
+	}
+}
+
+// mayHaveTaken reports whether the order of a request may exist, as far as its sender could see.
+func (o *outcome) mayHaveTaken(r request) bool {
+	return r.status == 0 || r.status >= 500 || r.status/100 == 2 && o.excused(r.at, r.end, "", "", reachOrders)
 }
 
 func everyPostIsOurs(o *outcome, say func(event, string, ...any)) {
@@ -104,6 +157,28 @@ func ordersAreFinished(o *outcome, say func(event, string, ...any)) {
 	for _, r := range o.requests {
 		if r.op == routePlace && r.cut && r.end-r.at < 14*time.Second && !o.excused(r.at, r.end+time.Minute, r.process, "", reachReplica) {
 			say(event{at: r.at, actor: r.process, gen: r.key}, "the attempt was cut off after %v by the end of its context", r.end-r.at)
+		}
+	}
+	const pause = 6 * time.Second      // the longest between two attempts
+	attempts := map[string][]request{} // by process and key
+	for _, r := range o.sent() {
+		if r.op == routePlace {
+			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)
+		}
+	}
+	for _, e := range o.events {
+		if e.kind != sawOrder {
+			continue
+		}
+		all, until := attempts[e.process+" "+o.upstreamKey(e.text)], e.at+e.lasts
+		for i, r := range all {
+			due := r.end + pause
+			if r.status < 500 || r.after > 0 || r.end < e.at || due > until || i+1 < len(all) && all[i+1].at <= due {
+				continue
+			}
+			if !o.excused(r.at, due, r.process, "", reachReplica) {
+				say(e, "the attempt at %v was answered with %d, and there was none after it, though there was time until %v", r.at, r.status, until)
+			}
 		}
 	}
 }

@@ -30,6 +30,7 @@ type promise struct {
 var promises = []promise{
 	{"one key is one charge", onceCharged},
 	{"who was refused is not charged", refusedNotCharged},
+	{"nothing is said of an order that is not known", onlyWhatIsKnown},
 	{"every order that arrives is an attempt of ours", everyPostIsOurs},
 	{"one key has one submission at a time, and none after it succeeded", oneSubmission},
 	{"an order that may have left is finished", ordersAreFinished},

@@ -25,7 +25,8 @@ const (
 	sawGet     = "get"     // a state came from a unary call
 	sawOrder   = "order"   // an order was sent
 	sawPlaced  = "placed"  // an order was answered with a render
-	sawRefused = "refused" // an order was refused for good
+	sawRefused = "refused" // an order was refused, and nothing of it can exist as far as its caller was told
+	sawGaveUp  = "gaveup"  // a caller stopped asking for an order that may exist
 	sawFile    = "file"    // a file was downloaded
 	sawDeleted = "deleted" // the caller deleted the render
 	sawDone    = "done"    // the caller has what it wanted
@@ -47,6 +48,11 @@ type event struct {
 	process string // that answered
 	text    string // reason of an error, idempotency key of an order, checksum of a file
 
+	order   string        // of an error that answered an order: its idempotency key,
+	outcome string        // what it says of the order,
+	since   time.Duration // and when the order was sent
+	lasts   time.Duration // of an order that is sent: how long its deadline is away
+
 	state    easelv1.State
 	etag     string
 	initial  bool
@@ -59,7 +65,7 @@ func (e event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%14s %-12s %-8s", e.at.Round(time.Microsecond), e.actor, e.kind)
 	for _, part := range []struct{ name, value string }{
-		{"gen", e.gen}, {"from", e.process}, {"etag", e.etag}, {"", e.text},
+		{"gen", e.gen}, {"from", e.process}, {"etag", e.etag}, {"", e.text}, {"order", e.order}, {"outcome", e.outcome},
 	} {
 		if part.value != "" {
 			b.WriteString(" " + strings.TrimPrefix(part.name+"="+part.value, "="))

@@ -21,7 +21,8 @@ type plan struct {
 	Speed     float64       `json:"speed"`    // of the sandbox
 	Failures  float64       `json:"failures"` // share of renders that fail
 	Replicas  int           `json:"replicas"`
-	Held      bool          `json:"held"` // the replicas hold one key for all
+	Held      bool          `json:"held"`    // the replicas hold one API key for all
+	Rotates   bool          `json:"rotates"` // it is rotated, and the catalog keeps idempotency keys by API key
 	Tenants   int           `json:"tenants"`
 	Workers   int           `json:"workers"` // of each tenant
 	Pause     time.Duration `json:"pause"`   // of a worker between two orders
@@ -71,9 +72,9 @@ type kind struct {
 // Troubles by what they are about.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
-	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8"}
+	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
 	ofFiles    = []string{"U16"}
-	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3"}
+	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -142,7 +143,17 @@ var kinds = []kind{
 		},
 	},
 	{
-		name: "money", weight: 10, count: either(4, 8),
+		// One replica that lives through: another process would not know under which API key an order was sent.
+		name: "rotation", weight: 5, count: either(4, 8),
+		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 8, 15)
+			p.Workers, p.Pause = 6, 10*time.Second
+			p.rotate()
+		},
+	},
+	{
+		name: "money", weight: 5, count: either(4, 8),
 		troubles: slices.Concat(ofOrders, []string{"K3", "S3"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = minutes(r, 8, 15)
@@ -193,6 +204,8 @@ func only(id string) kind {
 	k.shape = func(r *rand.Rand, p *plan) {
 		kinds[at].shape(r, p)
 		switch id {
+		case "A11":
+			p.rotate()
 		case "U7":
 			p.Held, p.Tenants = true, 1
 		case "U19", "U21":
@@ -256,6 +269,8 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 		p.Troubles = append(p.Troubles, t)
 	}
 }
+
+func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
 
 // takes reports whether a trouble makes sense in the plan.
 func (p *plan) takes(id string) bool {

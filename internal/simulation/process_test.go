@@ -95,7 +95,7 @@ func (r *replica) frontend(p *process) (*server.Server, error) {
 		Catalog: p.client, Hub: p.hub, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
 	}
 	if w.plan.Held {
-		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(w.tenants[0].key) })
+		held := catalog.Held(w.heldKey)
 		cfg.Held, cfg.AllowAnonymous = &held, true
 	}
 	services, err := service.New(cfg)

@@ -2,7 +2,9 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -24,7 +26,9 @@ type request struct {
 	key     string // Idempotency-Key
 	status  int    // 0: no answer
 	cut     bool   // its own context ended it
-	after   time.Duration
+
+	undialed bool // there was no connection for it
+	after    time.Duration
 }
 
 // traffic is all that went to the catalog, by process.
@@ -78,6 +82,8 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.send(r, tenant)
 	note.end = t.traffic.history.since()
 	note.cut = err != nil && context.Cause(r.Context()) != nil
+	var op *net.OpError
+	note.undialed = errors.As(err, &op) && op.Op == "dial"
 	if err == nil {
 		note.status = resp.StatusCode
 		note.after = retryAfter(resp.Header.Get("Retry-After"))

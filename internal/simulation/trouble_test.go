@@ -35,6 +35,14 @@ func (s *scene) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
+// apiKey is what a fault for the tenant alone names. Where API keys are rotated there is one tenant.
+func (s *scene) apiKey() string {
+	if s.world.plan.Rotates {
+		return ""
+	}
+	return s.c.tenant.key
+}
+
 // done counts what a caller of the trouble has done, if it has.
 func (s *scene) done(ok bool) {
 	if ok {
@@ -230,7 +238,7 @@ var acts = map[string]act{
 	"U21": broken(reachCatalog, watchOne, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}}),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *scene) (func(), func() int) {
 		return inject(s, sandbox.Fault{
-			Status: []int{500, 403, 400}[s.Variant%3], Key: s.c.tenant.key,
+			Status: []int{500, 403, 400}[s.Variant%3], Key: s.apiKey(),
 			Body: `{"code":"BROKEN","message":"the key ` + s.c.tenant.key + ` is not welcome"}`,
 		}, reads...)
 	}},
@@ -248,8 +256,8 @@ var acts = map[string]act{
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *scene) (func(), func() int) {
 		// The first attempt is carried out late, and meanwhile another one is refused.
-		late, fired := inject(s, sandbox.Fault{Delay: 22 * time.Second, Count: 1, Key: s.c.tenant.key}, routePlace)
-		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.c.tenant.key}
+		late, fired := inject(s, sandbox.Fault{Delay: 22 * time.Second, Count: 1, Key: s.apiKey()}, routePlace)
+		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
 		if s.Variant%2 == 0 {
 			return late, fired
 		}
@@ -265,6 +273,29 @@ var acts = map[string]act{
 		} else if s.c.refused == "PRICE_ABOVE_LIMIT" {
 			s.count.Add(1)
 		}
+	}},
+	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *scene) (func(), func() int) { return s.refuseRepeats() }},
+	"A10k": {reach: reachReplica, begin: func(s *scene) (func(), func() int) {
+		// The order is sent again by a process that knows nothing of it, and its price has risen.
+		healed, fired := s.refuseRepeats()
+		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
+		s.beside("limited", func(h *caller) {
+			o := h.haiku(false)
+			limit := int64(1000)
+			h.at, o.limit = s.Replica, &limit
+			h.buy(o, 20*time.Second)
+		})
+		s.c.pause(time.Second)
+		s.restart((*replica).kill)
+		return func() { healed(); risen() }, fired
+	}},
+	"A11": {reach: reachOrders, victim: buyOne, begin: func(s *scene) (func(), func() int) {
+		ended := make(chan struct{})
+		s.world.trouble.Go(func() { s.rotate(ended) })
+		lost, fired := inject(s, []sandbox.Fault{
+			{AfterCommit: true, Reset: true, Count: 3}, {Status: 503, Count: 3}, {AfterCommit: true, Body: `{}`, Count: 3},
+		}[s.Variant%3], routePlace)
+		return func() { close(ended); lost() }, fired
 	}},
 	"K7": {reach: reachNobody, victim: leaveAnOrder},
 	"K8": {reach: reachNobody, victim: orderTwice},
@@ -311,6 +342,45 @@ var acts = map[string]act{
 	"S3": {reach: reachNobody, victim: func(s *scene) {
 		s.done(s.c.orderAndFollow(s.c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED}))
 	}},
+}
+
+// refuseRepeats is a catalog that loses the answer to an order, and refuses all that follow: it looks at
+// money, the cap, models or inputs before it looks at the key, and the order has taken the last of it.
+func (s *scene) refuseRepeats() (end func(), fired func() int) {
+	refusals := []sandbox.Fault{
+		{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`},
+		{Status: 409, Body: `{"code":"API_KEY_DAILY_CAP","message":"enough for today"}`},
+		{Status: 400, Body: `{"code":"INVALID","message":"no such input any more"}`},
+		{Status: 404, Body: `{"code":"MODEL_NOT_FOUND","message":"no such model any more"}`},
+		{Status: 403, Body: `{"code":"FORBIDDEN","message":"no"}`},
+		{Status: 409, Body: `{"code":"BUSY","message":"the prompt API_KEY_DAILY_CAP is under way"}`},
+	}
+	lost, fired := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 1, Key: s.apiKey()}, routePlace)
+	refusal := refusals[s.Variant%len(refusals)]
+	refusal.Key = s.apiKey()
+	refuse, _ := inject(s, refusal, routePlace)
+	return func() { lost(); refuse() }, fired
+}
+
+// rotate changes the held API key a few times a second. Of every other trouble the catalog rejects the
+// keys of before until all is healed.
+func (s *scene) rotate(ended chan struct{}) {
+	var rejected []*sandbox.Injected
+	for {
+		select {
+		case <-ended:
+			for _, old := range rejected {
+				old.Remove()
+			}
+			return
+		case <-time.After(time.Duration(100+s.c.random.IntN(200)) * time.Millisecond):
+		}
+		w := s.world
+		next := w.tenants[0].next[w.rotated.Add(1)%rotations]
+		if last := w.held.Swap(&next); last != nil && s.Variant >= 3 && len(rejected) < rotations/2 {
+			rejected = append(rejected, w.box.Inject(sandbox.Fault{Status: 401, Body: `{}`, Key: *last, Route: routePlace}))
+		}
+	}
 }
 
 // restart ends the process of a replica and starts another one in its place.

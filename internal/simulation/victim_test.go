@@ -79,10 +79,16 @@ func watched(s *scene) {
 
 // leaveAnOrder sends an order and leaves before it is answered, then sends it again.
 func leaveAnOrder(s *scene) {
-	h := s.world.box.Inject(sandbox.Fault{Route: routePlace, Delay: 400 * time.Millisecond, Count: 1, Key: s.c.tenant.key})
+	o, first := s.c.haiku(false), 100*time.Millisecond+time.Duration(s.c.random.Int64N(3e8))
+	fault := sandbox.Fault{Delay: 400 * time.Millisecond, Count: 1}
+	if s.Variant%2 == 1 {
+		fault = sandbox.Fault{Status: 503, Count: 3}
+		first, o.leave = 20*time.Second, first
+	}
+	fault.Route, fault.Key = routePlace, s.apiKey()
+	h := s.world.box.Inject(fault)
 	defer h.Remove()
-	o := s.c.haiku(false)
-	if id, ok := s.c.buy(o, 100*time.Millisecond+time.Duration(s.c.random.Int64N(3e8))); ok {
+	if id, ok := s.c.buy(o, first); ok {
 		s.c.follow(viewing{id: id})
 	}
 	s.count.Add(int64(h.Fired()))

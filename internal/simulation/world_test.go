@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -43,7 +45,9 @@ type world struct {
 	front    *front
 	replicas []*replica
 	tenants  []*tenant
-	keys     map[string]string // names of keys
+	keys     map[string]string      // names of keys
+	held     atomic.Pointer[string] // the API key that replicas hold, where they do
+	rotated  atomic.Int64           // how often it was rotated
 
 	ctx     context.Context // of all callers
 	cancel  context.CancelFunc
@@ -85,7 +89,8 @@ const (
 // tenant is a credential and those who share it.
 type tenant struct {
 	name, key string
-	doors     []*door // one for each replica
+	next      []string // API keys of the same account, for rotations
+	doors     []*door  // one for each replica
 }
 
 // door is how a tenant reaches a replica.
@@ -137,6 +142,7 @@ func newWorld(p plan) (*world, error) {
 func (w *world) openCatalog() (err error) {
 	w.box, err = sandbox.Open(sandbox.Config{
 		Seed: w.seed("sandbox"), Speed: w.plan.Speed, FailureRate: w.plan.Failures, Dialect: dialect(w.plan.Dialect),
+		Repeats: sandbox.Repeats{PerAPIKey: w.plan.Rotates},
 	})
 	if err != nil {
 		return err
@@ -167,6 +173,11 @@ func (w *world) admit(name string) error {
 	}
 	w.keys[key] = name
 	t := &tenant{name: name, key: key}
+	if w.plan.Rotates {
+		if err := w.addKeys(t); err != nil {
+			return err
+		}
+	}
 	for _, r := range w.replicas {
 		d, err := w.door(r, key)
 		if err != nil {
@@ -176,6 +187,29 @@ func (w *world) admit(name string) error {
 	}
 	w.tenants = append(w.tenants, t)
 	return nil
+}
+
+// rotations is how many more API keys an account has where they are rotated.
+const rotations = 200
+
+func (w *world) addKeys(t *tenant) error {
+	for i := range rotations {
+		key := fmt.Sprintf("%ssimulated_%s_%d_%x", sandbox.KeyPrefix, t.name, i, w.seed(fmt.Sprint("key ", t.name, i)))
+		if _, err := w.box.AddKey(w.ctx, t.key, key); err != nil {
+			return err
+		}
+		t.next = append(t.next, key)
+		w.keys[key] = t.name
+	}
+	return nil
+}
+
+// heldKey is the API key that the replicas hold now.
+func (w *world) heldKey() catalog.Secret {
+	if key := w.held.Load(); key != nil {
+		return catalog.NewSecret(*key)
+	}
+	return catalog.NewSecret(w.tenants[0].key)
 }
 
 func (w *world) door(r *replica, key string) (*door, error) {
