@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -68,6 +69,43 @@ func (s *shop) briefly(order catalog.Order, want catalog.Kind) {
 	_, err := s.client.Create(ctx, s.cred, order)
 	s.wantKind(err, want)
 	s.finish()
+}
+
+func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // A10
+	s := openShopOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1) // the price of one haiku
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+	restarted, err := catalog.New(catalog.Config{BaseURL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *catalog.Error
+	if _, err = restarted.Create(t.Context(), s.cred, s.order("k")); !errors.As(err, &refused) || refused.Kind != catalog.KindInsufficientFunds || refused.Unsent {
+		t.Errorf("a process that knows nothing of it says %+v", refused) // and leaves open whether it exists
+	}
+	if err := s.sandbox.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
+		t.Fatal(err)
+	}
+	s.mustCreate(s.order("k"))
+	s.wantCharges("k", 1)
+}
+
+func TestAHeldAPIKeyThatIsRotatedBuysNothingTwice(t *testing.T) { // A11
+	s := openShopOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000)
+	next, err := s.sandbox.AddKey(t.Context(), s.key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+	s.cred = catalog.Held(func() catalog.Secret {
+		if lost.Fired() > 0 {
+			return catalog.NewSecret(next)
+		}
+		return catalog.NewSecret(s.key)
+	})
+	s.mustCreate(s.order("k"))
+	s.wantCharges("k", 1)
 }
 
 func TestNothingIsPostedForACallerWhoHasLeftBefore(t *testing.T) {

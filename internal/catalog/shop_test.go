@@ -23,7 +23,14 @@ type shop struct {
 
 func openShop(t *testing.T, balance int64) *shop {
 	t.Helper()
-	box, err := sandbox.Open(sandbox.Config{Seed: 7, Speed: 1000})
+	return openShopOf(t, sandbox.Config{}, balance)
+}
+
+// openShopOf is openShop over a catalog with ways of its own.
+func openShopOf(t *testing.T, cfg sandbox.Config, balance int64) *shop {
+	t.Helper()
+	cfg.Seed, cfg.Speed = 7, 1000
+	box, err := sandbox.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,8 +80,8 @@ func (cfg Config) options(is *trouble) ([]nats.Option, error) {
 		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait/2, reconnectWait/2), nats.ReconnectBufSize(-1),
 		nats.FlusherTimeout(writeTimeout), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2), nats.NoEcho(),
 		nats.IgnoreAuthErrorAbort(), // a login that is refused today may be let in tomorrow
-		nats.ConnectHandler(func(*nats.Conn) { is.connected("connected to NATS: polls are shared") }),
-		nats.ReconnectHandler(func(*nats.Conn) { is.connected("connected to NATS again: polls are shared") }),
+		nats.ConnectHandler(func(*nats.Conn) { is.connected("connected to NATS") }),
+		nats.ReconnectHandler(func(*nats.Conn) { is.connected("connected to NATS again") }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { is.note(err) }),
 		nats.DisconnectErrHandler(func(conn *nats.Conn, _ error) {
 			if !conn.IsClosed() {

@@ -14,61 +14,78 @@ import (
 const unreachable = "NATS can't be reached"
 
 // trouble is what keeps replicas from sharing their polls. NATS is tried again and again, so each
-// thing that is wrong is told once, until all was well between.
+// thing that is wrong is told once, until it was well between. A connection proves nothing of the
+// tables: what is wrong with them is told again only after they have answered.
 type trouble struct {
 	logger *slog.Logger
 
 	mu   sync.Mutex
-	told map[string]bool
+	told map[string]bool // of the connection
+	deny map[string]bool // of the tables: what the user may not do, or the account does not have
 }
 
 func newTrouble(logger *slog.Logger) *trouble {
-	return &trouble{logger: logger, told: map[string]bool{}}
+	return &trouble{logger: logger, told: map[string]bool{}, deny: map[string]bool{}}
 }
 
-// note tells of what is wrong.
+// note tells of what is wrong with the connection.
 func (t *trouble) note(err error) {
-	if what := diagnosis(err); t.first(what) {
-		t.logger.Warn("each replica polls for itself: " + what)
+	if what := diagnosis(err); t.first(t.told, what) {
+		t.warn(what)
 	}
 }
 
+func (t *trouble) warn(what string) { t.logger.Warn("each replica polls for itself: " + what) }
+
 // gone tells that the connection is lost.
 func (t *trouble) gone() {
-	t.first(unreachable)
+	t.first(t.told, unreachable)
 	t.logger.Warn("NATS is gone: each replica polls for itself")
 }
 
-// connected tells that there is a connection.
+// connected tells that there is a connection. The library says so some time after calls over it
+// have begun, so that their failures may be known by then.
 func (t *trouble) connected(text string) {
-	t.well()
+	t.mu.Lock()
+	clear(t.told)
+	denied := len(t.deny) > 0
+	t.mu.Unlock()
+	if !denied {
+		text += ": polls are shared"
+	}
 	t.logger.Info(text)
 }
 
 // answered takes in what a table has answered. An error that says nothing of a setting is left out:
 // NATS may be about to go, and then its connection says so.
 func (t *trouble) answered(err error) {
-	switch {
-	case err == nil:
-		t.well()
-	case diagnosis(err) != unreachable:
-		t.note(err)
+	if err == nil {
+		t.shared()
+		return
+	}
+	if what := diagnosis(err); what != unreachable && t.first(t.deny, what) {
+		t.warn(what)
+	}
+}
+
+// shared notes that the tables answer.
+func (t *trouble) shared() {
+	t.mu.Lock()
+	denied := len(t.deny) > 0
+	clear(t.deny)
+	t.mu.Unlock()
+	if denied {
+		t.logger.Info("NATS answers: polls are shared")
 	}
 }
 
 // first reports whether something is told for the first time.
-func (t *trouble) first(what string) bool {
+func (t *trouble) first(told map[string]bool, what string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	again := t.told[what]
-	t.told[what] = true
+	again := told[what]
+	told[what] = true
 	return !again
-}
-
-func (t *trouble) well() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.told)
 }
 
 // diagnosis says what is wrong and what cures it, and no word of an address, which may hold a
