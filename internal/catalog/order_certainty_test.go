@@ -215,7 +215,7 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
 				catalog := &script{steps: row.steps}
 				transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 					resp, err := catalog.RoundTrip(r)
-					if err == nil && r.Pattern == opCreate && resp.StatusCode == 503 && row.steps[0].body == "wait" {
+					if err == nil && r.Pattern == opCreate && resp.StatusCode == http.StatusServiceUnavailable && row.steps[0].body == "wait" {
 						resp.Header.Set("Retry-After", "60")
 					}
 					return resp, err

@@ -124,7 +124,7 @@ func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // A10
 }
 
 // heldStack is a stack with a held API key for callers whose tokens are their names.
-func heldStack(t *testing.T, names ...string) *stack {
+func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	var lines strings.Builder
 	for _, name := range names {
@@ -140,12 +140,12 @@ func heldStack(t *testing.T, names ...string) *stack {
 	}
 	var s *stack
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
-	s = newStack(t, func(o *options) { o.service.Held, o.service.Callers = &held, callers })
+	s = newStack(t, append(change, func(o *options) { o.service.Held, o.service.Callers = &held, callers })...)
 	return s
 }
 
 func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // T1
-	s := heldStack(t, "shop", "blog")
+	s := heldStack(t, []string{"shop", "blog"})
 	shop := create(t, grpcCaller{s, "shop"}, order(t, text, "monday", "a lake"))
 	blog := create(t, grpcCaller{s, "blog"}, order(t, text, "monday", "a hill"))
 	if shop.GetGenerationId() == blog.GetGenerationId() {

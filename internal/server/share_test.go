@@ -2,19 +2,12 @@ package server_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/sandbox"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 // sharing checks that two callers have a quota each, of one stream.
@@ -56,22 +49,8 @@ func TestEachKeyHasAQuotaOfItsOwnOverBothForms(t *testing.T) { // L5
 }
 
 func TestEachCallerOfAHeldKeyHasAQuotaOfItsOwn(t *testing.T) { // L5
-	file := filepath.Join(t.TempDir(), "callers")
-	lines := fmt.Sprintf("shop sha256:%x\nblog sha256:%x\n", sha256.Sum256([]byte("t1")), sha256.Sum256([]byte("t2")))
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	callers, err := service.LoadCallers(file, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s *stack
-	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
-	s = newStack(t, func(o *options) {
-		o.sandbox.Speed, o.server.Limits.CallerStreams = 0.1, 1
-		o.service.Held, o.service.Callers = &held, callers
-	})
-	g := create(t, grpcCaller{s, "t1"}, order(t, picture, "k", "a lake"))
-	sharing(t, grpcCaller{s, "t1"}, grpcCaller{s, "t2"}, g.GetGenerationId())
-	sharing(t, restCaller{s, "t2"}, grpcCaller{s, "t1"}, g.GetGenerationId())
+	s := heldStack(t, []string{"shop", "blog"}, func(o *options) { o.sandbox.Speed, o.server.Limits.CallerStreams = 0.1, 1 })
+	g := create(t, grpcCaller{s, "shop"}, order(t, picture, "k", "a lake"))
+	sharing(t, grpcCaller{s, "shop"}, grpcCaller{s, "blog"}, g.GetGenerationId())
+	sharing(t, restCaller{s, "blog"}, grpcCaller{s, "shop"}, g.GetGenerationId())
 }
