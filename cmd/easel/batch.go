@@ -191,6 +191,9 @@ func (b *batch) finish(ctx context.Context, t *task, g *easelv1.Generation, err 
 	r := orderResult{Order: t.number, IdempotencyKey: t.key, generation: g}
 	if g == nil {
 		r.fate = b.fate(t, err)
+		if t.sent && refusal(err) {
+			err = b.flags.refused(err, t.key, t.maybe)
+		}
 	}
 	if err == nil && (b.flags.Watch || b.flags.Out != "") {
 		r.generation, err = b.stay(ctx, t, g)
@@ -207,10 +210,10 @@ func (b *batch) fate(t *task, err error) string {
 	switch {
 	case !t.sent:
 		return "not sent"
-	case b.flags.IdempotencyKey == "" && !t.maybe && (turnedAway(err) || sentNothing(err)):
+	case b.flags.refused(err, t.key, t.maybe).known == nothingOrdered:
 		return "not ordered"
 	case refusal(err):
-		return "refused" // and an earlier try may have been taken
+		return "refused now, may be ordered"
 	}
 	return "may be ordered"
 }

@@ -217,7 +217,7 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 func TestWithoutMoneyTheNextOrdersAreNotSent(t *testing.T) {
 	c := &counter{refuse: func(int) error { return failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE") }}
 	got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "200", "--idempotency-key", "k")
-	if got.exit != exitMoney || len(c.got) > 2*placing || !strings.Contains(got.stderr, fmt.Sprintf("%d refused", len(c.got))) ||
+	if got.exit != exitMoney || len(c.got) > 2*placing || !strings.Contains(got.stderr, fmt.Sprintf("%d refused now, may be ordered", len(c.got))) ||
 		!strings.Contains(got.stderr, fmt.Sprintf("%d not sent", 200-len(c.got))) || !strings.Contains(got.stderr, "Top up") {
 		t.Errorf("exit %d after %d orders\n%s", got.exit, len(c.got), got.stderr)
 	}
@@ -233,8 +233,8 @@ func TestOnlyWhatIsCertainIsSaidOfOrdersThatFailed(t *testing.T) {
 		want   string
 	}{
 		"refused under a new key":             {func(int) error { return bad }, nil, "2 not ordered"},
-		"refused under a key that was there":  {func(int) error { return bad }, []string{"--idempotency-key", "k"}, "2 refused"},
-		"refused after an unknown outcome":    {func(n int) error { return []error{unknown, unknown, bad, bad}[n-1] }, nil, "2 refused"},
+		"refused under a key that was there":  {func(int) error { return bad }, []string{"--idempotency-key", "k"}, "2 refused now, may be ordered"},
+		"refused after an unknown outcome":    {func(n int) error { return []error{unknown, unknown, bad, bad}[n-1] }, nil, "2 refused now, may be ordered"},
 		"unknown in between":                  {func(n int) error { return []error{unknown, unknown, away, away}[min(n, 4)-1] }, []string{"--timeout", "3s"}, "2 may be ordered"},
 		"nothing could be sent":               {func(int) error { return away }, []string{"--timeout", "3s"}, "2 not ordered"},
 		"nothing sent, under a key that was":  {func(int) error { return away }, []string{"--timeout", "3s", "--idempotency-key", "k"}, "2 may be ordered"},

@@ -74,6 +74,8 @@ func (c connection) openWith(p *program, key string) (*stubs, error) {
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
+		grpc.WithDisableServiceConfig(), // a resend by the library would be a try that nobody counts
+		grpc.WithDisableRetry(),
 		grpc.WithUserAgent("easel/" + thisBuild().Version),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),

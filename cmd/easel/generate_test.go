@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 // orders is a scripted server that answers orders with errors first, and then takes them.
 type orders struct {
+	mu     sync.Mutex
 	errors []error
 	got    []*easelv1.CreateGenerationRequest
 	at     []time.Time
@@ -27,6 +29,8 @@ func (o *orders) serve(t *testing.T) dialer {
 	return (&scripted{
 		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
 		create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
 			o.got, o.at = append(o.got, r), append(o.at, time.Now())
 			if len(o.errors) > 0 {
 				err := o.errors[0]
@@ -169,6 +173,7 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
 		want   string
 	}{
 		"no money, under an older key":         {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
+		"the API key, under an older key":      {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "look for it with easel list first"},
 		"the cap, under an older key":          {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
 		"above the limit, under an older key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
 		"another order, under an older key":    {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
@@ -184,7 +189,7 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
 			if got.exit == exitOK || !strings.Contains(got.stderr, test.want) {
 				t.Errorf("%s: exit %d, and %q is not in\n%s", name, got.exit, test.want, got.stderr)
 			}
-			for _, wrong := range []string{nothingOrdered, "cheaper", "nother key", "new key"} {
+			for _, wrong := range []string{nothingOrdered, "cheaper", "nother key", "new key", "Check EASEL_API_KEY"} {
 				if strings.Contains(got.stderr+got.stdout, wrong) {
 					t.Errorf("%s: says %q:\n%s%s", name, wrong, got.stdout, got.stderr)
 				}

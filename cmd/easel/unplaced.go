@@ -27,7 +27,7 @@ const (
 
 // mayBeOrdered says how to find out about an order that may exist.
 func mayBeOrdered(key string) string {
-	return "The order may have been taken. Send it again with --idempotency-key " + key + ": it is never charged twice."
+	return "The order may have been taken. Send it again with --idempotency-key " + key + " and the same API key: it is never charged twice."
 }
 
 // notSent is an error that came before any order of this run was sent.
@@ -40,13 +40,14 @@ func (c *generateCmd) notSent(err error) error {
 
 // refused is the answer to an order, with what it says of the order. maybe reports whether an
 // earlier try of this run may have been taken.
-func (c *generateCmd) refused(err error, key string, maybe bool) error {
+func (c *generateCmd) refused(err error, key string, maybe bool) unplaced {
+	nothing := sentNothing(err)
 	switch {
-	case maybe || !turnedAway(err) && !sentNothing(err):
+	case maybe || !turnedAway(err) && !nothing:
 		return unplaced{err, mayBeOrdered(key)}
 	case c.IdempotencyKey == "":
 		return unplaced{err, nothingOrdered}
-	case sentNothing(err):
+	case nothing:
 		return unplaced{err, nothingSent}
 	}
 	return unplaced{err, mayBeOrdered(key)}

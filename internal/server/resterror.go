@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"regexp"
 	"strconv"
 	"time"
@@ -74,7 +75,9 @@ func unreadable(text string) service.Violation {
 // ordersPath is where orders are posted.
 const ordersPath = "/v1/generations"
 
-func isOrder(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == ordersPath }
+func isOrder(r *http.Request) bool {
+	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == ordersPath
+}
 
 // writeError answers with an error: its HTTP code, the status as JSON, and the
 // headers that say the same to those who know HTTP alone. An order that is refused here was

@@ -408,14 +408,14 @@ public final class GenerationServiceGrpc {
      * goes away.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
-     * "unknown": the order may exist; send the same idempotency_key again. A refusal
+     * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
      * models or inputs before they look at the key, and other servers may have sent
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
-     * An error without it, such as one that the client's own library makes, is as
-     * "unknown".
+     * An error without it is as "unknown": the client's own library makes such ones, and
+     * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
      * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
@@ -628,14 +628,14 @@ public final class GenerationServiceGrpc {
      * goes away.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
-     * "unknown": the order may exist; send the same idempotency_key again. A refusal
+     * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
      * models or inputs before they look at the key, and other servers may have sent
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
-     * An error without it, such as one that the client's own library makes, is as
-     * "unknown".
+     * An error without it is as "unknown": the client's own library makes such ones, and
+     * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
      * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
@@ -833,14 +833,14 @@ public final class GenerationServiceGrpc {
      * goes away.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
-     * "unknown": the order may exist; send the same idempotency_key again. A refusal
+     * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
      * models or inputs before they look at the key, and other servers may have sent
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
-     * An error without it, such as one that the client's own library makes, is as
-     * "unknown".
+     * An error without it is as "unknown": the client's own library makes such ones, and
+     * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
      * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
@@ -1036,14 +1036,14 @@ public final class GenerationServiceGrpc {
      * goes away.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
-     * "unknown": the order may exist; send the same idempotency_key again. A refusal
+     * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
      * models or inputs before they look at the key, and other servers may have sent
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
-     * An error without it, such as one that the client's own library makes, is as
-     * "unknown".
+     * An error without it is as "unknown": the client's own library makes such ones, and
+     * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
      * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
@@ -1237,14 +1237,14 @@ public final class GenerationServiceGrpc {
      * goes away.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
-     * "unknown": the order may exist; send the same idempotency_key again. A refusal
+     * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
      * models or inputs before they look at the key, and other servers may have sent
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
-     * An error without it, such as one that the client's own library makes, is as
-     * "unknown".
+     * An error without it is as "unknown": the client's own library makes such ones, and
+     * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
      * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
