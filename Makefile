@@ -124,14 +124,14 @@ fuzz: ## Look for inputs that break something, FUZZTIME (default: 30s) for each 
 	  done; \
 	done
 
-bench: build .build/bench ## Measure the facade beside a bare one (an hour or so); make bench-P9 measures one row
-	.build/bench -json .build/bench.json
+bench: build .build/bench ## Measure the facade beside one of stock parts (ten minutes); make bench-push measures what begins so
+	.build/bench
 
-bench-counts: build .build/bench ## Count requests, allocations and bytes of the same (a minute), and fail where there are more than allowed
+bench-counts: build .build/bench ## Count requests, allocations and bytes of the same (a minute), and fail where a limit is missed
 	.build/bench -counts
 
 bench-%: build .build/bench
-	.build/bench -json .build/bench-$*.json $*
+	.build/bench $*
 
 .PHONY: .build/bench
 .build/bench:

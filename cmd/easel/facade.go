@@ -80,7 +80,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if ready != nil {
 		ready(front)
 	}
-	debug.FreeOSMemory() // what the start has used: an idle server takes 40 MB and not 41 (make bench-P18b)
+	debug.FreeOSMemory() // what the start has used: an idle server takes 40 MB and not 41 (make bench-idle-memory)
 	return front.Serve(ctx)
 }
 

@@ -303,8 +303,7 @@ func (s *traced) caller(t *testing.T) func() time.Duration {
 	}
 }
 
-// The bench row telemetry-stuck measures it to the hundredth; here it must not be out of hand
-// on a busy machine.
+// It must not be out of hand, also on a busy machine.
 func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
 	giveUpAfter(t, time.Second)
 	stuck, connected := deadCollector(t)

@@ -1,12 +1,14 @@
-// Command bench measures what the facade costs, as ratios to the bare facade.
+// Command bench measures what the facade costs beside a peer: the facade that a good engineer would
+// write from stock parts with the same features on (peer.go).
 //
-// The bare facade (bare.go) is the smallest honest program that does the same without
-// tracing, validation, sharing or limits. Server, load and catalog are processes of their
-// own on one machine; each repeat has fresh ones, and the two that are compared take turns.
-// So a ratio holds where a time does not: the neighbours are the same for both. The CPU of
-// a server is what the kernel accounts to its process, its memory is read after two
-// collections of garbage.
+// Facade, load and catalog are processes of their own on one machine. Each measurement has fresh
+// ones, and the two facades take turns: so a ratio holds where a time does not. Both export every
+// trace to the same kind of sink. The CPU of a facade is what the kernel accounts to its process.
 //
-// The load of watches and downloads comes from a client of raw HTTP/2 frames (h2.go), as the
-// stock client costs more than the servers do. The catalog is a fixed-answer server (stub.go).
+// From main one reads on to the rows (rows.go, a table), how they are measured (measure.go), their
+// measurements (calls.go, watches.go, polls.go, downloads.go) and the processes that these start
+// (scene.go, process.go): the peer (peer.go), a catalog with fixed answers (stub.go) and the sink of
+// traces (sink.go). The load comes from the process that measures: from the stock client, and where
+// there are thousands of watches, from one of raw HTTP/2 frames (client.go, h2.go), as the stock one
+// costs more than the facades do.
 package main

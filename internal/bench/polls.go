@@ -2,142 +2,125 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// shortest is the shortest time between two polls, as it is by default.
-const shortest = time.Second
+// peerInterval is how often the peer polls. A fixed interval of two seconds has a mean delay of one,
+// and so has what easel does by default.
+const peerInterval = 2 * time.Second
 
-// polling is a setting with polls as they are by default. They are not made faster, as what
-// a poll is worth is weighed in seconds.
-func polling(set setting) setting {
-	set.every = shortest
-	if set.bare {
-		set.every = 2 * shortest // a fixed interval with a mean delay of one
+func (f facade) defaultInterval() time.Duration {
+	if f == thePeer {
+		return peerInterval
 	}
-	return set
+	return time.Second
 }
 
-// requestsOfAChange counts the requests for each change of state, where a hundred renders
-// are active all the time and each has ten watchers. It fails where the mean delay is above
-// one interval, as few requests are easy with a long one.
-func requestsOfAChange(set setting) side {
-	const active, watchers = 100, 10
-	return func(ctx context.Context, b *bench) (float64, error) {
-		s, err := b.scene(ctx, polling(set))
-		if err != nil {
-			return 0, err
-		}
-		defer s.stop()
-		c, err := connect(s.server.addrs["grpc"], 10, plenty)
-		if err != nil {
-			return 0, err
-		}
-		defer c.close()
-		until := time.Now().Add(b.lasting(90 * time.Second))
-		var slots sync.WaitGroup
-		failures := make(chan error, active)
-		for slot := range active {
-			slots.Go(func() { failures <- c.replace(ctx, s, slot, watchers, until) })
-		}
-		slots.Wait()
-		for range active {
-			if err := <-failures; err != nil {
-				return 0, err
-			}
-		}
-		return s.requestsEach(ctx)
-	}
-}
+const (
+	activeCount = 1000
+	pollSettle  = 5 * time.Second
+	pollTime    = 15 * time.Second // not scaled: at a request a second there are few to count
+)
 
-// replace keeps one render active until the time is over: each has its watchers, and when
-// all have heard that it ended, the next one begins.
-func (c *crowd) replace(ctx context.Context, s *scene, slot, watchers int, until time.Time) error {
-	for k := 0; time.Now().Before(until); k++ {
+// polls counts the requests of a second for many active generations, all of which the list has.
+var polls = &measurement{repeats: 1, measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
+	s, err := b.start(ctx, f, setting{
+		catalog: []string{fmt.Sprint("/generations?prefix=g&n=", activeCount), fmt.Sprint("/list?page=", activeCount)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	w, err := s.watchers()
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	if err := w.watch(ctx, activeCount, activeCount); err != nil {
+		return nil, err
+	}
+	time.Sleep(pollSettle)
+	n, err := growth(ctx, s.polls, func() error {
+		time.Sleep(pollTime)
+		return nil
+	})
+	return figures{"requests": n / pollTime.Seconds()}, err
+}}
+
+const (
+	endCount = 200
+	endLearn = 25 * time.Second
+	endTime  = 40 * time.Second
+)
+
+// ends measures how long after its end a generation's watcher hears of it, where the list says
+// nothing and each generation is read by itself. Two hundred are active all the time. Twice as
+// many requests halve the delay, so it is given as it would be with as many as the peer's ticker makes.
+var ends = &measurement{repeats: 1, measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
+	s, err := b.start(ctx, f, setting{catalog: []string{"/list?page=0"}, easel: []string{"--poll-rate", "500"}})
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	learned := time.Now().Add(endLearn)
+	until := learned.Add(endTime)
+	var heard sync.Map // when the watcher of each id heard of its end
+	slots, slotsCtx := errgroup.WithContext(ctx)
+	for slot := range endCount {
+		slots.Go(func() error { return s.replace(slotsCtx, slot, until, &heard) })
+	}
+	time.Sleep(time.Until(learned))
+	n, err := growth(ctx, s.polls, slots.Wait)
+	if err != nil {
+		return nil, err
+	}
+	times, err := s.times(ctx)
+	var delays []float64
+	for id, at := range heard.Range {
+		if at := at.(time.Time); at.After(learned) {
+			delays = append(delays, float64(at.UnixNano()-times[id.(string)].Ended)/1e6)
+		}
+	}
+	ticks := endCount * until.Sub(learned).Seconds() / peerInterval.Seconds()
+	return figures{"end-delay": mean(delays) * n / ticks}, err
+}}
+
+// replace keeps one generation active until the time is over. Each has a watcher, and when that has
+// heard of the end, the next one begins.
+func (s *scene) replace(ctx context.Context, slot int, until time.Time, heard *sync.Map) error {
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	time.AfterFunc(time.Until(until), cancel) // no deadline, or it would go to the facade
+	for k := 0; ; k++ {
 		prefix := fmt.Sprintf("s%d-%d-", slot, k)
-		if err := s.control(ctx, "/renders?prefix=%s&n=1&median=15s&sigma=0.6&seed=%d", prefix, slot*1000+k); err != nil {
+		err := s.control(limited, fmt.Sprintf("/generations?prefix=%s&n=1&median=15s&sigma=0.3&seed=%d", prefix, slot*1000+k))
+		if err == nil {
+			err = s.watch(limited, prefix+"0")
+		}
+		switch {
+		case limited.Err() != nil:
+			return ctx.Err()
+		case err != nil:
 			return err
 		}
-		var ends sync.WaitGroup
-		ends.Add(watchers)
-		for i := range watchers {
-			conn := c.conns[(slot+i)%len(c.conns)]
-			stream := &h2stream{done: func(*h2stream, time.Time) { ends.Done() }}
-			if err := conn.call(watchOne, watchRequest(prefix+"0"), stream); err != nil {
-				return err
-			}
-			if err := conn.flush(); err != nil {
-				return err
-			}
-		}
-		ends.Wait()
-	}
-	return nil
-}
-
-// requestsEach gives the requests for each render that has ended, and checks the delay.
-func (s *scene) requestsEach(ctx context.Context) (float64, error) {
-	counted, err := s.counts(ctx)
-	if err != nil {
-		return 0, err
-	}
-	showed, err := s.showed(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var late time.Duration
-	for _, seen := range showed {
-		late += time.Duration(seen.Late)
-	}
-	if mean := late / time.Duration(max(1, len(showed))); mean > shortest*105/100 {
-		return 0, fmt.Errorf("the mean delay is %v, with %v allowed", mean, shortest)
-	}
-	return counted.polls() / float64(len(showed)), nil
-}
-
-// requestsOf counts the requests for the life of one render under so many watchers, which
-// all leave and come back again and again.
-func requestsOf(watchers int) side {
-	const life = time.Minute
-	return func(ctx context.Context, b *bench) (float64, error) {
-		s, err := b.scene(ctx, polling(setting{}))
-		if err != nil {
-			return 0, err
-		}
-		defer s.stop()
-		lives := b.lasting(life)
-		if err := s.control(ctx, "/renders?prefix=r&n=1&median=%s&sigma=0", lives); err != nil {
-			return 0, err
-		}
-		ends := time.Now().Add(lives)
-		for time.Until(ends) > 0 {
-			if err := comeAndGo(ctx, s, watchers, min(lives/10, time.Until(ends)+time.Second)); err != nil {
-				return 0, err
-			}
-		}
-		counted, err := s.counts(ctx)
-		return counted.polls(), err
+		heard.Store(prefix+"0", time.Now())
 	}
 }
 
-// comeAndGo has all watchers there for a while.
-func comeAndGo(ctx context.Context, s *scene, watchers int, stay time.Duration) error {
-	c, err := connect(s.server.addrs["grpc"], 10, plenty)
-	if err != nil {
-		return err
+// watch watches a generation until it ends.
+func (s *scene) watch(ctx context.Context, id string) error {
+	stream, err := s.client.WatchGeneration(ctx, watchRequest(id))
+	for err == nil {
+		_, err = stream.Recv()
 	}
-	defer c.close()
-	if err := c.watch(ctx, watchers, func(int) string { return "r0" }); err != nil {
-		return err
-	}
-	select {
-	case <-time.After(stay):
+	if errors.Is(err, io.EOF) {
 		return nil
-	case err := <-c.failed:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -26,13 +25,12 @@ type process struct {
 	stdin  io.Closer         // a role of this program ends when it is closed
 	logs   string            // what the process wrote to its standard error
 	addrs  map[string]string // by the name of the listener
-	took   time.Duration     // from the start until all listened
 	exited chan struct{}
 }
 
-// start runs a program until stop, and waits for its listeners. It logs to a file, so that
+// startProcess runs a program until stop, and waits for its listeners. It logs to a file, so that
 // reading the log costs nobody anything.
-func (b *bench) start(ctx context.Context, listeners []string, env []string, name string, args ...string) (*process, error) {
+func (b *bench) startProcess(ctx context.Context, listeners int, env []string, name string, args ...string) (*process, error) {
 	logs, err := os.CreateTemp(b.dir, filepath.Base(name)+"-*.log")
 	if err != nil {
 		return nil, err
@@ -44,7 +42,6 @@ func (b *bench) start(ctx context.Context, listeners []string, env []string, nam
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	begin := time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -54,56 +51,39 @@ func (b *bench) start(ctx context.Context, listeners []string, env []string, nam
 	}()
 	if err := p.await(ctx, listeners); err != nil {
 		p.stop()
-		return nil, fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+		text, _ := os.ReadFile(p.logs)
+		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, text[max(0, len(text)-2000):])
 	}
-	p.took = time.Since(begin)
 	return p, nil
 }
 
 // await waits until the process has told all its addresses.
-func (p *process) await(ctx context.Context, listeners []string) error {
-	deadline := time.Now().Add(startLimit)
-	for {
-		p.addrs = p.listening()
-		missing := false
-		for _, name := range listeners {
-			missing = missing || p.addrs[name] == ""
-		}
-		if !missing {
-			return nil
-		}
+func (p *process) await(ctx context.Context, listeners int) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for p.addrs = p.listening(); len(p.addrs) < listeners; p.addrs = p.listening() {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.exited:
-			return fmt.Errorf("it ended: %s", p.tail())
+			return errors.New("it ended")
 		case <-time.After(time.Millisecond):
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("it does not listen: %s", p.tail())
-		}
 	}
+	return nil
 }
 
-// listening reads the addresses out of the log: a line of JSON each.
+// listening reads the addresses out of the log, which has a line of JSON for each.
 func (p *process) listening() map[string]string {
-	found := map[string]string{}
-	text, err := os.ReadFile(p.logs)
-	if err != nil {
-		return found
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		var line struct{ Msg, Server, Addr string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
-			found[line.Server] = line.Addr
+	addrs := map[string]string{}
+	text, _ := os.ReadFile(p.logs)
+	for line := range bytes.Lines(text) {
+		var told struct{ Msg, Server, Addr string }
+		if json.Unmarshal(line, &told) == nil && told.Msg == "listening" {
+			addrs[told.Server] = told.Addr
 		}
 	}
-	return found
-}
-
-func (p *process) tail() string {
-	text, _ := os.ReadFile(p.logs)
-	return string(text[max(0, len(text)-2000):])
+	return addrs
 }
 
 // stop ends the process at once: nothing of it is needed any more.
@@ -113,8 +93,8 @@ func (p *process) stop() {
 	<-p.exited
 }
 
-// cpu is what the process has used, in user and system mode, to 10 ms.
-func (p *process) cpu() (time.Duration, error) {
+// cpu is what the process has used in user and system mode, in seconds, to 10 ms.
+func (p *process) cpu(context.Context) (float64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
@@ -124,69 +104,62 @@ func (p *process) cpu() (time.Duration, error) {
 	if len(fields) < 13 {
 		return 0, errors.New("the process has no times")
 	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
+	user, err := strconv.ParseFloat(fields[11], 64)
 	if err != nil {
 		return 0, err
 	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond, err
+	system, err := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100, err
 }
 
-// memory reads a line of /proc/PID/status, in bytes: VmRSS is what is resident, VmHWM the
-// most that was.
-func (p *process) memory(line string) (float64, error) {
+// resident is the memory of the process as the kernel has it, in bytes.
+func (p *process) resident() (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	kilobytes, failed := numberAfter(string(status), "\nVmRSS:")
+	return kilobytes * 1024, errors.Join(err, failed)
+}
+
+// collected is the resident memory after two collections of garbage.
+func (p *process) collected(ctx context.Context) (float64, error) {
+	if _, err := p.live(ctx); err != nil {
+		return 0, err
+	}
+	return p.resident()
+}
+
+// live is the memory in use after two collections of garbage: heap and stacks.
+func (p *process) live(ctx context.Context) (float64, error) {
+	heap, err := p.reading(ctx, "HeapAlloc")
+	if err == nil {
+		heap, err = p.reading(ctx, "HeapAlloc")
+	}
 	if err != nil {
 		return 0, err
 	}
-	for _, l := range strings.Split(string(status), "\n") {
-		if value, ok := strings.CutPrefix(l, line+":"); ok {
-			kilobytes, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
-			return kilobytes * 1024, err
-		}
-	}
-	return 0, fmt.Errorf("no %s", line)
+	stacks, err := p.reading(ctx, "Stack")
+	return heap + stacks, err
 }
 
-// forgetPeak makes VmHWM begin anew.
-func (p *process) forgetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0)
-}
+// allocations is how many objects the process has allocated.
+func (p *process) allocations(ctx context.Context) (float64, error) { return p.reading(ctx, "Mallocs") }
 
-// collect has the process collect garbage twice, and gives its live heap.
-func (p *process) collect(ctx context.Context) (heap float64, err error) {
-	for range 2 {
-		if heap, err = p.counted(ctx, "HeapAlloc"); err != nil {
-			return 0, err
-		}
-	}
-	return heap, nil
-}
-
-// counted is what the runtime of the process says of its memory, after a collection.
-func (p *process) counted(ctx context.Context, name string) (float64, error) {
-	body, err := get(ctx, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1")
+// reading is what the Go runtime of the process says of its memory, after a collection.
+func (p *process) reading(ctx context.Context, name string) (float64, error) {
+	body, err := request(ctx, http.MethodGet, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return 0, err
 	}
-	for _, line := range strings.Split(string(body), "\n") {
-		if value, ok := strings.CutPrefix(line, "# "+name+" = "); ok {
-			return strconv.ParseFloat(value, 64)
-		}
-	}
-	return 0, fmt.Errorf("the runtime does not tell its %s", name)
+	return numberAfter(string(body), "\n# "+name+" = ")
 }
 
-// resident is the memory of the process after two collections.
-func (p *process) resident(ctx context.Context) (float64, error) {
-	if _, err := p.collect(ctx); err != nil {
-		return 0, err
-	}
-	return p.memory("VmRSS")
+func numberAfter(text, label string) (float64, error) {
+	_, rest, _ := strings.Cut(text, label)
+	return strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
 }
 
-func get(ctx context.Context, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// request gives the body of an answer.
+func request(ctx context.Context, method, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +170,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s: %s", url, response.Status, body)
+		err = fmt.Errorf("%s %s: %s: %s", method, url, response.Status, body)
 	}
 	return body, err
 }

@@ -1,37 +1,108 @@
 package main
 
-// rows is the table. Reach and dream are ratios, or figures where there is nothing beside.
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// row is one line of the table. Its figure is easel's divided by the peer's.
+type row struct {
+	name    string // of the command line, the table and the figure
+	title   string
+	unit    string // of both facades
+	from    *measurement
+	limit   float64
+	least   bool // the limit is the least that will do, and not the most
+	alone   bool // the figure is easel's own, and not the ratio
+	counted bool // and not timed: part of the short form
+}
+
 var rows = []row{
-	{name: "P1", title: "upstream requests for a change, 10 watchers, 100 renders", unit: "requests", reach: 1.0, dream: 0.2, once: true, baseName: "bare", base: requestsOfAChange(setting{bare: true, alone: true}), ours: requestsOfAChange(setting{}), figure: true},
-	{name: "P2", title: "upstream requests, 1,000 watchers that come back ÷ one", unit: "requests", most: 1.5, reach: 1.05, dream: 1.01, once: true, baseName: "one watcher", base: requestsOf(1), ours: requestsOf(1000)},
-	{name: "P3", title: "memory of an idle watch, 50,000 on 10 connections, traced", unit: "bytes", most: 0.95, reach: 0.9, dream: 0.7, baseName: "bare", base: idleWatch(setting{bare: true}), ours: idleWatch(setting{tracing: "always"})},
-	{name: "P4", title: "memory of a watched render, 100 a stream ÷ a bare stream", unit: "bytes", most: 0.4, reach: 0.05, dream: 0.02, baseName: "bare", base: idleWatch(setting{bare: true}), ours: watchedRender},
-	{name: "P5", title: "push to 10,000 watches, p99, traced", unit: "ms", reach: 0.6, dream: 0.3, baseName: "bare", base: pushDelay(setting{bare: true}, false), ours: pushDelay(setting{tracing: "always"}, false)},
-	{name: "P6", title: "push of the last state to 10,000 watches, p99, traced", unit: "ms", reach: 0.6, dream: 0.25, baseName: "bare", base: pushDelay(setting{bare: true}, true), ours: pushDelay(setting{tracing: "always"}, true)},
-	{name: "push-cpu", title: "CPU of the server to tell one watcher, all traced", unit: "µs", reach: 0.6, dream: 0.3, baseName: "bare", base: pushCPU(setting{bare: true}), ours: pushCPU(setting{tracing: "always"})},
-	{name: "push-allocs", title: "allocations to tell one watcher, all traced", unit: "allocations", most: 1, reach: 0.6, dream: 0.3, baseName: "bare", base: pushAllocations(setting{bare: true}), ours: pushAllocations(setting{tracing: "always"})},
-	{name: "P7", title: "most memory for a text of 100 KB to 5,000 watches", unit: "bytes", most: 0.1, reach: 0.1, dream: 0.04, baseName: "bare", base: textPeak(setting{bare: true}), ours: textPeak(setting{tracing: "always"})},
-	{name: "P8", title: "push p99 with a stuck watcher among 10,000 ÷ without", unit: "ms", reach: 1.1, dream: 1.02, baseName: "without", base: stuckWatcher(false), ours: stuckWatcher(true)},
-	{name: "P9", title: "CPU of the server for a unary call, all on, all traced", unit: "µs", reach: 1.2, dream: 0.85, baseName: "bare", base: callCPU(setting{bare: true}), ours: callCPU(setting{tracing: "always"})},
-	{name: "call-allocs", title: "allocations for a unary call, all traced", unit: "allocations", most: 2, reach: 1, dream: 0.7, baseName: "bare", base: callAllocations(setting{bare: true}), ours: callAllocations(setting{tracing: "always"})},
-	{name: "telemetry", title: "unary calls, all traced and measured ÷ neither", unit: "calls/s", least: true, reach: 0.85, dream: 0.95, baseName: "off", base: callRate(setting{silent: true}), ours: callRate(setting{tracing: "always"})},
-	{name: "telemetry-cpu", title: "CPU of the server for the same, all ÷ neither", unit: "µs", reach: 1.2, dream: 1.1, baseName: "off", base: callCPU(setting{silent: true}), ours: callCPU(setting{tracing: "always"})},
-	{name: "telemetry-dead", title: "unary calls, p99, the collector is dead ÷ alive", unit: "in slices", reach: 1.02, dream: 1, once: true, ours: delayBeside("dead")},
-	{name: "telemetry-stuck", title: "unary calls, p99, the collector is stuck ÷ alive", unit: "in slices", reach: 1.02, dream: 1, once: true, ours: delayBeside("stuck")},
-	{name: "telemetry-slow", title: "unary calls, p99, the collector is slow ÷ alive", unit: "in slices", reach: 1.02, dream: 1, once: true, ours: delayBeside("slow")},
-	{name: "P10", title: "unary calls, 16 callers, all on, 1 % traced", unit: "calls/s", least: true, reach: 0.95, dream: 1.15, baseName: "bare", base: callRate(setting{bare: true}), ours: callRate(setting{tracing: "1%"})},
-	{name: "P11", title: "unary calls ÷ asking the catalog itself, 1 % traced", unit: "calls/s", least: true, reach: 0.42, dream: 0.6, baseName: "direct", base: directRate, ours: callRate(setting{tracing: "1%"})},
-	{name: "P12", title: "download ÷ a plain proxy of net/http", unit: "MB/s", least: true, reach: 0.8, dream: 1, baseName: "proxy", base: fetched(setting{bare: true}, "/proxy/{id}", rate), ours: downloaded(setting{tracing: "always"}, 0, rate)},
-	{name: "P13", title: "CPU of the server for a GB of download", unit: "s", reach: 0.6, dream: 0.42, baseName: "bare", base: downloaded(setting{bare: true}, 0, cpuPerGB), ours: downloaded(setting{tracing: "always"}, 0, cpuPerGB)},
-	{name: "download-part", title: "the same from the second byte on: no SHA-256", unit: "s", reach: 0.6, dream: 0.42, baseName: "bare", base: downloaded(setting{bare: true}, 0, cpuPerGB), ours: downloaded(setting{tracing: "always"}, 1, cpuPerGB)},
-	{name: "download-part-rate", title: "download of that ÷ a plain proxy of net/http", unit: "MB/s", least: true, reach: 0.8, dream: 1, baseName: "proxy", base: fetched(setting{bare: true}, "/proxy/{id}", rate), ours: downloaded(setting{tracing: "always"}, 1, rate)},
-	{name: "P14", title: "live heap of a stalled download", unit: "bytes", most: 0.12, reach: 0.15, dream: 0.075, baseName: "bare", base: stalled(setting{bare: true}), ours: stalled(setting{tracing: "always"})},
-	{name: "P15a", title: "REST download ÷ HttpBody through the stock gateway", unit: "MB/s", least: true, reach: 2, dream: 2.5, baseName: "gateway", base: fetched(setting{bare: true}, "/v1/generations/{id}/content", rate), ours: fetched(setting{tracing: "always"}, "/v1/generations/{id}/content", rate)},
-	{name: "P15b", title: "REST download ÷ asking the catalog itself", unit: "MB/s", least: true, reach: 0.4, dream: 0.47, baseName: "direct", base: fetched(setting{bare: true}, "", rate), ours: fetched(setting{tracing: "always"}, "/v1/generations/{id}/content", rate)},
-	{name: "download-rest-cpu", title: "CPU of the server for a GB of REST download", unit: "s", reach: 0.6, dream: 0.42, baseName: "gateway", base: fetched(setting{bare: true}, "/v1/generations/{id}/content", cpuPerGB), ours: fetched(setting{tracing: "always"}, "/v1/generations/{id}/content", cpuPerGB)},
-	{name: "P16", title: "CPU to learn a render's state, list of 100 ÷ one by one", unit: "µs", reach: 0.15, dream: 0.04, baseName: "one by one", base: learnCPU("alone"), ours: learnCPU("list")},
-	{name: "P17", title: "delay from an answer to its push, p99, 10,000 active", unit: "ms", reach: 2, dream: 0.5, ours: addedDelay},
-	{name: "P18a", title: "cold start until all listen", unit: "ms", reach: 100, dream: 100, ours: coldStart},
-	{name: "P18b", title: "idle memory", unit: "MB", reach: 40, dream: 40, ours: idleMemory},
-	{name: "P18c", title: "the program's file", unit: "MB", most: 45, reach: 45, dream: 45, once: true, ours: fileSize},
+	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.05},
+	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1, counted: true},
+	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.95, least: true},
+	{name: "push-delay", from: pushes, title: "push to 10,000 watches, p99", unit: "ms", limit: 0.65},
+	{name: "push-cpu", from: pushes, title: "CPU of the server to push to one watch", unit: "µs", limit: 0.65},
+	{name: "watch-memory", from: idleWatches, title: "resident memory of an idle watch", unit: "kB", limit: 1.05, counted: true},
+	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server", unit: "MB", limit: 1.6, counted: true},
+	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 1.1, alone: true, counted: true},
+	{name: "end-delay", from: ends, title: "delay of an end, at as many requests, none by list", unit: "ms", limit: 0.7},
+	{name: "download-cpu", from: downloads, title: "CPU of the server for a GB of download by gRPC", unit: "s", limit: 1.3},
+	{name: "stall-memory", from: stalls, title: "live memory of a stalled download", unit: "kB", limit: 0.15, counted: true},
+	{name: "rest-rate", from: restDownloads, title: "download by REST", unit: "MB/s", limit: 2, least: true},
+}
+
+func rowNames() []string {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.name
+	}
+	return names
+}
+
+// choose finds the rows of the given names, all of them where there are none. The first word of a
+// name chooses all rows that begin with it: "call" is call-cpu and two others.
+func choose(names []string) ([]row, error) {
+	if len(names) == 0 {
+		return rows, nil
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {
+			return nil, fmt.Errorf("there is no row %q: they are %s", name, strings.Join(rowNames(), " "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !slices.ContainsFunc(names, r.isCalled) }), nil
+}
+
+func (r row) isCalled(name string) bool {
+	first, _, _ := strings.Cut(r.name, "-")
+	return name == r.name || name == first
+}
+
+// result is what a row came to.
+type result struct {
+	row
+	peer, easel []float64 // one for each repeat
+}
+
+func (r row) result(measured []map[facade]figures) result {
+	out := result{row: r}
+	for _, m := range measured {
+		out.peer, out.easel = append(out.peer, m[thePeer][r.name]), append(out.easel, m[theEasel][r.name])
+	}
+	return out
+}
+
+const heading = "row           measure                                                     peer                   easel                  ratio   limit\n"
+
+// String is the row of the table.
+func (r result) String() string {
+	sign := "≤"
+	if r.least {
+		sign = "≥"
+	}
+	of := " ×"
+	if r.alone {
+		of = ""
+	}
+	return fmt.Sprintf("%-13s %-59s %-22s %-22s %-7s %-7s %s", r.name, r.title+", "+r.unit, span(r.peer), span(r.easel),
+		short(median(r.easel)/median(r.peer)), sign+short(r.limit)+of, r.verdict())
+}
+
+const missed = "MISSED"
+
+// figure is what the limit holds for.
+func (r result) figure() float64 {
+	if r.alone {
+		return median(r.easel)
+	}
+	return median(r.easel) / median(r.peer)
+}
+
+func (r result) verdict() string {
+	if figure := r.figure(); r.least && figure >= r.limit || !r.least && figure <= r.limit {
+		return "reached"
+	}
+	return missed
 }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+)
+
+// measurement measures a facade, and gives the figures of its rows by their names.
+type measurement struct {
+	measure func(ctx context.Context, b *bench, f facade) (figures, error)
+	repeats int // 0: as many as the command line says
+}
+
+type figures map[string]float64
+
+// facade is what is measured.
+type facade string
+
+const (
+	thePeer  facade = "peer"
+	theEasel facade = "easel"
+)
+
+// measure measures the rows, and prints those of each measurement when it is done.
+func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error {
+	write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
+	write("%s/%s, %d CPUs, %s; median, least and most behind it\n\n%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)
+	var failures []error
+	for len(chosen) > 0 {
+		m := chosen[0].from
+		measured, err := b.repeated(ctx, m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", chosen[0].name, err)
+		}
+		for ; len(chosen) > 0 && chosen[0].from == m; chosen = chosen[1:] {
+			r := chosen[0].result(measured)
+			write("%s\n", r)
+			if b.counts && r.verdict() == missed {
+				failures = append(failures, fmt.Errorf("%s: %s, the limit is %s", r.name, short(r.figure()), short(r.limit)))
+			}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// repeated measures both facades as often as is asked for. They take turns, also in who begins.
+func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
+	repeats := b.repeats
+	if m.repeats != 0 {
+		repeats = min(repeats, m.repeats)
+	}
+	turns := []facade{thePeer, theEasel}
+	for range repeats {
+		both := map[facade]figures{}
+		for _, f := range turns {
+			if both[f], err = m.measure(ctx, b, f); err != nil {
+				return nil, fmt.Errorf("%s: %w", f, err)
+			}
+		}
+		measured = append(measured, both)
+		slices.Reverse(turns)
+	}
+	return measured, nil
+}

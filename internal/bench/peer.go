@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// peer is the facade that a good engineer would write from stock parts, which every row compares
+// easel with. It has what the rows measure: reads, watches and downloads, each of them traced,
+// measured, validated and logged (peerserve.go). It has no orders.
+type peer struct {
+	easelv1.UnimplementedGenerationServiceServer
+	polling context.Context // of all pollers
+	catalog *peerCatalog
+	every   time.Duration // between two polls of a generation
+
+	mu      sync.Mutex
+	pollers map[pollerKey]*poller
+}
+
+// pollerKey keeps the pollers of different API keys apart.
+type pollerKey struct{ authorization, id string }
+
+// authorization is the caller's API key, as it goes to the catalog.
+func authorization(ctx context.Context) (string, error) {
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(values) != 1 {
+		return "", status.Error(codes.Unauthenticated, "authorization is missing")
+	}
+	return values[0], nil
+}
+
+// GetGeneration implements easelv1.GenerationServiceServer.
+func (f *peer) GetGeneration(ctx context.Context, request *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	key, err := authorization(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g, err := f.catalog.generation(ctx, key, request.GetGenerationId())
+	if err != nil {
+		return nil, err
+	}
+	return &easelv1.GetGenerationResponse{Generation: g}, nil
+}
+
+// WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call is the
+// watcher: it sends the newest state, and waits for a newer one.
+func (f *peer) WatchGeneration(request *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+	ctx := stream.Context()
+	key, err := authorization(ctx)
+	if err != nil {
+		return err
+	}
+	p, leave := f.join(pollerKey{key, request.GetGenerationId()})
+	defer leave()
+	silence := 15 * time.Second
+	if asked := request.GetHeartbeatInterval(); asked != nil {
+		silence = asked.AsDuration()
+	}
+	heartbeat := time.NewTimer(silence)
+	defer heartbeat.Stop()
+	for sent, initial := request.GetKnownEtag(), true; ; {
+		now := p.state()
+		if now.err != nil {
+			return now.err
+		}
+		if g := now.generation; g != nil && g.GetEtag() != sent {
+			if err := stream.Send(updateOf(g, initial)); err != nil {
+				return err
+			}
+			sent, initial = g.GetEtag(), false
+			heartbeat.Reset(silence)
+		}
+		if now.generation.GetTerminal() {
+			return nil
+		}
+		select {
+		case <-now.changed:
+		case <-heartbeat.C:
+			if err := stream.Send(heartbeatOf(p.state())); err != nil {
+				return err
+			}
+			heartbeat.Reset(silence)
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+func updateOf(g *easelv1.Generation, initial bool) *easelv1.WatchGenerationResponse {
+	return &easelv1.WatchGenerationResponse{
+		Event:    &easelv1.WatchGenerationResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g, Initial: initial}},
+		EmitTime: timestamppb.Now(),
+	}
+}
+
+func heartbeatOf(now pollerState) *easelv1.WatchGenerationResponse {
+	return &easelv1.WatchGenerationResponse{
+		Event:    &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{ObserveTime: timestamppb.New(now.observed)}},
+		EmitTime: timestamppb.Now(),
+	}
+}
+
+// join gives the poller of a generation, and begins one where there is none. The last watcher
+// that leaves stops it.
+func (f *peer) join(key pollerKey) (p *poller, leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p = f.pollers[key]; p == nil {
+		p = &poller{now: pollerState{changed: make(chan struct{})}}
+		f.pollers[key] = p
+		var ctx context.Context
+		ctx, p.stop = context.WithCancel(f.polling)
+		go p.poll(ctx, f.every, func() (*easelv1.Generation, error) { return f.catalog.generation(ctx, key.authorization, key.id) })
+	}
+	p.watchers++
+	return p, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if p.watchers--; p.watchers == 0 {
+			p.stop()
+			delete(f.pollers, key)
+		}
+	}
+}
+
+// poller reads one generation for all who watch it.
+type poller struct {
+	stop     context.CancelFunc
+	watchers int // guarded by the mutex of the peer
+
+	mu  sync.Mutex
+	now pollerState
+}
+
+// pollerState is what a poller knows.
+type pollerState struct {
+	generation *easelv1.Generation // nil before the first answer
+	err        error               // that ends every watch
+	observed   time.Time
+	changed    chan struct{} // closed when there is another generation or an error
+}
+
+func (p *poller) state() pollerState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// poll reads at a fixed interval until the generation has ended.
+func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*easelv1.Generation, error)) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for !p.note(read()) {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// note takes what a poll has found, and reports whether it was the last. The next poll makes up
+// for one that has failed, unless the catalog has no such generation or refuses the API key.
+func (p *poller) note(g *easelv1.Generation, err error) (last bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		if code := status.Code(err); code != codes.NotFound && code != codes.Unauthenticated {
+			return false
+		}
+	} else {
+		p.now.observed = time.Now()
+		if g.GetEtag() == p.now.generation.GetEtag() {
+			return false
+		}
+	}
+	close(p.now.changed)
+	p.now.generation, p.now.err, p.now.changed = g, err, make(chan struct{})
+	return err != nil || g.GetTerminal()
+}
+
+// peerChunk is the size of the pieces that results are sent in.
+const peerChunk = 64 << 10
+
+// DownloadGeneration implements easelv1.GenerationServiceServer.
+func (f *peer) DownloadGeneration(request *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	key, err := authorization(stream.Context())
+	if err != nil {
+		return err
+	}
+	response, err := f.catalog.content(stream.Context(), key, request.GetGenerationId())
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	info := &easelv1.ContentInfo{ContentType: response.Header.Get("Content-Type"), Etag: response.Header.Get("Etag")}
+	for offset := int64(0); ; info = nil {
+		data := make([]byte, peerChunk) // the library does not allow a message to be changed once it was sent
+		n, err := io.ReadFull(response.Body, data)
+		if n > 0 {
+			chunk := &easelv1.ContentChunk{Offset: offset, Data: data[:n], Info: info}
+			if err := stream.Send(&easelv1.DownloadGenerationResponse{Chunk: chunk}); err != nil {
+				return err
+			}
+		}
+		offset += int64(n)
+		switch {
+		case err == nil:
+		case offset < response.ContentLength || err != io.EOF && err != io.ErrUnexpectedEOF:
+			return status.Error(codes.Unavailable, fmt.Sprintf("the result was cut off at byte %d", offset))
+		default:
+			return nil
+		}
+	}
+}

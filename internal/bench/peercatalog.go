@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// peerCatalog is the catalog as the peer reads it: net/http and encoding/json.
+type peerCatalog struct {
+	base   string
+	client *http.Client
+}
+
+const (
+	peerTimeout = 10 * time.Second // of a read
+	peerLongest = 8 << 20          // bytes of an answer
+)
+
+// generation reads a generation.
+func (c *peerCatalog) generation(ctx context.Context, authorization, id string) (*easelv1.Generation, error) {
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	response, err := c.get(ctx, authorization, "/generations/"+url.PathEscape(id))
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, peerLongest))
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, "the catalog's answer was cut off")
+	}
+	g, err := generationOf(body)
+	if err != nil {
+		return nil, status.Error(codes.Internal, "the catalog's answer cannot be read")
+	}
+	return g, nil
+}
+
+// content begins to read a result.
+func (c *peerCatalog) content(ctx context.Context, authorization, id string) (*http.Response, error) {
+	return c.get(ctx, authorization, "/generations/"+url.PathEscape(id)+"/content")
+}
+
+func (c *peerCatalog) get(ctx context.Context, authorization, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, "the id makes no path")
+	}
+	request.Header.Set("Authorization", authorization)
+	response, err := c.client.Do(request)
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, "the catalog does not answer")
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		response.Body.Close()
+		return nil, status.Error(codeOf(response.StatusCode), "the catalog answers "+response.Status)
+	}
+	return response, nil
+}
+
+func codeOf(httpStatus int) codes.Code {
+	if code, ok := peerCodes[httpStatus]; ok {
+		return code
+	}
+	return codes.Unavailable
+}
+
+var peerCodes = map[int]codes.Code{
+	http.StatusBadRequest: codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied,
+	http.StatusNotFound: codes.NotFound, http.StatusGone: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted,
+}
+
+var peerStates = map[string]easelv1.State{
+	"queued": easelv1.State_STATE_QUEUED, "running": easelv1.State_STATE_RUNNING, "succeeded": easelv1.State_STATE_SUCCEEDED,
+	"failed": easelv1.State_STATE_FAILED, "refunded": easelv1.State_STATE_REFUNDED,
+}
+
+// generationOf translates a record. What the contract has no field for goes on in upstream_fields.
+func generationOf(body []byte) (*easelv1.Generation, error) {
+	var fields map[string]any
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, err
+	}
+	created, err := time.Parse(time.RFC3339, take[string](fields, "createdAt"))
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := structpb.NewStruct(take[map[string]any](fields, "inputs"))
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(body)
+	g := &easelv1.Generation{
+		GenerationId: take[string](fields, "id"), ModelId: take[string](fields, "modelId"), UpstreamStatus: take[string](fields, "status"),
+		Inputs: inputs, CostCents: proto.Int64(int64(take[float64](fields, "costCents"))), CreateTime: timestamppb.New(created),
+		ObserveTime: timestamppb.Now(), Etag: hex.EncodeToString(digest[:16]),
+	}
+	g.State = peerStates[g.GetUpstreamStatus()]
+	g.Terminal = g.GetState() >= easelv1.State_STATE_SUCCEEDED
+	if take[string](fields, "contentUrl") != "" {
+		g.Result = &easelv1.Generation_File{File: &easelv1.FileResult{
+			ContentType: take[string](fields, "contentType"), SizeBytes: proto.Int64(int64(take[float64](fields, "sizeBytes"))),
+		}}
+	}
+	g.UpstreamFields, err = structpb.NewStruct(fields)
+	return g, err
+}
+
+// take removes a member, and gives its value where it has the type.
+func take[T any](fields map[string]any, name string) T {
+	value, _ := fields[name].(T)
+	delete(fields, name)
+	return value
+}
