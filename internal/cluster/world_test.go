@@ -227,26 +227,27 @@ func (r *replica) watchAs(cred catalog.Credential, goal watch.Goal, ids ...strin
 	r.watches = append(r.watches, s)
 	r.w.work.Go(func() {
 		defer cancel()
-		for event, err := range r.hub.Watch(ctx, watch.Request{Credential: cred, IDs: ids, Goal: goal, Heartbeat: time.Second}) {
-			s.take(event, err)
-		}
-		s.mu.Lock()
-		s.ended = true
-		s.mu.Unlock()
+		s.end(r.hub.Watch(ctx, watch.Request{Credential: cred, IDs: ids, Goal: goal, Heartbeat: time.Second}, s.take))
 	})
 	return s
 }
 
-func (s *watching) take(event watch.Event, err error) {
+func (s *watching) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = errors.Join(s.err, err)
+	s.ended, s.err = true, err
+}
+
+func (s *watching) take(event watch.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if u := event.Update; u != nil {
 		id := u.Generation.ID
 		s.told[id] = append(s.told[id], u.Generation.State)
 		s.etags[id] = append(s.etags[id], u.Etag)
 		s.at[id] = time.Now()
 	}
+	return nil
 }
 
 func (s *watching) states(id string) []catalog.State {

@@ -79,7 +79,6 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 
 func refuseMalformed(fullMethod string, handler grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-		makeRoomToReceive(len(fullMethod))
 		var refused error
 		resp, err := handler(srv, ctx, func(message any) error {
 			r := &received{message: message}

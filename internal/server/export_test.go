@@ -12,11 +12,3 @@ var (
 	DownloadTimeout                         = downloadTimeout
 	TurnPatience, VanishedTimeout, PingsMin = turnPatience, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )
-
-// WithoutApart has f run as if no call began on a goroutine of its own.
-func WithoutApart(f func()) {
-	all := apart
-	apart = nil
-	defer func() { apart = all }()
-	f()
-}

@@ -30,9 +30,6 @@ type interceptor struct {
 }
 
 func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	if !lasting[info.FullMethod] {
-		makeRoomToServe(len(info.FullMethod))
-	}
 	entered := false
 	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context, span *callSpan) error {
 		if err := i.rules.check(ctx, req); err != nil {
@@ -63,14 +60,8 @@ func orderFailure(err error, entered bool) error {
 }
 
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	handle := func(ctx context.Context, span *callSpan) error {
-		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, span: span})
-	}
-	if apart[info.FullMethod] {
-		return i.beginApart(stream.Context(), info.FullMethod, handle)
-	}
 	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, span *callSpan) error {
-		return rest(handle(ctx, span))
+		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, span: span})
 	})
 }
 

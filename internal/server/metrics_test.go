@@ -203,15 +203,16 @@ func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))
 	id := create(t, grpcCaller{s, s.key}, order(t, picture, "muddle", "a lake")).GetGenerationId()
-	for event, err := range s.hub.Watch(t.Context(), watch.Request{Credential: cred, IDs: []string{id}}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	err := s.hub.Watch(t.Context(), watch.Request{Credential: cred, IDs: []string{id}}, func(event watch.Event) error {
 		if event.Update == nil || event.Update.Generation.State.Terminal() {
-			continue
+			return nil
 		}
 		for _, next := range []catalog.State{catalog.StateRunning, catalog.StateSucceeded, catalog.StateQueued} {
 			s.hub.Observe(t.Context(), cred, catalog.Generation{ID: id, State: next, Status: next.String(), ObserveTime: time.Now()})
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -54,8 +54,7 @@ func (l *labour) Close() error {
 	return l.Writer.Close()
 }
 
-// TestALargeUpdateIsPackedForOneWatchWhileOthersAreTold has both watches on one connection, so
-// that they would be told by the same goroutine.
+// TestALargeUpdateIsPackedForOneWatchWhileOthersAreTold has both watches on one connection.
 func TestALargeUpdateIsPackedForOneWatchWhileOthersAreTold(t *testing.T) {
 	for name, open := range map[string]func(context.Context, easelv1.GenerationServiceClient) (func() error, error){
 		"of one": func(ctx context.Context, client easelv1.GenerationServiceClient) (func() error, error) {
@@ -175,12 +174,10 @@ func (b *breaks) Close() error {
 	return b.Writer.Close()
 }
 
-// TestAPanicWhileAnUpdateIsSentIsTheEndOfThatWatchAlone has it on the goroutine that tells all of
-// a connection, and on the one that packs what is large.
 func TestAPanicWhileAnUpdateIsSentIsTheEndOfThatWatchAlone(t *testing.T) {
-	for where, size := range map[string]int{"where all are told": 1 << 10, "beside": 20 << 10} {
+	for large, size := range map[string]int{"a small update": 1 << 10, "a large update": 20 << 10} {
 		for name, open := range packedWatches {
-			t.Run(name+" "+where, func(t *testing.T) {
+			t.Run(name+" with "+large, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { endsByItself(t, size, open) })
 			})
 		}

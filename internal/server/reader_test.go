@@ -94,7 +94,7 @@ func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T)
 			})
 		}()
 		synctest.Wait()
-		for goroutines("service.(*Begun).") > 1 && time.Since(began) < time.Hour {
+		for goroutines("(*generations).WatchGeneration(") > 1 && time.Since(began) < time.Hour {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if took := time.Since(began); took < 30*time.Second || took > 35*time.Second {

@@ -2,7 +2,6 @@ package service
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"testing"
@@ -59,8 +58,7 @@ func readNothing(t *testing.T, listener *bufconn.Listener, method, encoding stri
 	}
 }
 
-// TestAStreamThatNobodyReadsTakesWhatIsQuickAtOnce holds the library to what a watch relies on
-// that is told on a goroutine of all.
+// TestAStreamThatNobodyReadsTakesWhatIsQuickAtOnce holds the library to what patient.send relies on.
 func TestAStreamThatNobodyReadsTakesWhatIsQuickAtOnce(t *testing.T) {
 	for _, encoding := range []string{"identity", "gzip"} {
 		t.Run(encoding, func(t *testing.T) { takeQuickly(t, encoding) })
@@ -107,36 +105,5 @@ func takeQuickly(t *testing.T, encoding string) {
 				t.Errorf("it ends after %v with %v", time.Since(began), err)
 			}
 		})
-	}
-}
-
-// brokenStream is one on which nothing large arrives.
-type brokenStream struct{ grpc.ServerStream }
-
-var errNoWay = errors.New("there is no way")
-
-func (brokenStream) SendMsg(m any) error {
-	if size(m) > packedHere {
-		return errNoWay
-	}
-	return nil
-}
-
-func TestAFailureToSendWhatIsPackedBesideIsTheWatchs(t *testing.T) {
-	large := wrapperspb.Bytes(make([]byte, packedHere))
-	for name, after := range map[string]func(*patient) error{
-		"next message": func(p *patient) error { return p.send(wrapperspb.Bytes(nil)) },
-		"end":          (*patient).settle,
-	} {
-		out := &patient{stream: brokenStream{}, patience: time.Minute, packs: true}
-		if err := out.send(large); err != nil || out.quick() {
-			t.Errorf("the packed message ends with %v, and the next is quick: %v", err, out.quick())
-		}
-		if err := after(out); !errors.Is(err, errNoWay) {
-			t.Errorf("the %s gives %v", name, err)
-		}
-		if err := out.settle(); err != nil {
-			t.Errorf("after the %s it is told again: %v", name, err)
-		}
 	}
 }

@@ -31,26 +31,23 @@ func goal(until easelv1.WatchUntil) watch.Goal {
 
 // patient is how a watch sends its messages.
 func (s *Service) patient(stream grpc.ServerStream) patient {
-	return patient{stream: stream, patience: s.cfg.SendPatience, packs: packs(stream.Context())}
+	return patient{stream: stream, patience: s.cfg.SendPatience}
 }
 
-// WatchGeneration sends each change of one render, and its bytes where asked. What it gives is
-// a Begun, see there.
+// WatchGeneration sends each change of one render, and its bytes where asked.
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	w := &watchOfOne{
 		service: s, out: s.patient(stream), id: req.GetGenerationId(), content: req.GetIncludeContent(),
 	}
-	return &Begun{finish: w.finish, watch: s.cfg.Hub.Begin(ctx, watch.Request{
+	return w.finish(s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
 		KnownEtag:  req.GetKnownEtag(),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
-		Quick:      w.out.quick,
-		Lane:       lane(ctx),
-	}, w.tell)}
+	}, w.deliver))
 }
 
 // watchOfOne sends updates and heartbeats of one render.
@@ -61,19 +58,10 @@ type watchOfOne struct {
 	content bool // the bytes are asked for
 	file    bool // the last state has some
 	begun   bool
-	err     error
 }
 
-// tell sends an event, and reports whether the watch goes on.
-func (w *watchOfOne) tell(event watch.Event, err error) bool {
-	if err == nil {
-		err = w.send(event)
-	}
-	w.err = err
-	return err == nil
-}
-
-func (w *watchOfOne) send(event watch.Event) (err error) {
+// deliver sends an event.
+func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	switch {
 	case event.Update != nil && event.Update.Missing && !w.begun:
 		return noGeneration(w.id)
@@ -94,12 +82,9 @@ func (w *watchOfOne) send(event watch.Event) (err error) {
 	return err
 }
 
-// finish sends what follows the last state.
-func (w *watchOfOne) finish() error {
-	if late := w.out.settle(); late != nil {
-		return late
-	}
-	err := w.service.closes(w.err)
+// finish sends what follows the last state. err is what has ended the watch.
+func (w *watchOfOne) finish(err error) error {
+	err = w.service.closes(err)
 	if closing := closingMessage(err); closing != nil {
 		_ = w.out.send(&easelv1.WatchGenerationResponse{
 			Event: &easelv1.WatchGenerationResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
@@ -114,45 +99,20 @@ func (w *watchOfOne) finish() error {
 	})
 }
 
-// WatchGenerations sends each change of many renders. What it gives is a Begun, see there.
+// WatchGenerations sends each change of many renders.
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx := stream.Context()
-	w := &watchOfMany{service: s, out: s.patient(stream)}
-	return &Begun{finish: w.finish, watch: s.cfg.Hub.Begin(ctx, watch.Request{
+	out := s.patient(stream)
+	err := s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        req.GetGenerationIds(),
 		Goal:       goal(req.GetUntil()),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
-		Quick:      w.out.quick,
-		Lane:       lane(ctx),
-	}, w.tell)}
-}
-
-// watchOfMany sends updates and heartbeats of many renders.
-type watchOfMany struct {
-	service *generations
-	out     patient
-	err     error
-}
-
-// tell sends an event, and reports whether the watch goes on.
-func (w *watchOfMany) tell(event watch.Event, err error) bool {
-	if err == nil {
-		err = w.out.send(eventMessage(event))
-	}
-	w.err = err
-	return err == nil
-}
-
-// finish says why the watch ends, where it is the server's wish.
-func (w *watchOfMany) finish() error {
-	if late := w.out.settle(); late != nil {
-		return late
-	}
-	err := w.service.closes(w.err)
+	}, func(event watch.Event) error { return out.send(eventMessage(event)) })
+	err = s.closes(err)
 	if closing := closingMessage(err); closing != nil {
-		_ = w.out.send(&easelv1.WatchGenerationsResponse{
+		_ = out.send(&easelv1.WatchGenerationsResponse{
 			Event: &easelv1.WatchGenerationsResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
 		})
 	}
@@ -215,21 +175,23 @@ func (s *generations) await(ctx context.Context, id string, until watch.Goal, ti
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errWaited)
 	defer cancel()
 	var newest *watch.Update
-	for event, err := range s.cfg.Hub.Watch(waiting, watch.Request{
+	err := s.cfg.Hub.Watch(waiting, watch.Request{
 		Credential: credential(ctx), IDs: []string{id}, Goal: until, Heartbeat: time.Hour,
-	}) {
+	}, func(event watch.Event) error {
 		switch {
-		case errors.Is(err, errWaited) && newest != nil:
-			return *newest, nil
-		case errors.Is(err, errWaited):
-			return watch.Update{}, aboutGeneration(&catalog.Error{Kind: catalog.KindUnavailable, Op: "wait"}, id)
-		case err != nil:
-			return watch.Update{}, s.closes(err)
-		case event.Update != nil && event.Update.Missing:
-			return watch.Update{}, noGeneration(id)
-		case event.Update != nil:
-			newest = event.Update
+		case event.Update == nil:
+			return nil
+		case event.Update.Missing:
+			return noGeneration(id)
 		}
+		newest = event.Update
+		return nil
+	})
+	switch waited := errors.Is(err, errWaited); {
+	case waited && newest == nil:
+		return watch.Update{}, aboutGeneration(&catalog.Error{Kind: catalog.KindUnavailable, Op: "wait"}, id)
+	case err != nil && !waited:
+		return watch.Update{}, s.closes(err)
 	}
 	return *newest, nil
 }

@@ -200,7 +200,7 @@ var bugs = []bug{
 	{
 		name: "polls run on the first caller's context",
 		edits: []edit{
-			{"internal/watch/begun.go", "	w.subscribe(&req)\n", "	if h.first == nil {\n\t\th.first = ctx\n\t}\n	w.subscribe(&req)\n"},
+			{"internal/watch/hub.go", "	s.subscribe(&req)\n", "	if h.first == nil {\n\t\th.first = ctx\n\t}\n	s.subscribe(&req)\n"},
 			{"internal/watch/hub.go", "	closed  bool\n", "	closed  bool\n	first   context.Context\n"},
 			{"internal/watch/poller.go", "context.WithTimeout(p.hub.ctx, pollTimeout)", "context.WithTimeout(p.hub.first, pollTimeout)"},
 		},
@@ -233,7 +233,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "who leaves is still polled for",
-		edits:  []edit{{"internal/watch/begun.go", "	defer w.close()\n", ""}},
+		edits:  []edit{{"internal/watch/hub.go", "	defer s.close()\n", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"nobody watches, nobody polls"},
 	},
@@ -274,8 +274,8 @@ var bugs = []bug{
 		breaks: []string{"nothing runs on after the end"},
 	},
 	{
-		name:   "who is told by another has one heartbeat and no more",
-		edits:  []edit{{"internal/watch/teller.go", "		alarm.Reset(time.Until(next))\n", ""}},
+		name:   "a watch has one heartbeat and no more",
+		edits:  []edit{{"internal/watch/subscription.go", "		timer.Reset(time.Until(next))\n", "		_ = next\n"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

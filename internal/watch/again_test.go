@@ -185,13 +185,14 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesWhatIsKnown(t *testing.T) {
 		first := b.watch("a")
 		pass(0)
 		known := 0
-		for event := range b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtag: first.look().updates[0].Etag}) {
+		err := b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtag: first.look().updates[0].Etag}, func(event watch.Event) error {
 			if event.Known != nil && event.Known.Generation.File != nil {
 				known++
 			}
-		}
-		if known != 1 {
-			b.t.Errorf("the known state came %d times", known)
+			return nil
+		})
+		if known != 1 || err != nil {
+			b.t.Errorf("the known state came %d times, and the watch ended with %v", known, err)
 		}
 	})
 }
@@ -232,13 +233,7 @@ func TestAWatchAtItsGoalEndsWellWhateverHappensThen(t *testing.T) {
 		b.watch("b")
 		slow := &seen{}
 		go func() {
-			for event, err := range b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}) {
-				slow.add(event, err)
-				time.Sleep(20 * time.Second)
-			}
-			slow.mu.Lock()
-			defer slow.mu.Unlock()
-			slow.ended = true
+			slow.end(b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, slowly(slow.add)))
 		}()
 		pass(time.Second)
 		b.up.set("a", succeeded)
@@ -258,7 +253,7 @@ func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // 
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &bench{t, up, hub, t.Context(), nil}
+		b := &bench{t, up, hub, t.Context()}
 		b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
 		pass(time.Second)
 		b.up.set("a", queued)

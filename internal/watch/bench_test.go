@@ -181,12 +181,10 @@ func (s *seen) done() (bool, error) {
 	return now.ended, now.err
 }
 
-func (s *seen) add(event watch.Event, err error) {
+func (s *seen) add(event watch.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err != nil:
-		s.err = err
 	case event.Update != nil:
 		s.updates, s.at = append(s.updates, *event.Update), append(s.at, time.Now())
 	case event.Heartbeat != nil:
@@ -194,6 +192,13 @@ func (s *seen) add(event watch.Event, err error) {
 	case event.CaughtUp != nil:
 		s.caughtUp = append(s.caughtUp, event.CaughtUp.Count)
 	}
+	return nil
+}
+
+func (s *seen) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.ended = err, true
 }
 
 // bench is a hub over an upstream in memory, in a bubble.
@@ -202,19 +207,11 @@ type bench struct {
 	up  *upstream
 	hub *watch.Hub
 	ctx context.Context
-
-	quick func() bool // of each watch
 }
 
-// inBubble runs a test with a hub in simulated time, and ends all that it started: once with
-// watches that run by themselves, and once with watches that a teller tells.
+// inBubble runs a test with a hub in simulated time, and ends all that it started.
 func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)) {
 	t.Helper()
-	t.Run("by itself", func(t *testing.T) { bubble(t, states, nil, test) })
-	t.Run("by a teller", func(t *testing.T) { bubble(t, states, func() bool { return true }, test) })
-}
-
-func bubble(t *testing.T, states map[string]catalog.State, quick func() bool, test func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		up := newUpstream(maps.Clone(states))
 		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
@@ -222,7 +219,7 @@ func bubble(t *testing.T, states map[string]catalog.State, quick func() bool, te
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		test(&bench{t, up, hub, ctx, quick})
+		test(&bench{t, up, hub, ctx})
 		cancel()
 		synctest.Wait()
 		hub.Close()
@@ -235,16 +232,8 @@ func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
 	if req.Credential.Tenant == "" {
 		req.Credential = tenant
 	}
-	req.Quick = b.quick
 	s := &seen{}
-	go func() {
-		for event, err := range b.hub.Watch(ctx, req) {
-			s.add(event, err)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.ended = true
-	}()
+	go func() { s.end(b.hub.Watch(ctx, req, s.add)) }()
 	return s
 }
 

@@ -52,7 +52,7 @@ func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 			t.Fatal(err)
 		}
 		defer hub.Close()
-		b := &bench{t, up.upstream, hub, t.Context(), nil}
+		b := &bench{t, up.upstream, hub, t.Context()}
 		s := b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
 		pass(time.Minute)
 		up.set("a", failed)
@@ -96,7 +96,7 @@ func TestAnEndThatNobodySawIsDatedByTheCatalogUnlessItIsYetToCome(t *testing.T) 
 				t.Fatal(err)
 			}
 			defer hub.Close()
-			b := &bench{t, up.upstream, hub, t.Context(), nil}
+			b := &bench{t, up.upstream, hub, t.Context()}
 			s := b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
 			pass(max(0, want-time.Second))
 			if ended, _ := s.done(); ended != (want == 0) {

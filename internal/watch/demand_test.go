@@ -68,8 +68,7 @@ func TestThousandsOfEntriesAreAskedAFewTimesASecond(t *testing.T) {
 				ids[i] = fmt.Sprintf("r%d-%d", s, i)
 			}
 			watches.Go(func() {
-				for range hub.Watch(ctx, Request{Credential: testCred, IDs: ids}) {
-				}
+				_ = hub.Watch(ctx, Request{Credential: testCred, IDs: ids}, ignore)
 			})
 		}
 		time.Sleep(10 * time.Second) // all have been read
@@ -104,7 +103,7 @@ func TestAReadIsMadeInTimeWhateverTheListSaysOfTheOneBeforeIt(t *testing.T) {
 		req := Request{Credential: testCred, IDs: []string{"first", "second", "x", "y", "z"}}
 		s := hub.subscription(t.Context(), &req)
 		s.poller = p
-		p.join(&s, &req, time.Now())
+		p.join(s, &req, time.Now())
 		now := time.Now()
 		for _, e := range p.order {
 			p.apply(e, catalog.Generation{ID: e.id, State: catalog.StateQueued, ObserveTime: now}, &look{})

@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -80,7 +79,6 @@ type Hub struct {
 	closed  bool
 	drained bool
 	pollers map[catalog.Tenant]*poller
-	tellers []*teller // by lane; nil where nobody is told
 	stats   Stats
 	history histories
 }
@@ -125,16 +123,16 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Watch yields the newest state of what is asked for at once and after each change,
-// and heartbeats in between, until the goal is reached. It ends with an error only
-// when ctx ends (with its cause), when it has lasted as long as it may, when the hub is
-// drained, or when the catalog rejects a forwarded key.
-func (h *Hub) Watch(ctx context.Context, req Request) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		w := h.Begin(ctx, req, yield)
-		w.Wait()
-		w.End()
-	}
+// Watch subscribes, and calls deliver with the newest state of what is asked for at once and
+// after each change, and with heartbeats in between: one event at a time. It blocks until the
+// watch is over. It returns nil when the goal is reached, and otherwise what has ended the watch:
+// the error of deliver, the cause of ctx, ErrExpired, ErrDraining, or the catalog's error where
+// the catalog rejects a forwarded API key.
+func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
+	s := h.subscription(ctx, &req)
+	s.subscribe(&req)
+	defer s.close()
+	return s.run(ctx, deliver)
 }
 
 // Peek gives the state of a generation that is being watched, as the poller has it. It does

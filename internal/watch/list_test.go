@@ -111,7 +111,7 @@ func TestTheSameSeedAsksTheSameQuestionsAtTheSameTimes(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			b := &bench{t, up, hub, t.Context(), nil}
+			b := &bench{t, up, hub, t.Context()}
 			for _, id := range ids {
 				b.watch(id)
 				pass(7 * time.Millisecond) // what happens in one instant has no order

@@ -267,9 +267,7 @@ func TestAPollerWithNobodyWatchingCostsNothingAndGoesAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer hub.Close()
-		for range hub.Watch(t.Context(), watch.Request{Credential: tenant, IDs: ids}) {
-			break
-		}
+		_ = hub.Watch(t.Context(), watch.Request{Credential: tenant, IDs: ids}, func(watch.Event) error { return errEnough })
 		before := up.calls()
 		pass(24 * time.Hour)
 		if n := up.calls() - before; n > 1 {

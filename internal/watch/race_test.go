@@ -143,17 +143,16 @@ func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time
 	time.Sleep(time.Until(from))
 	var last catalog.State
 	back := false
-	for event, err := range hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}) {
-		if err != nil {
-			r.hung.Add(1)
-			return
-		}
+	err := hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}, func(event watch.Event) error {
 		if event.Update != nil {
 			back = back || last.Terminal()
 			last = event.Update.Generation.State
 		}
-	}
-	if last != end.state || back {
+		return nil
+	})
+	if err != nil {
+		r.hung.Add(1)
+	} else if last != end.state || back {
 		r.wrong.Add(1)
 	}
 }
@@ -163,8 +162,7 @@ func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)
 	defer cancel()
-	for range hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}) {
-	}
+	_ = hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}, func(watch.Event) error { return nil })
 	r.leavers.Add(1)
 }
 

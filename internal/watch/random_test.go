@@ -187,10 +187,6 @@ func (c *chaos) attach(w *world, ids []string) {
 	if c.dice.IntN(6) == 0 {
 		s.slow = 20 * time.Second
 	}
-	if told := c.dice.IntN(8); s.slow == 0 && told < 4 { // by a teller, for some events or for all
-		left := 1 << (8 * told)
-		s.req.Quick, s.req.Lane = func() bool { left--; return left >= 0 }, c.dice.Uint64()
-	}
 	if len(ids) == 1 {
 		s.req.KnownEtag = c.known(w, ids[0])
 	}
@@ -199,12 +195,7 @@ func (c *chaos) attach(w *world, ids []string) {
 	c.work.Go(func() {
 		defer w.cover(ids, -1)
 		s.began, s.last = time.Now(), time.Now()
-		for event, err := range c.hub.Watch(ctx, s.req) {
-			s.take(event, err)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.ended = time.Now()
+		s.end(c.hub.Watch(ctx, s.req, s.take))
 	})
 }
 

@@ -44,7 +44,10 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 	}
 	open := func(watches int) (subs []*subscription) {
 		for range watches {
-			subs = append(subs, &hub.Begin(context.Background(), Request{Credential: cred, IDs: ids}, nil).subscription)
+			req := Request{Credential: cred, IDs: ids}
+			s := hub.subscription(context.Background(), &req)
+			s.subscribe(&req)
+			subs = append(subs, s)
 		}
 		return subs
 	}

@@ -20,8 +20,8 @@ type subscription struct {
 	everything bool // it is of all that the catalog lists
 	single     bool // it is of one render
 
-	watch  *Watch        // of a caller; nil: it stands for peers
-	signal chan struct{} // of capacity 1: there is something to take; nil while nobody waits for that
+	caller bool          // it is of a caller; else it stands for peers
+	signal chan struct{} // of capacity 1: there is something to take
 	quiet  time.Time     // there is a heartbeat then, if nothing was told before
 	until  time.Time     // it ends then; zero: never
 
@@ -61,7 +61,7 @@ const (
 )
 
 // subscription makes what a watch begins with.
-func (h *Hub) subscription(ctx context.Context, req *Request) subscription {
+func (h *Hub) subscription(ctx context.Context, req *Request) *subscription {
 	if req.Heartbeat <= 0 {
 		req.Heartbeat = defaultHeartbeat
 	}
@@ -69,8 +69,8 @@ func (h *Hub) subscription(ctx context.Context, req *Request) subscription {
 	if everything {
 		req.Goal = Settled // a watch of everything has no goal, but money is followed to its end
 	}
-	return subscription{
-		hub: h, heartbeat: req.Heartbeat, goal: req.Goal, everything: everything, single: len(req.IDs) == 1,
+	return &subscription{
+		hub: h, caller: true, signal: make(chan struct{}, 1), heartbeat: req.Heartbeat, goal: req.Goal, everything: everything, single: len(req.IDs) == 1,
 		quiet: time.Now().Add(req.Heartbeat), until: req.Until, listed: !everything, trace: h.mark(ctx),
 	}
 }
@@ -113,90 +113,71 @@ func (s *subscription) fail(err error) {
 
 // drain ends a watch of a caller, as nobody is served here any more; mu is held.
 func (s *subscription) drain() {
-	if s.watch != nil && s.err == nil {
+	if s.caller && s.err == nil {
 		s.fail(ErrDraining)
 	}
 }
 
 func (s *subscription) wake() {
-	if s.watch != nil && s.watch.teller != nil {
-		s.watch.enqueue()
-		return
-	}
 	select {
 	case s.signal <- struct{}{}:
 	default:
 	}
 }
 
-// run yields events on the watcher's own goroutine until the goal is reached, the watch fails,
-// or ctx ends.
-func (s *subscription) run(ctx context.Context, yield func(Event, error) bool) {
+// run delivers events until the watch is over, and returns why: nil is its goal.
+func (s *subscription) run(ctx context.Context, deliver func(Event) error) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	s.listen()
 	for {
-		next, over := s.turn(ctx, yield, nil)
-		if over {
-			return
+		next, over, err := s.turn(ctx, deliver)
+		if over || err != nil {
+			return err
 		}
 		timer.Reset(time.Until(next))
 		select {
 		case <-s.signal:
 		case <-ctx.Done():
-			yield(Event{}, context.Cause(ctx))
-			return
+			return context.Cause(ctx)
 		case <-timer.C:
 		}
 	}
 }
 
-// listen has a change wake the goroutine of the watch. What came before has its turn anyway.
-func (s *subscription) listen() {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	s.signal = make(chan struct{}, 1)
-}
-
-// turn tells all that there is to tell. It gives the time of the next turn, if no news comes
-// before, or reports that there is none. Without a time it has stopped early, as quick says
-// that the next event might wait for the watcher; nil says that it may.
-func (s *subscription) turn(ctx context.Context, yield func(Event, error) bool, quick func() bool) (next time.Time, over bool) {
-	for quick == nil || quick() {
+// turn delivers all that there is to tell. It returns the time of the next turn, if no news
+// comes before, or that the goal is reached.
+func (s *subscription) turn(ctx context.Context, deliver func(Event) error) (next time.Time, over bool, err error) {
+	for {
 		now := time.Now()
 		step := s.next(now)
 		switch {
 		case step.event != nil:
-		case step.err != nil:
-			yield(Event{}, step.err)
-			return next, true
-		case step.done:
-			return next, true
+		case step.err != nil || step.done:
+			return next, step.done, step.err
 		case now.Before(s.quiet):
-			return earliest(earliest(step.settles, s.quiet), s.until), false
+			return earliest(earliest(step.settles, s.quiet), s.until), false, nil
 		default:
 			heartbeat := s.beat(now)
 			step.event = &Event{Heartbeat: &heartbeat}
 		}
-		if !s.hand(ctx, *step.event, step.found, yield) {
-			return next, true
+		if err := s.hand(ctx, *step.event, step.found, deliver); err != nil {
+			return next, false, err
 		}
 		s.quiet = time.Now().Add(s.heartbeat)
 	}
-	return next, false
 }
 
-// hand gives an event to the watcher, and reports whether it wants more.
-func (s *subscription) hand(ctx context.Context, event Event, found Mark, yield func(Event, error) bool) bool {
+// hand delivers an event, between what the observer does before and after.
+func (s *subscription) hand(ctx context.Context, event Event, found Mark, deliver func(Event) error) error {
 	if s.hub.cfg.Observer == nil {
-		return yield(event, nil)
+		return deliver(event)
 	}
 	told := s.hub.cfg.Observer.Telling(ctx, s.trace, event, found)
-	more := yield(event, nil)
+	err := deliver(event)
 	if told != nil {
 		told()
 	}
-	return more
+	return err
 }
 
 // step is what a watch does next: tell an event, or end, or wait.

@@ -43,12 +43,6 @@ type Request struct {
 	KnownEtag  string        // what the watcher has already; for a single id
 	Heartbeat  time.Duration // longest silence; 0 = 15 s
 	Until      time.Time     // the watch ends with ErrExpired then; zero: never
-
-	// Quick reports whether the next event can be told without waiting for the watcher. For
-	// as long as it can, events come from a goroutine that tells others too; those of the
-	// same lane come from the same one. Nil: they all come from the watcher's own.
-	Quick func() bool
-	Lane  uint64
 }
 
 // Why a hub ends a watch before its goal. All that it has to tell it tells before.

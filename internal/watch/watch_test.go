@@ -310,15 +310,20 @@ func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // L7
 	})
 }
 
+// slowly takes 20 s for each event.
+func slowly(deliver func(watch.Event) error) func(watch.Event) error {
+	return func(event watch.Event) error {
+		defer time.Sleep(20 * time.Second)
+		return deliver(event)
+	}
+}
+
 func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // L2
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		fast := b.watch("a")
 		slow := &seen{}
 		go func() {
-			for event, err := range b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}) {
-				slow.add(event, err)
-				time.Sleep(20 * time.Second)
-			}
+			_ = b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, slowly(slow.add))
 		}()
 		pass(time.Second)
 		b.up.set("a", running)

@@ -39,15 +39,13 @@ type story struct {
 	failed time.Time // when it was told as failed
 }
 
-func (s *watcher) take(event Event, err error) {
+func (s *watcher) take(event Event) error {
 	s.mu.Lock()
 	now := time.Now()
 	if silence := now.Sub(s.last); silence > s.req.Heartbeat {
 		s.t.Errorf("%s: silence for %v, and heartbeats are due after %v", s.name, silence, s.req.Heartbeat)
 	}
 	switch {
-	case err != nil:
-		s.err = err
 	case event.CaughtUp != nil:
 		if s.caughtUp >= 0 || event.CaughtUp.Count != s.first {
 			s.t.Errorf("%s: caught up with %d, after %d and %d", s.name, event.CaughtUp.Count, s.first, s.caughtUp)
@@ -67,6 +65,13 @@ func (s *watcher) take(event Event, err error) {
 		time.Sleep(time.Duration(now.UnixNano() % int64(s.slow)))
 	}
 	s.last = time.Now()
+	return nil
+}
+
+func (s *watcher) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.ended = err, time.Now()
 }
 
 func (s *watcher) update(u Update, now time.Time) {

@@ -96,7 +96,7 @@ func TestAWatchThatHasEndedDoesNotEndAgainByADrain(t *testing.T) {
 }
 
 func TestManyHeartbeatsAtOneMomentAreAllInTime(t *testing.T) {
-	bubble(t, map[string]catalog.State{"a": queued}, always, func(b *bench) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		var all []*seen
 		for range 1000 {
 			all = append(all, b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: 10 * time.Second}))
@@ -111,7 +111,7 @@ func TestManyHeartbeatsAtOneMomentAreAllInTime(t *testing.T) {
 }
 
 func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
-	bubble(t, map[string]catalog.State{"a": queued}, always, func(b *bench) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := map[time.Duration]*seen{}
 		for beat := time.Second; beat <= 50*time.Second; beat += 700 * time.Millisecond {
 			all[beat] = b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: beat})
@@ -125,17 +125,19 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 	})
 }
 
+// errEnough ends a watch from within.
+var errEnough = errors.New("enough")
+
 func TestASlowWatcherOfWhatAlwaysChangesHearsOfTheEnd(t *testing.T) {
 	for name, want := range map[string]error{"its age": watch.ErrExpired, "a drain": watch.ErrDraining} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
-				began, n, end := time.Now(), 0, error(nil)
+				began, n := time.Now(), 0
 				req := watch.Request{Credential: tenant, IDs: []string{"a", "b"}}
 				if want == watch.ErrExpired {
 					req.Until = began.Add(10 * time.Second)
 				}
-				for _, err := range b.hub.Watch(b.ctx, req) {
-					end = err
+				end := b.hub.Watch(b.ctx, req, func(watch.Event) error {
 					n++
 					time.Sleep(time.Second)
 					for _, id := range []string{"a", "b"} {
@@ -145,9 +147,10 @@ func TestASlowWatcherOfWhatAlwaysChangesHearsOfTheEnd(t *testing.T) {
 						b.hub.Drain()
 					}
 					if n == 100 {
-						break
+						return errEnough
 					}
-				}
+					return nil
+				})
 				if !errors.Is(end, want) || time.Since(began) > 15*time.Second {
 					t.Errorf("%d events in %v, and then %v", n, time.Since(began), end)
 				}

@@ -1,0 +1,121 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		other := b.watch("a")
+		caught := make(chan any, 1)
+		go func() {
+			defer func() { caught <- recover() }()
+			_ = b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
+				panic("a fault of the watcher")
+			})
+		}()
+		pass(time.Second)
+		if text := fmt.Sprint(<-caught); !strings.Contains(text, "a fault of the watcher") {
+			b.t.Errorf("the panic says %s", text)
+		}
+		b.up.set("a", succeeded)
+		pass(10 * time.Second)
+		b.wantStates(other, "queued", "succeeded")
+		if n := b.hub.Stats().Watches; n != 0 {
+			b.t.Errorf("%d watches are left", n)
+		}
+	})
+}
+
+func TestWhoHasLeftIsToldNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := newUpstream(map[string]catalog.State{"a": queued})
+		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hub.Close()
+		const watchers = 100
+		var out [watchers]atomic.Bool
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range watchers {
+			go func() {
+				err := hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: time.Second}, func(event watch.Event) error {
+					if out[i].Load() {
+						t.Errorf("watcher %d is told %v after it has left", i, event)
+					}
+					return nil
+				})
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("watcher %d left with %v", i, err)
+				}
+				out[i].Store(true)
+			}()
+		}
+		pass(10 * time.Second) // the next heartbeats and the end come at one moment
+		cancel()
+		pass(time.Minute)
+		for i := range out {
+			if !out[i].Load() {
+				t.Errorf("watcher %d has not left", i)
+			}
+		}
+	})
+}
+
+func TestWhoLeavesAsAChangeComesIsNotTouchedAnyMore(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			hub, err := watch.New(watch.Config{Upstream: newUpstream(map[string]catalog.State{"a": queued}), Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hub.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 100 {
+				go func() {
+					told := 0 // with no lock: who has ended is alone with it
+					_ = hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
+						if told++; told < 0 {
+							t.Error("told after its end")
+						}
+						return nil
+					})
+					told = -1000
+				}()
+			}
+			pass(time.Second)
+			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()})
+			cancel() // at once: some have not been told yet
+			synctest.Wait()
+		})
+	}
+}
+
+func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as where the process was held up there
+	hub, err := watch.New(watch.Config{Upstream: newUpstream(map[string]catalog.State{"a": queued}), Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	for range 2000 {
+		told := 0
+		err := hub.Watch(t.Context(), watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 1}, func(watch.Event) error {
+			told++
+			return errEnough
+		})
+		if told != 1 || !errors.Is(err, errEnough) {
+			t.Fatalf("it is told %d times, and ends with %v", told, err)
+		}
+	}
+}
