@@ -138,7 +138,7 @@ bench-%: build .build/bench
 	$(GO) build -o $@ ./internal/bench
 
 bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
-	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch
+	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch/schedule
 
 check: lint tidy breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
 

@@ -49,7 +49,8 @@ const (
 
 // List reads what [Client.Generations] does, for whoever reads the same list again and again.
 // last remembers the list that was read before, and then this one. Nil remembers none.
-func (c *Client) List(ctx context.Context, cred Credential, last *Recall) ([]Listed, error) {
+func (c *Client) List(ctx context.Context, cred Credential) ([]Listed, error) {
+	var last *Recall
 	if last == nil {
 		last = new(Recall)
 	}

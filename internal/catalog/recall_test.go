@@ -225,7 +225,7 @@ func TestNoRecordKeepsTheBodyOfAListThatCouldNotBeRead(t *testing.T) {
 func TestARecallThatIsMissingRemembersNothing(t *testing.T) {
 	c := newTestClient(t, answering(200, "application/json", page("queued", "failed")))
 	for range 2 {
-		if got, err := c.List(t.Context(), testCredential, nil); err != nil || len(got) != 2 || got[0].Etag != got[0].Generation.Etag() {
+		if got, err := c.List(t.Context(), testCredential); err != nil || len(got) != 2 || got[0].Etag != got[0].Generation.Etag() {
 			t.Errorf("read %v, %v", got, err)
 		}
 	}

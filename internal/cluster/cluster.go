@@ -95,12 +95,12 @@ func (c *Cluster) Stats() Stats {
 
 // Share plays a part in polling for a credential until ctx ends. It joins the others anew
 // when the key of a held credential was rotated.
-func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, part *watch.Part) {
+func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, part *watch.Peering) {
 	for before := 0; ctx.Err() == nil; {
 		g, err := c.join(cred, part, before)
 		if err != nil {
 			c.logger.Warn("a credential is polled alone", "error", err)
-			part.Play(watch.Alone, time.Time{}, watch.Crowd{Live: 1})
+			part.SetRole(membership{Live: 1}.assign(watch.Alone, time.Time{}))
 			pause(ctx, retry)
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/watch"
+	"github.com/easel-grpc/easel/internal/watch/budget"
 )
 
 // ghostTime is how long one counts that fell silent without a farewell: it may be polling alone. One
@@ -106,8 +107,8 @@ func (c crowd) left(m message) { c[m.From].gone = m.Seq }
 func (c crowd) late(m message) bool { return c[m.From] != nil && m.Seq < c[m.From].gone }
 
 // count counts those who are here and those who may be, this replica among them.
-func (c crowd) count(now time.Time) watch.Crowd {
-	count := watch.Crowd{Live: 1}
+func (c crowd) count(now time.Time) membership {
+	count := membership{Live: 1}
 	for name, one := range c {
 		switch silent := now.Sub(one.at); {
 		case one.gone != 0 && silent < silence:
@@ -122,4 +123,31 @@ func (c crowd) count(now time.Time) watch.Crowd {
 		}
 	}
 	return count
+}
+
+// membership is how many replicas share a credential, this one among them.
+type membership struct {
+	Live int // heard of a moment ago
+	Lost int // that fell silent without a farewell: they may poll alone, where nobody hears them
+}
+
+const (
+	ownEvery = time.Minute // between a follower's own polls of one thing, times how many share the credential
+	ownShare = 1.0 / 20    // of the rate that all followers' own polls together may take
+)
+
+// assign gives a role its shares. All that share a credential keep to the configured rate together, also
+// where they can't hear each other. What followers use the leader hears of, and yields; what is reserved is
+// out of their reach.
+func (m membership) assign(role watch.Role, until time.Time) watch.Assignment {
+	live, all := float64(m.Live), float64(m.Live+m.Lost)
+	others := max(live-1, 1)
+	a := watch.Assignment{
+		Role: role, Until: until, Share: live / all, AloneShare: 1 / all,
+		OwnEvery: ownEvery * time.Duration(max(m.Live, 2)), OwnShare: ownShare / others,
+	}
+	if role == watch.Follower {
+		a.Share *= (1 - budget.Reserved) / others
+	}
+	return a
 }

@@ -70,7 +70,7 @@ func TestAForgedEndIsToldToNobodyAndCostsOneRead(t *testing.T) {
 		}
 		pass(10 * time.Second)
 		_, others := w.theLeader()
-		end := packWord(watch.Word{Generation: record("a", succeeded), Etag: "x"}, time.Now())
+		end := packWord(watch.State{Generation: record("a", succeeded), Etag: "x"}, time.Now())
 		before := time.Now()
 		for seq := range 100 {
 			m := message{From: "mallory", Seq: uint64(seq + 1), Fence: fence{Epoch: 1 << 62}, Leads: true, Words: []json.RawMessage{end}}

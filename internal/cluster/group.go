@@ -28,7 +28,7 @@ type group struct {
 	c    *Cluster
 	net  network
 	cred catalog.Credential
-	part *watch.Part
+	part *watch.Peering
 	seal *seal
 	me   string
 	in   chan letter
@@ -44,9 +44,9 @@ type group struct {
 	before   int // how many shared the credential before this group, where NATS is not there to tell
 	states   states
 
-	asked map[uint64][]watch.Ask // what was asked, by message
-	round time.Time              // when all interest is told next
-	askAt time.Time              // when asks are told next; zero: with the next beat
+	asked map[uint64][]watch.Interest // what was asked, by message
+	round time.Time                   // when all interest is told next
+	askAt time.Time                   // when asks are told next; zero: with the next beat
 }
 
 // letter is a message as it came.
@@ -57,14 +57,14 @@ type letter struct {
 
 // join meets those who share a credential. Before is how many they were under its last key; 0 where
 // there was none.
-func (c *Cluster) join(cred catalog.Credential, part *watch.Part, before int) (*group, error) {
+func (c *Cluster) join(cred catalog.Credential, part *watch.Peering, before int) (*group, error) {
 	seal, err := newSeal(cred.Key(), c.salt)
 	if err != nil {
 		return nil, err
 	}
 	g := &group{
 		c: c, net: c.net, cred: cred, part: part, seal: seal, me: newName(),
-		in: make(chan letter, inbox), asked: map[uint64][]watch.Ask{}, crowd: crowd{},
+		in: make(chan letter, inbox), asked: map[uint64][]watch.Interest{}, crowd: crowd{},
 		before: max(before, c.past.count(seal.name, time.Now())),
 	}
 	g.states.table, g.states.seal = c.net.states(), seal
@@ -115,7 +115,7 @@ func (g *group) run(ctx context.Context) {
 		now := time.Now()
 		if !g.askAt.IsZero() && !now.Before(g.askAt) {
 			g.askAt = time.Time{}
-			g.ask(g.part.Asks(false))
+			g.ask(g.part.Interests(false))
 		}
 		if !now.Before(next) {
 			g.beat(ctx)
@@ -159,34 +159,34 @@ func (g *group) beat(ctx context.Context) {
 	g.contend(ctx)
 	now := time.Now()
 	g.play(now)
-	g.say(g.toAll(), message{Leads: g.lease.held(now), Beat: packBeat(g.part.Beat(), now)})
+	g.say(g.toAll(), message{Leads: g.lease.held(now), Beat: packBeat(g.part.Status(), now)})
 	switch {
 	case g.lease.held(now):
 		g.tell(ctx)
 		g.states.save(ctx, g.part, g.fence)
 	case g.follows(now) && !now.Before(g.round):
 		g.round = now.Add(roundEvery)
-		g.ask(g.part.Asks(true))
+		g.ask(g.part.Interests(true))
 	case g.follows(now):
-		g.ask(g.part.Asks(false))
+		g.ask(g.part.Interests(false))
 	}
 }
 
-// play tells the part its role.
+// play sets the role of this replica.
 func (g *group) play(now time.Time) {
-	crowd := g.count(now)
+	members := g.count(now)
 	switch {
 	case g.lease.held(now):
-		g.part.Play(watch.Leader, g.lease.until, crowd)
+		g.part.SetRole(members.assign(watch.Leader, g.lease.until))
 	case g.follows(now):
-		g.part.Play(watch.Follower, g.heard.Add(silence), crowd)
+		g.part.SetRole(members.assign(watch.Follower, g.heard.Add(silence)))
 	default:
-		g.part.Play(watch.Alone, time.Time{}, crowd)
+		g.part.SetRole(members.assign(watch.Alone, time.Time{}))
 	}
 }
 
 // count counts who shares the credential. While NATS is not there nobody is forgotten.
-func (g *group) count(now time.Time) watch.Crowd {
+func (g *group) count(now time.Time) membership {
 	if g.net.up() {
 		g.before = 0
 		return g.crowd.count(now)
@@ -200,7 +200,7 @@ func (g *group) count(now time.Time) watch.Crowd {
 // tell says what the followers are to know.
 func (g *group) tell(ctx context.Context) {
 	for {
-		words, err := g.part.Words(messageWords)
+		words, err := g.part.Changes(messageWords)
 		now := time.Now()
 		for _, part := range packWords(words, now) {
 			g.say(g.toAll(), message{Leads: true, Words: part})
@@ -217,7 +217,7 @@ func (g *group) tell(ctx context.Context) {
 }
 
 // ask tells the leader what this replica's watches wait for.
-func (g *group) ask(asks []watch.Ask) {
+func (g *group) ask(asks []watch.Interest) {
 	for len(asks) > 0 {
 		n := min(len(asks), messageAsks)
 		seq := g.say(g.toLeader(), message{Asks: packAsks(asks[:n], time.Now())})
@@ -320,7 +320,7 @@ func (g *group) read(ctx context.Context, m message, now time.Time) {
 		g.play(now)
 	}
 	if m.Beat != nil {
-		g.part.Heed(m.Beat.unpack(now), m.Leads)
+		g.part.ApplyStatus(m.Beat.unpack(now), m.Leads)
 	}
 	if len(m.Asks) > 0 {
 		g.answer(ctx, m, now)
@@ -328,15 +328,15 @@ func (g *group) read(ctx context.Context, m message, now time.Time) {
 	if m.Heard != nil && m.Heard.Who == g.me {
 		if asks, ok := g.asked[m.Heard.Seq]; ok {
 			delete(g.asked, m.Heard.Seq)
-			g.part.Cover(asks, ago(m.Heard.Seen, now))
+			g.part.Acknowledge(asks, ago(m.Heard.Seen, now))
 		}
 	}
 	if len(m.Words) > 0 {
-		g.part.Tell(g.words(m, now))
+		g.part.ApplyStates(g.words(m, now))
 	}
 }
 
-func (g *group) words(m message, now time.Time) (words []watch.Word) {
+func (g *group) words(m message, now time.Time) (words []watch.State) {
 	for _, text := range m.Words {
 		w, err := unpackWord(text, now)
 		if err != nil || w.Generation.ID == "" {
@@ -354,7 +354,7 @@ func (g *group) answer(ctx context.Context, m message, now time.Time) {
 	if !g.lease.held(now) {
 		return
 	}
-	seen := g.part.Hear(unpackAsks(m.Asks, now))
+	seen := g.part.Subscribe(unpackAsks(m.Asks, now))
 	g.tell(ctx)
 	if g.lease.held(now) {
 		g.say(g.toAll(), message{Leads: true, Heard: &heard{Who: m.From, Seq: m.Seq, Seen: age(seen, now)}})
@@ -375,5 +375,5 @@ func (g *group) leave(ctx context.Context) {
 	} else {
 		g.say(g.toAll(), message{Bye: true})
 	}
-	g.part.Play(watch.Alone, time.Time{}, watch.Crowd{Live: 1})
+	g.part.SetRole(membership{Live: 1}.assign(watch.Alone, time.Time{}))
 }

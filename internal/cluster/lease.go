@@ -72,7 +72,7 @@ func (g *group) acquire(ctx context.Context, now time.Time) {
 	g.c.takings.Add(1)
 	g.c.leading.Add(1)
 	g.c.logger.Debug("took the lease of a credential", "credential", g.seal.name, "revision", holder.Taken)
-	g.part.Recall(g.states.load(ctx, v.written, now))
+	g.part.Restore(g.states.load(ctx, v.written, now))
 }
 
 // renew keeps the lease. Where the table has another value, it is either ours, and the answer

@@ -88,18 +88,18 @@ func ago(d *time.Duration, now time.Time) time.Time {
 	return now.Add(-max(*d, 0))
 }
 
-func packBeat(b watch.Beat, now time.Time) *beat {
+func packBeat(b watch.Status, now time.Time) *beat {
 	return &beat{b.Condition, b.Failures, b.LastError, age(b.Answered, now), b.Pause, b.Spent}
 }
 
-func (b *beat) unpack(now time.Time) watch.Beat {
-	return watch.Beat{
+func (b *beat) unpack(now time.Time) watch.Status {
+	return watch.Status{
 		Condition: b.Condition, Failures: b.Failures, LastError: b.LastError,
 		Answered: ago(b.Answered, now), Pause: b.Pause, Spent: b.Spent,
 	}
 }
 
-func packAsks(asks []watch.Ask, now time.Time) []ask {
+func packAsks(asks []watch.Interest, now time.Time) []ask {
 	packed := make([]ask, 0, len(asks))
 	for _, a := range asks {
 		packed = append(packed, ask{a.ID, a.Etag, a.Settled, a.Waits, a.ModelID, age(a.Created, now)})
@@ -107,10 +107,10 @@ func packAsks(asks []watch.Ask, now time.Time) []ask {
 	return packed
 }
 
-func unpackAsks(packed []ask, now time.Time) []watch.Ask {
-	asks := make([]watch.Ask, 0, len(packed))
+func unpackAsks(packed []ask, now time.Time) []watch.Interest {
+	asks := make([]watch.Interest, 0, len(packed))
 	for _, a := range packed {
-		asks = append(asks, watch.Ask{
+		asks = append(asks, watch.Interest{
 			ID: a.ID, Etag: a.Etag, Settled: a.Settled, Waits: a.Waits, ModelID: a.ModelID, Created: ago(a.Created, now),
 		})
 	}
@@ -118,7 +118,7 @@ func unpackAsks(packed []ask, now time.Time) []watch.Ask {
 }
 
 // packWord writes a word. One that is too long only says that there is something to read.
-func packWord(w watch.Word, now time.Time) json.RawMessage {
+func packWord(w watch.State, now time.Time) json.RawMessage {
 	packed := word{Generation: w.Generation, Age: max(now.Sub(w.Generation.ObserveTime), 0), Etag: w.Etag, Listed: w.Listed}
 	packed.Generation.ObserveTime = time.Time{}
 	text, err := json.Marshal(packed)
@@ -129,12 +129,12 @@ func packWord(w watch.Word, now time.Time) json.RawMessage {
 	return text
 }
 
-func unpackWord(text json.RawMessage, now time.Time) (w watch.Word, err error) {
+func unpackWord(text json.RawMessage, now time.Time) (w watch.State, err error) {
 	var packed word
 	if err := unpack(text, &packed); err != nil {
 		return w, err
 	}
-	w = watch.Word{Generation: packed.Generation, Etag: packed.Etag, Listed: packed.Listed}
+	w = watch.State{Generation: packed.Generation, Etag: packed.Etag, Listed: packed.Listed}
 	w.Generation.ObserveTime = ago(&packed.Age, now)
 	return w, nil
 }
@@ -147,7 +147,7 @@ func unpack(text []byte, into any) error {
 }
 
 // packWords writes words into as many parts as messages are needed for them.
-func packWords(words []watch.Word, now time.Time) (parts [][]json.RawMessage) {
+func packWords(words []watch.State, now time.Time) (parts [][]json.RawMessage) {
 	var part []json.RawMessage
 	size := 0
 	for _, w := range words {

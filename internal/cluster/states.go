@@ -31,7 +31,7 @@ type page struct {
 }
 
 // save writes the states now and then.
-func (s *states) save(ctx context.Context, part *watch.Part, under fence) {
+func (s *states) save(ctx context.Context, part *watch.Peering, under fence) {
 	if time.Now().Before(s.next) {
 		return
 	}
@@ -40,7 +40,7 @@ func (s *states) save(ctx context.Context, part *watch.Part, under fence) {
 
 // saveNow writes the states. A page that somebody else has written since is left alone: then
 // the lease has passed on, or this one was just taken and the page is taken over the next time.
-func (s *states) saveNow(ctx context.Context, part *watch.Part, under fence) {
+func (s *states) saveNow(ctx context.Context, part *watch.Peering, under fence) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTime)
 	defer cancel()
 	now := time.Now()
@@ -83,7 +83,7 @@ func (s *states) overtake(ctx context.Context, i int, under fence) (uint64, erro
 
 // load reads what was left. Now is a time on our clock and written the same time on the server's, which
 // also dates the pages.
-func (s *states) load(ctx context.Context, written, now time.Time) (words []watch.Word) {
+func (s *states) load(ctx context.Context, written, now time.Time) (words []watch.State) {
 	s.revisions = nil
 	for i, pages := 0, 1; i < min(pages, pagesMost); i++ {
 		v, err := s.table.get(ctx, s.key(i))

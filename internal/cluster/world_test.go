@@ -115,7 +115,7 @@ func (r *replica) Generation(ctx context.Context, _ catalog.Credential, id strin
 	return r.w.up.record(id), nil
 }
 
-func (r *replica) List(ctx context.Context, _ catalog.Credential, _ *catalog.Recall) (list []catalog.Listed, err error) {
+func (r *replica) List(ctx context.Context, _ catalog.Credential) (list []catalog.Listed, err error) {
 	if err := r.request(ctx, ""); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (p *patient) all(work func(send func(any) error) error) error {
 		case <-timer.C:
 			rest := f.rest(p.patience)
 			if rest <= 0 {
-				return p.tooSlow()
+				return tooSlow(p.patience)
 			}
 			timer.Reset(rest)
 		}

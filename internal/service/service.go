@@ -122,6 +122,8 @@ func (s *Service) until() (end time.Time) {
 func (s *Service) closes(err error) error {
 	end := &closing{}
 	switch {
+	case errors.Is(err, watch.ErrStalled):
+		return tooSlow(s.cfg.SendPatience)
 	case errors.Is(err, watch.ErrDraining):
 		end.reason = easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
 	case errors.Is(err, watch.ErrExpired):

@@ -47,6 +47,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		KnownEtag:  req.GetKnownEtag(),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
+		Stall:      s.cfg.SendPatience,
 	}, w.deliver))
 }
 
@@ -67,12 +68,12 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 		return noGeneration(w.id)
 	case event.Update != nil:
 		w.file = event.Update.Generation.File != nil
-		err = w.out.send(encoded{encode(event.Update), time.Now()})
+		err = w.out.stream.SendMsg(encoded{encode(event.Update), time.Now()})
 	case event.Heartbeat != nil:
 		if event.Known != nil {
 			w.file = event.Known.Generation.File != nil
 		}
-		err = w.out.send(&easelv1.WatchGenerationResponse{
+		err = w.out.stream.SendMsg(&easelv1.WatchGenerationResponse{
 			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}, EmitTime: timestamppb.Now(),
 		})
 	default:
@@ -109,7 +110,8 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 		Goal:       goal(req.GetUntil()),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
-	}, func(event watch.Event) error { return out.send(eventMessage(event)) })
+		Stall:      s.cfg.SendPatience,
+	}, func(event watch.Event) error { return stream.SendMsg(eventMessage(event)) })
 	err = s.closes(err)
 	if closing := closingMessage(err); closing != nil {
 		_ = out.send(&easelv1.WatchGenerationsResponse{

@@ -56,8 +56,8 @@ func (p polls) Generation(ctx context.Context, cred catalog.Credential, id strin
 	return p.client.Generation(marked(ctx), cred, id)
 }
 
-func (p polls) List(ctx context.Context, cred catalog.Credential, last *catalog.Recall) ([]catalog.Listed, error) {
-	return p.client.List(marked(ctx), cred, last)
+func (p polls) List(ctx context.Context, cred catalog.Credential) ([]catalog.Listed, error) {
+	return p.client.List(marked(ctx), cred)
 }
 
 // tap is the transport of one process: it notes every request, and gives each a way there

@@ -102,24 +102,24 @@ func labelled(labels ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(labels...))
 }
 
-// Mark implements watch.Observer. A span that is not sampled has none: a link to it would
+// TraceRef implements watch.Observer. A span that is not sampled has none: a link to it would
 // lead nowhere.
-func (o *Observer) Mark(ctx context.Context) watch.Mark {
+func (o *Observer) TraceRef(ctx context.Context) watch.TraceRef {
 	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
 		return span
 	}
 	return nil
 }
 
-// Polling implements watch.Observer.
-func (o *Observer) Polling(ctx context.Context, p watch.Poll) (context.Context, watch.Mark, func(watch.Outcome)) {
+// PollBegins implements watch.Observer.
+func (o *Observer) PollBegins(ctx context.Context, p watch.Poll) (context.Context, watch.TraceRef, func(watch.Outcome)) {
 	name, about := "poll", attribute.String("easel.generation.id", p.ID)
 	if p.ID == "" {
 		name, about = "sweep", attribute.Int("easel.sweep.size", p.Generations)
 	}
 	ctx, span := o.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
 		trace.WithLinks(linksOf(p)...), trace.WithAttributes(about, attribute.Int("easel.watches", p.Watches)))
-	return ctx, o.Mark(ctx), func(out watch.Outcome) { o.polled(ctx, span, p, out) }
+	return ctx, o.TraceRef(ctx), func(out watch.Outcome) { o.polled(ctx, span, p, out) }
 }
 
 // The values of the attribute of a link that says what it leads to.
@@ -140,7 +140,7 @@ func linksOf(p watch.Poll) []trace.Link {
 	return links
 }
 
-func link(mark watch.Mark, about attribute.KeyValue) trace.Link {
+func link(mark watch.TraceRef, about attribute.KeyValue) trace.Link {
 	span, _ := mark.(trace.SpanContext)
 	return trace.Link{SpanContext: span, Attributes: []attribute.KeyValue{about}}
 }
@@ -189,11 +189,11 @@ func pollOutcome(err error) string {
 	return "failed"
 }
 
-// Telling implements watch.Observer. It counts without an example of a trace: to choose one costs
+// Delivery implements watch.Observer. It counts without an example of a trace: to choose one costs
 // more than to count, and an update has a span of its own.
 //
 //nolint:contextcheck // see above
-func (o *Observer) Telling(ctx context.Context, watching watch.Mark, event watch.Event, found watch.Mark) (told func()) {
+func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event watch.Event, found watch.TraceRef) (told func()) {
 	switch {
 	case event.Heartbeat != nil:
 		o.told.Add(context.Background(), 1, o.events[eventHeartbeat])
@@ -213,7 +213,7 @@ func (o *Observer) Telling(ctx context.Context, watching watch.Mark, event watch
 }
 
 // pushing begins the span of a push.
-func (o *Observer) pushing(ctx context.Context, update *watch.Update, found watch.Mark) (told func()) {
+func (o *Observer) pushing(ctx context.Context, update *watch.Update, found watch.TraceRef) (told func()) {
 	options := []trace.SpanStartOption{trace.WithAttributes(
 		attribute.String("easel.generation.id", update.Generation.ID),
 		attribute.String("easel.generation.state", update.Generation.State.String()),

@@ -107,7 +107,7 @@ func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id stri
 	return u.record(id, s), nil
 }
 
-func (u *upstream) List(ctx context.Context, _ catalog.Credential, _ *catalog.Recall) ([]catalog.Listed, error) {
+func (u *upstream) List(ctx context.Context, _ catalog.Credential) ([]catalog.Listed, error) {
 	u.mu.Lock()
 	u.lists++
 	u.times = append(u.times, time.Now())

@@ -34,8 +34,8 @@ func (u *skewed) Generation(ctx context.Context, cred catalog.Credential, id str
 	return u.date(g), err
 }
 
-func (u *skewed) List(ctx context.Context, cred catalog.Credential, last *catalog.Recall) ([]catalog.Listed, error) {
-	list, err := u.upstream.List(ctx, cred, last)
+func (u *skewed) List(ctx context.Context, cred catalog.Credential) ([]catalog.Listed, error) {
+	list, err := u.upstream.List(ctx, cred)
 	for i := range list {
 		list[i] = u.date(list[i].Generation).Listed()
 	}

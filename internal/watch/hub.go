@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch/history"
+	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
-
-// linger is how long an entry that nobody watches is kept, unpolled: a watcher that
-// reconnects finds it, and states stay in order across the gap.
-const linger = 30 * time.Second
 
 // Config says how the hub polls.
 type Config struct {
@@ -70,17 +71,19 @@ func (c Config) withDefaults() (Config, error) {
 
 // Hub is the one place that polls.
 type Hub struct {
-	cfg    Config
-	ctx    context.Context // of all polls: none runs on a caller's
-	cancel context.CancelFunc
-	work   sync.WaitGroup
+	cfg         Config
+	ctx         context.Context // of all polls: none runs on a caller's
+	cancel      context.CancelFunc
+	work        sync.WaitGroup
+	history     history.Book
+	dispatchers *dispatchers
+
+	drained atomic.Bool
 
 	mu      sync.Mutex
 	closed  bool
-	drained bool
-	pollers map[catalog.Tenant]*poller
-	stats   Stats
-	history histories
+	tenants map[catalog.Tenant]*tenant
+	past    Stats // of tenants that have ended
 }
 
 // New makes a hub. It does nothing until somebody watches.
@@ -91,9 +94,7 @@ func New(cfg Config) (*Hub, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Hub{
-		cfg: cfg, ctx: ctx, cancel: cancel,
-		pollers: map[catalog.Tenant]*poller{},
-		history: histories{},
+		cfg: cfg, ctx: ctx, cancel: cancel, dispatchers: newDispatchers(), tenants: map[catalog.Tenant]*tenant{},
 	}, nil
 }
 
@@ -108,142 +109,185 @@ func (h *Hub) Close() {
 
 // Drain ends every watch with ErrDraining, and those that begin later.
 func (h *Hub) Drain() {
+	h.drained.Store(true)
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.drained = true
-	for _, p := range h.pollers {
-		for _, s := range p.all {
-			s.drain()
-		}
-		for _, e := range p.order {
-			for _, r := range e.subs {
-				r.sub.drain()
-			}
-		}
+	tenants := slices.Collect(maps.Values(h.tenants))
+	h.mu.Unlock()
+	for _, t := range tenants {
+		t.mu.Lock()
+		t.each((*watcher).drain)
+		t.mu.Unlock()
 	}
 }
 
-// Watch subscribes, and calls deliver with the newest state of what is asked for at once and
-// after each change, and with heartbeats in between: one event at a time. It blocks until the
-// watch is over. It returns nil when the goal is reached, and otherwise what has ended the watch:
-// the error of deliver, the cause of ctx, ErrExpired, ErrDraining, or the catalog's error where
-// the catalog rejects a forwarded API key.
+// Watch delivers the newest state of what is asked for at once and after each change, and
+// heartbeats in between, and returns nil when the goal is reached. deliver is called for one event
+// after the other, never for two at once, and not on the caller's goroutine. It may block, which
+// holds up nobody else, but not for longer than the request allows.
+//
+// Watch ends with an error only where deliver gives one, when ctx ends (with its cause), when the
+// watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
+// forwarded key. It raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
-	s := h.subscription(ctx, &req)
-	s.subscribe(&req)
-	defer s.close()
-	return s.run(ctx, deliver)
+	d := &delivery{ctx: ctx, deliver: deliver, dispatcher: h.dispatchers.assign(), done: make(chan struct{})}
+	d.watcher = newWatcher(&req, d, h.traceRef(ctx))
+	t := h.lock(req.Credential)
+	d.watcher.join(t, &req, time.Now())
+	if h.drained.Load() { // else Drain finds it
+		d.watcher.drain()
+	}
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		d.watcher.leave(time.Now())
+	}()
+	return d.wait()
 }
 
 // Peek gives the state of a generation that is being watched, as the poller has it. It does
 // not say of any that it is gone on the word of a 404 alone.
-func (h *Hub) Peek(cred catalog.Credential, id string) (Update, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.entry(cred, id)
-	if e == nil || !e.fresh || len(e.subs) == 0 || e.denied() {
-		return Update{}, false
-	}
-	return e.update(), true
+func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
+	h.with(cred, id, func(_ *tenant, e *entry) {
+		if e.fresh && len(e.watchers) > 0 && !e.denied() {
+			update, ok = e.update(), true
+		}
+	})
+	return update, ok
+}
+
+// Unseen gives the state of an order that this process placed so recently that the catalog
+// may not show it yet: a 404 of it says nothing.
+func (h *Hub) Unseen(cred catalog.Credential, id string) (update Update, ok bool) {
+	h.with(cred, id, func(_ *tenant, e *entry) {
+		if e.unseen(time.Now()) && !e.deleted {
+			update, ok = e.update(), true
+		}
+	})
+	return update, ok
 }
 
 // Observe takes in a record that a call has read, so that the watchers see it too,
 // and gives it back as the hub sees it: never older than what a watcher was told. ctx is that
-// of the call, for its mark alone.
+// of the call, for its trace alone.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, g catalog.Generation) Update {
-	mark := h.mark(ctx)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.entry(cred, g.ID)
-	if e == nil {
-		e = newEntry(g.ID, g.ObserveTime, h.cfg.Seed)
-		e.advance(g, g.Etag())
-		return e.update()
-	}
-	h.pollers[cred.Tenant].admit(e, g, time.Now(), mark)
-	return e.update()
+	found := h.traceRef(ctx)
+	e := newEntry(g.ID, g.ObserveTime, h.cfg.Seed)
+	e.advance(g, g.Etag())
+	update := e.update()
+	h.with(cred, g.ID, func(t *tenant, e *entry) {
+		t.admit(e, g, found, time.Now())
+		update = e.update()
+	})
+	return update
 }
 
 // Created notes an order that this process placed at the given time. For a short while a
-// 404 of it means "not visible yet". ctx is that of the call, for its mark alone.
+// 404 of it means "not visible yet". ctx is that of the call, for its trace alone.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
-	mark := h.mark(ctx)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now, p := time.Now(), h.poller(cred)
-	e := p.watchable(g.ID, now)
-	e.modelID, e.created, e.order = modelID, placed, mark
-	p.admit(e, g, now, mark)
-	p.show(e, now)
+	found := h.traceRef(ctx)
+	t := h.lock(cred)
+	defer t.mu.Unlock()
+	now := time.Now()
+	e := t.ensure(g.ID, now)
+	e.modelID, e.created, e.order = modelID, placed, found
+	t.admit(e, g, found, now)
+	t.show(e, now)
 	return e.update()
+}
+
+// Deleted notes a generation that a call has deleted, and tells its watchers. ctx is that of
+// the call, for its trace alone.
+func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
+	found := h.traceRef(ctx)
+	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
 }
 
 // Called notes a request that a call has made, and how it ended. Calls do not wait for the
 // budget, but polls make room for them, and slow down when a call is told to.
 func (h *Hub) Called(cred catalog.Credential, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	throttled := catalog.KindOf(err) == catalog.KindRateLimited
-	p := h.pollers[cred.Tenant]
-	if p == nil && !throttled {
+	t := h.find(cred)
+	if t == nil && throttled {
+		t = h.lock(cred)
+	}
+	if t == nil {
 		return
 	}
-	if p == nil {
-		p = h.poller(cred)
+	defer t.mu.Unlock()
+	t.poller.called(err, throttled, time.Now())
+}
+
+// with calls f with an entry, under the mutex of its tenant, where there is one.
+func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) {
+	t := h.find(cred)
+	if t == nil {
+		return
 	}
-	now := time.Now()
-	p.spend(now)
-	if throttled {
-		p.throttled(err, now)
+	defer t.mu.Unlock()
+	if e := t.entries[id]; e != nil {
+		f(t, e)
 	}
 }
 
-// Unseen gives the state of an order that this process placed so recently that the catalog
-// may not show it yet: a 404 of it says nothing.
-func (h *Hub) Unseen(cred catalog.Credential, id string) (Update, bool) {
+// find gives the tenant of a credential, locked; nil where there is none.
+func (h *Hub) find(cred catalog.Credential) *tenant {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.entry(cred, id)
-	if e == nil || !e.unseen(time.Now()) || e.deleted {
-		return Update{}, false
+	t := h.tenants[cred.Tenant]
+	h.mu.Unlock()
+	if t == nil {
+		return nil
 	}
-	return e.update(), true
+	t.mu.Lock()
+	if t.gone {
+		t.mu.Unlock()
+		return nil
+	}
+	return t
 }
 
-// Deleted notes a generation that a call has deleted, and tells its watchers. ctx is that of
-// the call, for its mark alone.
-func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
-	mark := h.mark(ctx)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e := h.entry(cred, id); e != nil {
-		e.vanish(time.Now())
-		e.missing, e.deleted, e.found = false, true, mark
-		e.tell()
-	}
-}
-
-// entry finds an entry; mu is held.
-func (h *Hub) entry(cred catalog.Credential, id string) *entry {
-	if p := h.pollers[cred.Tenant]; p != nil {
-		return p.entries[id]
-	}
-	return nil
-}
-
-// poller finds or starts the poller of a credential; mu is held.
-func (h *Hub) poller(cred catalog.Credential) *poller {
-	p := h.pollers[cred.Tenant]
-	if p == nil {
-		p = newPoller(h, cred)
-		h.pollers[cred.Tenant] = p
-		if !h.closed {
-			h.work.Go(p.run)
-			if h.cfg.Peers != nil {
-				p.part = newPart(p, time.Now())
-				h.work.Go(p.share)
-			}
+// lock finds or starts the tenant of a credential, and gives it locked.
+func (h *Hub) lock(cred catalog.Credential) *tenant {
+	for {
+		h.mu.Lock()
+		t := h.tenants[cred.Tenant]
+		if t == nil {
+			t = newTenant(h, cred, time.Now())
+			h.tenants[cred.Tenant] = t
+			h.start(t)
 		}
+		h.mu.Unlock()
+		t.mu.Lock()
+		if !t.gone {
+			return t
+		}
+		t.mu.Unlock()
+		h.forget(t)
 	}
-	return p
+}
+
+// start lets a tenant poll; mu is held.
+func (h *Hub) start(t *tenant) {
+	if h.closed {
+		return
+	}
+	h.work.Go(t.poller.run)
+	if h.cfg.Peers != nil {
+		t.peering = newPeering(t, time.Now())
+		h.work.Go(t.peering.run)
+	}
+}
+
+// forget takes out a tenant that has ended.
+func (h *Hub) forget(t *tenant) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tenants[t.cred.Tenant] == t {
+		delete(h.tenants, t.cred.Tenant)
+		h.past.add(&t.stats)
+	}
+}
+
+func (h *Hub) bounds() schedule.Bounds {
+	return schedule.Bounds{Least: h.cfg.MinInterval, Most: h.cfg.MaxInterval}
 }

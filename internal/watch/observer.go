@@ -11,31 +11,30 @@ import (
 // called by many at once, and never with the hub's lock held, so that what an observer does
 // delays one request or one message and nobody else.
 type Observer interface {
-	// Mark gives what stands for the trace of ctx in the spans of others. It is nil where
+	// TraceRef gives what stands for the trace of ctx in the spans of others. It is nil where
 	// that trace is not recorded.
-	Mark(ctx context.Context) Mark
-	// Polling begins a poll. The context that it gives is that of the request; the mark
-	// stands for the poll in what it finds; ended is called once, when what came back was
-	// taken in.
-	Polling(ctx context.Context, poll Poll) (_ context.Context, found Mark, ended func(Outcome))
-	// Telling begins a message to a watcher whose context is ctx. watching is the mark of that
-	// context, and found stands for the poll or the call that found what is told; each is nil
-	// where that is not recorded. told is called when the watcher has taken the message; it
+	TraceRef(ctx context.Context) TraceRef
+	// PollBegins begins a poll. The context that it gives is that of the request; found stands
+	// for the poll in what it finds; ended is called once, when what came back was taken in.
+	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
+	// Delivery begins a message to a watcher whose context is ctx. watching is the reference of that
+	// context, and found stands for the poll or the call that found what is delivered; each is nil
+	// where that is not recorded. delivered is called when the watcher has taken the message; it
 	// may be nil.
-	Telling(ctx context.Context, watching Mark, event Event, found Mark) (told func())
+	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
-// Mark is an observer's own token: the hub keeps it, hands it on and never looks into it.
-type Mark any
+// TraceRef is an observer's own token: the hub keeps it, hands it on and never looks into it.
+type TraceRef any
 
 // Poll is one request of a poller.
 type Poll struct {
 	Tenant      catalog.Tenant
-	ID          string // "" is a sweep
-	Generations int    // that it stands for
-	Watches     int    // of those; one of many counts for each of them
-	Orders      []Mark // of calls that placed them, at most 16
-	Open        []Mark // of watches, at most 16
+	ID          string     // "" is a sweep
+	Generations int        // that it stands for
+	Watches     int        // of those; one of many counts for each of them
+	Orders      []TraceRef // of calls that placed them, at most 16
+	Open        []TraceRef // of watches, at most 16
 }
 
 // Outcome is what came of a poll.
@@ -53,83 +52,80 @@ type Change struct {
 	Delay time.Duration
 }
 
-// mostMarks is how many marks of a kind one poll carries: a click or two lead from any of
+// mostRefs is how many trace references of a kind one poll carries: a click or two lead from any of
 // them to the others.
-const mostMarks = 16
+const mostRefs = 16
 
-// look is an answer that is being taken in, whoever has asked for it.
-type look struct {
-	mark    Mark
+// pollResult is an answer that is being taken in, whoever has asked for it.
+type pollResult struct {
+	found   TraceRef
 	changes []Change
 }
 
-// mark gives the mark of a context.
-func (h *Hub) mark(ctx context.Context) Mark {
+// traceRef gives the trace reference of a context.
+func (h *Hub) traceRef(ctx context.Context) TraceRef {
 	if h.cfg.Observer == nil {
 		return nil
 	}
-	return h.cfg.Observer.Mark(ctx)
+	return h.cfg.Observer.TraceRef(ctx)
 }
 
-// polling begins a poll for the observer.
-func (h *Hub) polling(ctx context.Context, poll Poll) (context.Context, *look, func(Outcome)) {
+// pollBegins begins a poll for the observer.
+func (h *Hub) pollBegins(ctx context.Context, poll Poll) (context.Context, *pollResult, func(Outcome)) {
 	if h.cfg.Observer == nil {
-		return ctx, &look{}, func(Outcome) {}
+		return ctx, &pollResult{}, func(Outcome) {}
 	}
-	ctx, mark, ended := h.cfg.Observer.Polling(ctx, poll)
-	return ctx, &look{mark: mark}, ended
+	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, poll)
+	return ctx, &pollResult{found: found}, ended
 }
 
-// serve adds an entry to what a poll stands for; mu is held.
-func (p *poller) serve(j *job, e *entry, now time.Time) {
-	p.hub.stats.Unshared += e.unshared(now, p.introduced())
+// delivery begins a delivery for the observer, and gives what ends it.
+func (h *Hub) delivery(ctx context.Context, watching TraceRef, s step) (delivered func()) {
+	if h.cfg.Observer != nil {
+		delivered = h.cfg.Observer.Delivery(ctx, watching, *s.event, s.found)
+	}
+	if delivered == nil {
+		return func() {}
+	}
+	return delivered
+}
+
+// account adds an entry to what a poll stands for.
+func (j *job) account(t *tenant, e *entry, now time.Time) {
+	t.stats.Unshared += e.unshared(t.introduced(), now)
 	j.Generations++
-	j.Watches += len(e.subs)
-	if e.order != nil && len(j.Orders) < mostMarks {
+	j.Watches += len(e.watchers)
+	if e.order != nil && len(j.Orders) < mostRefs {
 		j.Orders = append(j.Orders, e.order)
 	}
-	for i := 0; p.marked > 0 && i < len(e.subs) && len(j.Open) < mostMarks; i++ {
-		s := e.subs[i].sub
-		if s.trace != nil && s.polled != j.number {
-			s.polled = j.number // a watch of many is named once
-			j.Open = append(j.Open, s.trace)
+	for i := 0; t.traced > 0 && i < len(e.watchers) && len(j.Open) < mostRefs; i++ {
+		w := e.watchers[i].watcher
+		if w.trace != nil && w.polled != j.number {
+			w.polled = j.number // a watch of many is named once
+			j.Open = append(j.Open, w.trace)
 		}
 	}
 }
 
-// unshared is how many requests the watches of an entry would have made since the last look,
+// unshared is how many requests the watches of an entry would have made since the last poll,
 // had each polled for itself by the same schedule. Those of everything would ask the list.
-func (e *entry) unshared(now time.Time, everything int) float64 {
-	watches := float64(len(e.subs))
-	if !e.listed.IsZero() {
+func (e *entry) unshared(everything int, now time.Time) float64 {
+	watches := float64(len(e.watchers))
+	if !e.listing.seen.IsZero() {
 		watches = max(0, watches-float64(everything))
 	}
-	if e.gap <= 0 || !e.fresh {
+	if e.polling.gap <= 0 || !e.fresh {
 		return watches
 	}
-	return watches * min(1, now.Sub(e.state.ObserveTime).Seconds()/e.gap.Seconds())
+	return watches * min(1, now.Sub(e.state.ObserveTime).Seconds()/e.polling.gap.Seconds())
 }
 
 // introduced is how many watches of everything have had their first list.
-func (p *poller) introduced() (n int) {
-	for _, s := range p.all {
-		if s.listed {
+func (t *tenant) introduced() (n int) {
+	for _, w := range t.everything {
+		if w.listed {
 			n++
 		}
 	}
 	return n
-}
-
-// note notes a state that is new. How long it went unseen is what the schedule expects; where
-// the schedule has no opinion, any moment since the last look is as likely.
-func (p *poller) note(l *look, e *entry, before, now catalog.Generation) {
-	if before.State == 0 || before.State == now.State {
-		return
-	}
-	delay := now.ObserveTime.Sub(before.ObserveTime) / 2
-	if !before.State.Terminal() && (now.State == catalog.StateSucceeded || now.State == catalog.StateFailed) {
-		birth := e.birth()
-		delay = p.hub.history.last(p.historyOf(e)).delay(before.ObserveTime.Sub(birth), now.ObserveTime.Sub(birth))
-	}
-	l.changes = append(l.changes, Change{State: now.State, Delay: delay})
 }

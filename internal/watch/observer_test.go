@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -28,9 +27,9 @@ func named(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, nameKey{}, name)
 }
 
-func (n *notebook) Mark(ctx context.Context) Mark { return ctx.Value(nameKey{}) }
+func (n *notebook) TraceRef(ctx context.Context) TraceRef { return ctx.Value(nameKey{}) }
 
-func (n *notebook) Polling(ctx context.Context, p Poll) (context.Context, Mark, func(Outcome)) {
+func (n *notebook) PollBegins(ctx context.Context, p Poll) (context.Context, TraceRef, func(Outcome)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.polls = append(n.polls, p)
@@ -41,7 +40,7 @@ func (n *notebook) Polling(ctx context.Context, p Poll) (context.Context, Mark, 
 	}
 }
 
-func (n *notebook) Telling(ctx context.Context, watching Mark, event Event, found Mark) func() {
+func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) func() {
 	if event.Update == nil {
 		return nil
 	}
@@ -73,7 +72,7 @@ func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (
 	return catalog.Generation{ID: id, ModelID: "m", State: s.states[id], ObserveTime: time.Now()}, nil
 }
 
-func (s *shelf) List(ctx context.Context, cred catalog.Credential, _ *catalog.Recall) (all []catalog.Listed, err error) {
+func (s *shelf) List(ctx context.Context, cred catalog.Credential) (all []catalog.Listed, err error) {
 	s.mu.Lock()
 	ids := slices.Collect(func(yield func(string) bool) {
 		for id := range s.states {
@@ -135,8 +134,8 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 	}
 	for _, p := range heard.polls {
 		marks := slices.Clone(p.Open)
-		slices.SortFunc(marks, func(a, b Mark) int { return len(a.(string)) - len(b.(string)) })
-		if p.ID != "a" || p.Generations != 1 || p.Watches != 30 || len(p.Orders) != 1 || p.Orders[0] != "order" || len(slices.Compact(marks)) != mostMarks {
+		slices.SortFunc(marks, func(a, b TraceRef) int { return len(a.(string)) - len(b.(string)) })
+		if p.ID != "a" || p.Generations != 1 || p.Watches != 30 || len(p.Orders) != 1 || p.Orders[0] != "order" || len(slices.Compact(marks)) != mostRefs {
 			t.Errorf("a poll of 30 watches is %+v", p)
 		}
 	}
@@ -228,40 +227,10 @@ func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(hub.Close)
-	sub, event := &subscription{hub: hub}, Event{Update: &Update{}}
+	s := step{event: &Event{Update: &Update{}}}
 	if n := testing.AllocsPerRun(100, func() {
-		sub.trace = hub.mark(t.Context())
-		_ = sub.hand(t.Context(), event, nil, ignore)
+		hub.delivery(t.Context(), hub.traceRef(t.Context()), s)()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
-	}
-}
-
-func TestTheExpectedDelayIsTheTrueOneOnAverage(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	render := func() time.Duration {
-		return time.Duration(15 * math.Exp(0.3*random.NormFloat64()) * float64(time.Second))
-	}
-	var known []time.Duration
-	for range historySize {
-		known = append(known, render())
-	}
-	for name, c := range map[string]*curve{"learned": learn(known, lookPrice), "unlearned": unlearned} {
-		var expected, actual time.Duration
-		const renders = 2000
-		for range renders {
-			end, last, at := render(), time.Duration(0), time.Duration(0)
-			for at < end {
-				last = at
-				at += c.gap(at, bounds{time.Second, 10 * time.Second})
-			}
-			expected += c.delay(last, at)
-			actual += at - end
-		}
-		ratio := expected.Seconds() / actual.Seconds()
-		t.Logf("%s: expected %v, in truth %v", name, expected/renders, actual/renders)
-		if math.Abs(ratio-1) > 0.2 {
-			t.Errorf("%s: the expected delay is %.2f of the true one", name, ratio)
-		}
 	}
 }

@@ -2,51 +2,301 @@ package watch
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch/budget"
+	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
 const (
-	sweepFrom   = 3                // renders from which one list call is cheaper than reads
 	maxInFlight = 16               // polls of one credential on their way at once
 	pollTimeout = 30 * time.Second // longest that one poll may take
-	listRest    = time.Minute      // how long a list that did not help is left alone
 	outage      = 3                // failures in a row from which the catalog is only probed
+	probe       = time.Minute      // time between tries with a held key that was rejected
+	calm        = 30 * time.Second // longest pause of our own in an outage
 )
 
-// poller owns the upstream budget of one credential. All of it is guarded by the hub's
-// mutex; only its goroutine plans polls.
+// poller runs the plans of one credential. The tenant's mutex guards all of it.
 type poller struct {
-	hub     *Hub
-	cred    catalog.Credential
-	entries map[string]*entry
-	order   []*entry        // the same by id, so that a run can be repeated
-	all     []*subscription // watches of everything that the list has
-	budget  *budget
-	dice    dice
-	open    int // watches
-	marked  int // of those, with a mark
+	tenant   *tenant
+	random   schedule.Source
+	wake     chan struct{} // of capacity 1: plan again
+	planAt   time.Time     // when it plans again by itself
+	blocked  bool          // the budget allows nothing before that
+	inFlight int           // reads on their way
+	hints    bool          // the last read went to a hinted one
+	number   int64         // of polls so far
+}
 
-	wake    chan struct{} // of capacity 1: plan again
-	wakeAt  time.Time     // when it plans again by itself
-	pruneAt time.Time     // when an entry may have been left alone for long enough
-	blocked bool          // there is no token before that
-	kept    *demand       // of the last plan that asked all entries; nil: the next one asks them
+// job is one request to make: one generation, or the list where the id is empty.
+type job struct {
+	Poll
+	number int64
+}
 
-	inFlight int  // reads on their way
-	hinted   bool // the last read was for what the list has shown, if there was any
-	sweeping bool
-	asked    []*entry  // that the sweep which is on its way stands for
-	sweptAt  time.Time // when the last sweep began
-	sweepAt  time.Time // when the next one is due; zero: there is no need of one
-	sweepU   float64   // of the jitter of the next one
-	list     list
-	last     catalog.Recall // of the list; it belongs to the sweep that is on its way
+// run plans and polls until nobody is interested any more. It never waits for a poll.
+func (p *poller) run() {
+	h := p.tenant.hub
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		jobs, next, gone := p.plan(time.Now())
+		if gone {
+			h.forget(p.tenant)
+			return
+		}
+		for _, j := range jobs {
+			h.work.Go(func() { p.do(j) })
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case <-p.wake:
+		case <-timer.C:
+		case <-h.ctx.Done():
+			return
+		}
+	}
+}
 
-	part *Part // nil: there are no peers
+// planBy makes the poller plan at t at the latest, unless it could do nothing then.
+func (p *poller) planBy(t time.Time) {
+	if p.blocked || !t.Before(p.planAt) {
+		return
+	}
+	p.planAt = t
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
 
+// plan decides what to ask now and when to plan again. A tenant without interest ends, once nothing
+// is left of a pause that the catalog asked for.
+func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.budget.Allot(p.allowance(now), now)
+	next = t.prune(now)
+	if len(t.entries) == 0 && len(t.everything) == 0 && p.inFlight == 0 && !t.list.sweeping {
+		if t.budget.Rested(now) {
+			t.gone = true
+			t.peering.end()
+			return nil, time.Time{}, true
+		}
+		next = latest(t.budget.Paused(), now).Add(budget.Recovery)
+	}
+	jobs, again := p.jobs(now)
+	p.planAt = earliest(again, next)
+	return jobs, p.planAt, false
+}
+
+// allowance is the rate that this process may use.
+func (p *poller) allowance(now time.Time) float64 {
+	if peering := p.tenant.peering; peering != nil {
+		return peering.rate(now)
+	}
+	return p.tenant.hub.cfg.Rate
+}
+
+// jobs makes the requests that are due and that the budget allows, and says when there may be more; zero
+// means that only news can tell.
+func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
+	t := p.tenant
+	s, refill := p.situation(now)
+	plan := s.plan()
+	p.hints, p.blocked = s.hints, plan.more && !refill.IsZero()
+	if plan.sweep {
+		p.spend()
+		jobs = append(jobs, p.sweep(now))
+	}
+	for _, e := range plan.reads {
+		p.spend()
+		jobs = append(jobs, p.read(e, now))
+	}
+	if plan.more {
+		return jobs, refill
+	}
+	return jobs, earliest(plan.next, earliest(t.queue.next(), t.peering.next(now)))
+}
+
+// situation is what is known now, and when the budget has more; zero: an answer comes before.
+func (p *poller) situation(now time.Time) (s *situation, refill time.Time) {
+	t := p.tenant
+	room := p.room()
+	n, again := t.budget.Available(now)
+	if n <= room {
+		room, refill = n, again
+	}
+	t.peering.pick(now)
+	s = &situation{now: now, room: room, hints: p.hints, least: t.hub.cfg.MinInterval}
+	t.list.describe(t, s)
+	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) && !t.peering.spares(e, now) })
+	shown := 0
+	if len(ready) > room && len(t.everything) > 0 {
+		shown = t.shown(now)
+	}
+	for _, e := range ready {
+		s.ready = append(s.ready, candidate{
+			e: e, urgency: p.urgency(e, shown, now), hinted: e.listing.hint != nil,
+			swept: t.list.serves(e, now), first: !e.fresh || e.unconfirmed(),
+		})
+	}
+	return s, refill
+}
+
+// room is how many requests may be on their way beside those that are. In an outage there is one.
+func (p *poller) room() int {
+	if p.tenant.health.failures < outage {
+		return maxInFlight - p.inFlight
+	}
+	if p.inFlight > 0 || p.tenant.list.sweeping {
+		return 0
+	}
+	return 1
+}
+
+// urgency says which read comes first: the one that is longest overdue, measured by how much a
+// poll is worth to a watcher: one of one generation is worth as much as one of a thousand. What has just
+// become due counts as overdue by the shortest interval.
+func (p *poller) urgency(e *entry, shown int, now time.Time) float64 {
+	overdue := now.Sub(e.polling.due) + p.tenant.hub.cfg.MinInterval
+	return overdue.Seconds() / float64(p.tenant.share(e, shown))
+}
+
+// spend takes a token for a request that is made now.
+func (p *poller) spend() {
+	p.tenant.budget.Take()
+	p.tenant.peering.spent()
+}
+
+// read makes the job of one read.
+func (p *poller) read(e *entry, now time.Time) *job {
+	p.inFlight++
+	p.tenant.stats.Reads++
+	p.tenant.peering.polls(e, now)
+	j := p.job(e.id)
+	p.begin(j, e, now)
+	return j
+}
+
+// sweep makes the job of one list call. It stands for a poll of every entry that the list can serve.
+func (p *poller) sweep(now time.Time) *job {
+	t := p.tenant
+	t.stats.Sweeps++
+	t.stats.Unshared += float64(len(t.everything))
+	t.peering.polls(nil, now)
+	j := p.job("")
+	for _, e := range t.list.sweep(t, p.random.Draw(), now) {
+		p.begin(j, e, now)
+	}
+	return j
+}
+
+func (p *poller) job(id string) *job {
+	p.number++
+	return &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: id}, number: p.number}
+}
+
+// begin notes that a poll is on its way for an entry.
+func (p *poller) begin(j *job, e *entry, now time.Time) {
+	e.polling.busy = true
+	p.tenant.queue.remove(e)
+	j.account(p.tenant, e, now)
+}
+
+// do makes one request, outside the lock, and takes in what came back.
+func (p *poller) do(j *job) {
+	h, cred := p.tenant.hub, p.tenant.cred
+	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
+	defer cancel()
+	ctx, result, ended := h.pollBegins(ctx, j.Poll)
+	if j.ID == "" {
+		records, err := h.cfg.Upstream.List(ctx, cred)
+		p.swept(records, err, result)
+		ended(Outcome{Err: err, Changes: result.changes})
+		return
+	}
+	g, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
+	p.answered(j.ID, g, err, result)
+	ended(Outcome{Err: err, State: g.State, Changes: result.changes})
+}
+
+// answered takes in the answer to a read.
+func (p *poller) answered(id string, g catalog.Generation, err error, result *pollResult) {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	defer p.planBy(now)
+	p.inFlight--
+	e := t.entries[id]
+	if e == nil {
+		return
+	}
+	e.polling.busy = false
+	switch {
+	case err == nil:
+		t.list.readable(now)
+		p.succeeded(now)
+		t.list.compare(e, g)
+		t.apply(e, g, g.Etag(), result)
+		t.again(e, now)
+		t.list.trust(t, result, now)
+		t.peering.polled(e, now)
+	case catalog.KindOf(err) == catalog.KindNotFound:
+		t.list.readable(now)
+		p.succeeded(now)
+		e.listing.hint = nil
+		t.absent(e, result, now)
+		t.peering.polled(e, now)
+	default:
+		p.failed(err, now)
+		p.retry(e, err, max(t.hub.cfg.MaxInterval, calm), now)
+	}
+}
+
+// swept takes in the answer to a sweep.
+func (p *poller) swept(records []catalog.Listed, err error, result *pollResult) {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	defer p.planBy(now)
+	asked := t.list.release()
+	if err == nil {
+		p.succeeded(now)
+		t.list.merge(t, asked, records, result, now)
+		return
+	}
+	// The entries are read one by one, which shows whether it is the list alone that fails.
+	p.failed(err, now)
+	t.list.failed(err, len(asked), t.hub.cfg.MinInterval, p.random.Draw(), now)
+	for _, e := range asked {
+		p.retry(e, err, t.hub.cfg.MinInterval, now)
+	}
+}
+
+// retry sets the next poll of an entry after a failure.
+func (p *poller) retry(e *entry, err error, most time.Duration, now time.Time) {
+	e.polling.failures++
+	e.polling.lastErr = err.Error()
+	p.tenant.pollAfter(e, schedule.Backoff(e.polling.failures, p.tenant.hub.cfg.MinInterval, most), now)
+}
+
+// called notes a request that a call has made.
+func (p *poller) called(err error, throttled bool, now time.Time) {
+	p.tenant.budget.Spend(now)
+	p.tenant.peering.spent()
+	if throttled {
+		p.throttled(err, now)
+	}
+}
+
+// health is how the catalog behaves towards a credential.
+type health struct {
 	condition Condition
 	failures  int // polls in a row, of any entry
 	strikes   int // pauses in a row, in an outage
@@ -54,195 +304,60 @@ type poller struct {
 	answered  time.Time
 }
 
-func newPoller(h *Hub, cred catalog.Credential) *poller {
-	now := time.Now()
-	return &poller{
-		hub: h, cred: cred, entries: map[string]*entry{}, dice: diceOf(h.cfg.Seed, "poller"),
-		budget: newBudget(h.cfg.Rate, now), wake: make(chan struct{}, 1), wakeAt: now, pruneAt: now,
+// succeeded notes that the catalog answered. An answer to what was on its way when the catalog
+// asked for a pause does not end it.
+func (p *poller) succeeded(now time.Time) {
+	h := &p.tenant.health
+	h.failures, h.strikes, h.answered = 0, 0, now
+	if h.condition != ConditionThrottled || !now.Before(p.tenant.budget.Paused()) {
+		h.condition, h.lastErr = ConditionHealthy, ""
 	}
 }
 
-// job is one request to make: one generation, or the list where the id is empty.
-type job struct {
-	Poll
-	number int64 // of all that the hub has made
-}
-
-// run plans and polls until nobody is interested any more. It never waits for a poll.
-func (p *poller) run() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		jobs, next, gone := p.plan(time.Now())
-		if gone {
-			return
-		}
-		for _, j := range jobs {
-			p.hub.work.Go(func() { p.do(j) })
-		}
-		timer.Reset(time.Until(next))
-		select {
-		case <-p.wake:
-		case <-timer.C:
-		case <-p.hub.ctx.Done():
-			return
-		}
+// failed notes a failed poll, and slows down as the failure asks.
+func (p *poller) failed(err error, now time.Time) {
+	t := p.tenant
+	t.health.failures++
+	t.health.lastErr = err.Error()
+	switch kind := catalog.KindOf(err); {
+	case kind == catalog.KindRateLimited:
+		p.throttled(err, now)
+		return
+	case kind == catalog.KindCredentialRejected && t.cred.Held:
+		t.budget.Pause(now, now.Add(probe))
+	case kind == catalog.KindCredentialRejected:
+		t.each(func(w *watcher) { w.fail(err) })
+	case kind == catalog.KindUnavailable:
+		p.rest(now)
+	}
+	t.health.condition = ConditionUnreachable
+	if catalog.KindOf(err) == catalog.KindCredentialRejected {
+		t.health.condition = ConditionCredentialRejected
 	}
 }
 
-// nudge makes the poller plan anew; mu is held.
-func (p *poller) nudge() {
-	p.stir()
-	p.rouse()
-}
-
-// rouse makes the poller plan again, by what it knows of the entries; mu is held.
-func (p *poller) rouse() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
+// throttled slows down after a 429, whether a poll got it or a call.
+func (p *poller) throttled(err error, now time.Time) {
+	t := p.tenant
+	t.health.condition, t.health.lastErr = ConditionThrottled, err.Error()
+	var detail *catalog.Error
+	errors.As(err, &detail)
+	wait := detail.RetryAfter
+	if wait == 0 {
+		wait = schedule.Backoff(max(t.health.failures, 1), t.hub.cfg.MinInterval, calm)
 	}
+	// Later than asked, never sooner: a tenth is the jitter.
+	t.budget.Throttled(now, wait+time.Duration(p.random.Draw()*float64(wait)/10))
 }
 
-// wakeBy makes the poller plan at t at the latest, unless it could do nothing then; mu is
-// held.
-func (p *poller) wakeBy(t time.Time) {
-	if !p.blocked && t.Before(p.wakeAt) {
-		p.rouse()
-	}
-}
-
-// plan decides what to ask now and when to plan again. A poller without interest takes
-// itself out, once nothing is left of a pause that the catalog asked for.
-func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
-	p.hub.mu.Lock()
-	defer p.hub.mu.Unlock()
-	p.blocked = false
-	p.budget.allot(p.allowance(now), now)
-	next = p.prune(now)
-	if len(p.entries) == 0 && len(p.all) == 0 && p.inFlight == 0 && !p.sweeping {
-		if p.budget.rested(now) {
-			delete(p.hub.pollers, p.cred.Tenant)
-			p.part.end()
-			return nil, time.Time{}, true
-		}
-		next = latest(p.budget.paused, now).Add(recovery)
-	}
-	jobs, again := p.look(now)
-	p.wakeAt = earliest(again, next)
-	return jobs, p.wakeAt, false
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// prune takes out the entries that nobody has watched for a while, and says when the
-// next one is up. Until then, and for a second, it looks at none: there may be ten thousand, and
-// each answer makes a plan.
-func (p *poller) prune(now time.Time) time.Time {
-	if now.Before(p.pruneAt) {
-		return p.pruneAt
-	}
-	next := now.Add(time.Hour)
-	p.order = slices.DeleteFunc(p.order, func(e *entry) bool {
-		until := e.idle.Add(linger)
-		switch {
-		case len(e.subs) > 0:
-			return false
-		case e.busy:
-			next = earliest(next, latest(until, now.Add(time.Second)))
-			return false
-		case now.Before(until):
-			next = earliest(next, until)
-			return false
-		}
-		delete(p.entries, e.id)
-		return true
-	})
-	p.pruneAt = latest(next, now.Add(time.Second))
-	return p.pruneAt
-}
-
-// leaveAlone notes that nobody watches an entry from now on; mu is held.
-func (p *poller) leaveAlone(e *entry, now time.Time) {
-	e.idle = now
-	p.pruneAt = earliest(p.pruneAt, now.Add(linger))
-	p.wakeBy(p.pruneAt)
-}
-
-// look makes the jobs that are due and that the budget allows, and says when to look
-// again; zero means that only news can tell.
-func (p *poller) look(now time.Time) (jobs []*job, again time.Time) {
-	d, sweep := p.demanded(now)
-	again = earliest(d.next(), p.sweepAt)
-	for sweep || p.waits(d, now) {
-		if !p.room() {
-			return jobs, time.Time{} // an answer wakes
-		}
-		ok, at := p.budget.take(now)
-		if !ok {
-			p.blocked = true
-			return jobs, at
-		}
-		p.spent()
-		switch {
-		case sweep && (!p.waits(d, now) || !p.list.down): // else a read shows first what is down
-			jobs = append(jobs, p.sweep(d, now))
-			sweep, again = false, d.next()
-		default:
-			// Every second read goes to what the list has shown to have changed: all of them
-			// would starve the others, where the list and the reads never agree.
-			p.hinted = !p.hinted
-			jobs = append(jobs, p.read(p.mostUrgent(d, now, p.hinted), now))
-		}
-	}
-	return jobs, again
-}
-
-// room reports whether one more request may be on its way. In an outage there is one.
-func (p *poller) room() bool {
-	if p.failures >= outage {
-		return p.inFlight == 0 && !p.sweeping
-	}
-	return p.inFlight < maxInFlight
-}
-
-// read makes the job of one read.
-func (p *poller) read(e *entry, now time.Time) *job {
-	e.busy = true
-	p.inFlight++
-	p.lookedAt(e, now)
-	p.hub.stats.Reads++
-	j := p.job(e.id)
-	p.serve(j, e, now)
-	return j
-}
-
-func (p *poller) job(id string) *job {
-	return &job{Poll: Poll{Tenant: p.cred.Tenant, ID: id}, number: p.hub.stats.Reads + p.hub.stats.Sweeps}
-}
-
-// do makes one request, outside the lock, and takes in what came back.
-func (p *poller) do(j *job) {
-	ctx, cancel := context.WithTimeout(p.hub.ctx, pollTimeout)
-	defer cancel()
-	ctx, l, ended := p.hub.polling(ctx, j.Poll)
-	if j.ID == "" {
-		list, err := p.hub.cfg.Upstream.List(ctx, p.cred, &p.last)
-		p.swept(unique(list), err, l)
-		ended(Outcome{Err: err, Changes: l.changes})
+// rest pauses in an outage, each time for longer. What was on its way when the pause began
+// and fails too tells nothing new.
+func (p *poller) rest(now time.Time) {
+	t := p.tenant
+	if t.health.failures < outage || now.Before(t.budget.Paused()) {
 		return
 	}
-	g, err := p.hub.cfg.Upstream.Generation(ctx, p.cred, j.ID)
-	p.answer(j.ID, g, err, l)
-	ended(Outcome{Err: err, State: g.State, Changes: l.changes})
-}
-
-// bounds are those of the schedule.
-func (p *poller) bounds() bounds {
-	return bounds{p.hub.cfg.MinInterval, p.hub.cfg.MaxInterval}
+	t.health.strikes++
+	pause := schedule.Backoff(t.health.strikes, t.hub.cfg.MinInterval, calm)
+	t.budget.Pause(now, now.Add(schedule.Jitter(pause, p.random.Draw())))
 }

@@ -63,7 +63,7 @@ func (u *racing) Generation(ctx context.Context, _ catalog.Credential, id string
 	return u.record(ctx, id)
 }
 
-func (u *racing) List(ctx context.Context, _ catalog.Credential, _ *catalog.Recall) (list []catalog.Listed, err error) {
+func (u *racing) List(ctx context.Context, _ catalog.Credential) (list []catalog.Listed, err error) {
 	before := map[string]catalog.State{}
 	for id := range u.finishes {
 		before[id] = u.state(id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -57,7 +58,7 @@ type chaos struct {
 	cfg     Config
 	worlds  []*world
 	all     worlds
-	watches []*watcher
+	watches []*viewer
 	work    sync.WaitGroup
 	created int
 	kept    int // comparisons of what is kept of the demand
@@ -179,7 +180,7 @@ func (c *chaos) step(w *world) {
 // attach begins a watch.
 func (c *chaos) attach(w *world, ids []string) {
 	ctx, cancel := context.WithCancel(c.t.Context())
-	s := &watcher{
+	s := &viewer{
 		t: c.t, name: fmt.Sprintf("watch %d of %v of the %s", len(c.watches), ids, w.name), world: w, window: c.cfg.RefundWindow,
 		cancel: cancel, renders: map[string]*story{}, caughtUp: -1,
 		req: Request{Credential: w.cred, IDs: ids, Goal: Goal(c.dice.IntN(2)), Heartbeat: time.Duration(1+c.dice.IntN(15)) * time.Second},
@@ -278,71 +279,60 @@ func (c *chaos) remove(w *world) {
 // checkShape compares what the hub keeps with itself.
 func (c *chaos) checkShape() {
 	c.hub.mu.Lock()
-	defer c.hub.mu.Unlock()
-	for _, p := range c.hub.pollers {
-		flying, subs := 0, map[*subscription]bool{}
-		for i, e := range p.order {
-			if p.entries[e.id] != e || i > 0 && p.order[i-1].id >= e.id {
-				c.t.Errorf("%s is out of its place", e.id)
-			}
-			if e.busy && !e.swept {
-				flying++
-			}
-			if e.swept && (!e.busy || !p.sweeping) {
-				c.t.Errorf("%s waits for a sweep that is not under way", e.id)
-			}
-			for back, r := range e.subs {
-				subs[r.sub] = true
-				if it := r.sub.items[r.at]; it.e != e || int(it.back) != back {
-					c.t.Errorf("%s and a watch of it do not agree", e.id)
-				}
-			}
-		}
-		if len(p.order) != len(p.entries) || flying != p.inFlight {
-			c.t.Errorf("%d entries in order of %d, %d on their way of %d", len(p.order), len(p.entries), flying, p.inFlight)
-		}
-		for s := range subs {
-			c.checkCounts(s)
-		}
-		c.checkKept(p, time.Now())
+	tenants := slices.Collect(maps.Values(c.hub.tenants))
+	c.hub.mu.Unlock()
+	for _, one := range tenants {
+		one.mu.Lock()
+		c.checkTenant(one, time.Now())
+		one.mu.Unlock()
 	}
 }
 
-// checkKept compares what is kept of the entries' demand with what they ask for when they are asked.
-func (c *chaos) checkKept(p *poller, now time.Time) {
-	if p.kept == nil || !p.holds(p.kept, now) {
-		return
-	}
-	c.kept++
-	kept, asked := *p.kept, p.demand(now)
-	kept.reads, kept.hints = slices.Clone(kept.reads), slices.Clone(kept.hints)
-	kept.later = slices.Clone(kept.later)
-	kept.pass(now)
-	var reads []*entry
-	for p.waits(&kept, now) {
-		reads = append(reads, kept.reads.pop())
-	}
-	for _, r := range asked.reads {
-		if !slices.Contains(reads, r.e) {
-			c.t.Errorf("%s is to be read, and not in what is kept", r.e.id)
+func (c *chaos) checkTenant(one *tenant, now time.Time) {
+	flying, watchers := 0, map[*watcher]bool{}
+	for _, e := range one.order {
+		if one.entries[e.id] != e {
+			c.t.Errorf("%s is out of its place", e.id)
+		}
+		swept := slices.Contains(one.list.asked, e)
+		if e.polling.busy && !swept {
+			flying++
+		}
+		if swept && (!e.polling.busy || !one.list.sweeping) {
+			c.t.Errorf("%s waits for a sweep that is not under way", e.id)
+		}
+		c.checkQueued(one, e, now)
+		for back, w := range e.watchers {
+			watchers[w.watcher] = true
+			if it := w.items[w.at]; it.e != e || int(it.back) != back {
+				c.t.Errorf("%s and a watch of it do not agree", e.id)
+			}
 		}
 	}
-	for _, e := range reads {
-		listed := slices.Contains(asked.listable, e) // and a few are not worth a sweep
-		if !listed && !slices.ContainsFunc(asked.reads, func(r ranked) bool { return r.e == e }) {
-			c.t.Errorf("%s is not to be read, and in what is kept", e.id)
-		}
+	if len(one.order) != len(one.entries) || flying != one.poller.inFlight {
+		c.t.Errorf("%d entries in order of %d, %d on their way of %d", len(one.order), len(one.entries), flying, one.poller.inFlight)
 	}
-	for _, e := range p.order {
-		alone := !e.busy && e.wanted(now, p.hub.cfg.RefundWindow) && !slices.Contains(asked.listable, e)
-		if alone && e.due.After(now) && e.due.Before(kept.next()) {
-			c.t.Errorf("%s is due before what is kept says", e.id)
-		}
+	for w := range watchers {
+		c.checkCounts(w)
+	}
+}
+
+// checkQueued sees that what somebody waits for is polled some time.
+func (c *chaos) checkQueued(one *tenant, e *entry, now time.Time) {
+	at := int(e.polling.at)
+	if at >= 0 && (at >= len(one.queue.heap) || one.queue.heap[at] != e) {
+		c.t.Errorf("%s has the place of another one in the queue", e.id)
+	}
+	if one.wanted(e, now) && !e.polling.busy && at < 0 && !(at == taken && slices.Contains(one.queue.ready, e)) {
+		c.t.Errorf("%s is waited for, and is not in the queue", e.id)
+	}
+	if at >= 0 && (e.polling.busy || len(e.watchers) == 0) {
+		c.t.Errorf("%s is in the queue, and nobody waits for a poll of it", e.id)
 	}
 }
 
 // checkCounts compares the counters of a watch with what it counts.
-func (c *chaos) checkCounts(s *subscription) {
+func (c *chaos) checkCounts(s *watcher) {
 	var open, first, refunds, marked int
 	for at, it := range s.items {
 		if it.e != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 )
@@ -17,7 +18,7 @@ func (silent) Generation(ctx context.Context, _ catalog.Credential, _ string) (c
 	return catalog.Generation{}, ctx.Err()
 }
 
-func (silent) List(ctx context.Context, _ catalog.Credential, _ *catalog.Recall) ([]catalog.Listed, error) {
+func (silent) List(ctx context.Context, _ catalog.Credential) ([]catalog.Listed, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -42,14 +43,16 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprintf("gen_%06d", i)
 	}
-	open := func(watches int) (subs []*subscription) {
+	open := func(watches int) (all []*watcher) {
 		for range watches {
 			req := Request{Credential: cred, IDs: ids}
-			s := hub.subscription(context.Background(), &req)
-			s.subscribe(&req)
-			subs = append(subs, s)
+			w := newWatcher(&req, nil, nil)
+			one := hub.lock(cred)
+			w.join(one, &req, time.Now())
+			one.mu.Unlock()
+			all = append(all, w)
 		}
-		return subs
+		return all
 	}
 	empty := live()
 	first := open(1)
@@ -60,14 +63,14 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 	if perWatched > 100 {
 		t.Errorf("a watch needs %.0f bytes for a render", perWatched)
 	}
-	for _, s := range append(first, others...) {
-		s.close()
+	one := hub.lock(cred)
+	defer one.mu.Unlock()
+	for _, w := range append(first, others...) {
+		w.leave(time.Now())
 	}
-	hub.mu.Lock()
-	defer hub.mu.Unlock()
-	for id, e := range hub.pollers[cred.Tenant].entries {
-		if len(e.subs) != 0 {
-			t.Fatalf("%s is still watched by %d", id, len(e.subs))
+	for id, e := range one.entries {
+		if len(e.watchers) != 0 {
+			t.Fatalf("%s is still watched by %d", id, len(e.watchers))
 		}
 	}
 }

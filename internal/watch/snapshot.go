@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -63,35 +64,37 @@ func (h *Hub) Snapshot() Snapshot {
 }
 
 func (h *Hub) snapshot() Snapshot {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	stats, tenants := h.collect()
 	now := time.Now()
-	s := Snapshot{Time: now, Stats: h.statsAt(now), Keys: make([]Key, 0, len(h.pollers))}
-	for _, p := range h.pollers {
-		s.Keys = append(s.Keys, p.picture(&s, now))
+	s := Snapshot{Time: now, Stats: stats, Keys: make([]Key, 0, len(tenants))}
+	for _, t := range tenants {
+		t.mu.Lock()
+		t.count(&s.Stats, now)
+		s.Keys = append(s.Keys, t.picture(&s, now))
+		t.mu.Unlock()
 	}
 	return s
 }
 
-// picture tells of a poller, and adds its renders to the snapshot; mu is held.
-func (p *poller) picture(s *Snapshot, now time.Time) Key {
-	budget := *p.budget // who looks changes nothing
+// picture tells of a tenant, and adds its generations to the snapshot; its mutex is held.
+func (t *tenant) picture(s *Snapshot, now time.Time) Key {
+	b := t.budget.State(now)
 	k := Key{
-		Tenant: p.cred.Tenant, Held: p.cred.Held, Condition: p.condition, Failures: p.failures, LastError: p.lastErr,
-		Answered: p.answered, Level: budget.level(now), Rate: budget.rate, Limit: budget.limit, Paused: budget.paused,
-		Watches: p.open, Swept: p.sweptAt,
+		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr,
+		Answered: t.health.answered, Level: b.Level, Rate: b.Rate, Limit: b.Limit, Paused: b.Paused,
+		Watches: t.open, Swept: t.list.sweptAt,
 	}
-	for _, e := range p.order {
-		if e.wanted(now, p.hub.cfg.RefundWindow) {
+	for _, e := range t.order {
+		if t.wanted(e, now) {
 			k.Active++
-			s.add(p, e)
+			s.add(t, e)
 		}
 	}
 	return k
 }
 
-// add puts a render in its place, if it is among those that are shown.
-func (s *Snapshot) add(p *poller, e *entry) {
+// add puts a generation in its place, if it is among those that are shown.
+func (s *Snapshot) add(t *tenant, e *entry) {
 	waiting := latest(e.state.ObserveTime, e.began)
 	at, _ := slices.BinarySearchFunc(s.Renders, waiting, func(r Render, t time.Time) int { return r.waiting.Compare(t) })
 	if at >= mostShown {
@@ -100,13 +103,9 @@ func (s *Snapshot) add(p *poller, e *entry) {
 	if len(s.Renders) == mostShown {
 		s.Renders = s.Renders[:mostShown-1]
 	}
-	model := e.state.ModelID
-	if model == "" {
-		model = e.modelID
-	}
 	s.Renders = slices.Insert(s.Renders, at, Render{
-		Tenant: p.cred.Tenant, ID: e.id, Model: model, State: e.state.State, Began: e.birth(), Answered: e.state.ObserveTime,
-		NextPoll: latest(p.expected(e), p.budget.paused), Watches: len(e.subs), Failures: e.failures, LastError: e.lastErr,
+		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.birth(), Answered: e.state.ObserveTime,
+		NextPoll: latest(t.expected(e), t.budget.Paused()), Watches: len(e.watchers), Failures: e.polling.failures, LastError: e.polling.lastErr,
 		waiting: waiting,
 	})
 }

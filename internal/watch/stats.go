@@ -1,6 +1,12 @@
 package watch
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/watch/budget"
+)
 
 // Stats counts what the hub has done since its start, and what it has now.
 type Stats struct {
@@ -30,46 +36,58 @@ type Stats struct {
 // Stats tells what the hub has done. It looks at all that is watched: it is for whoever reads
 // metrics every few seconds.
 func (h *Hub) Stats() Stats {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.statsAt(time.Now())
-}
-
-// statsAt is Stats; mu is held.
-func (h *Hub) statsAt(now time.Time) Stats {
-	stats := h.stats
-	stats.Pollers = len(h.pollers)
-	stats.Rate, stats.Budget = h.cfg.Rate, newBudget(h.cfg.Rate, now).level(now)
-	for _, p := range h.pollers {
-		p.count(&stats, now)
+	stats, tenants := h.collect()
+	for _, t := range tenants {
+		t.mu.Lock()
+		t.count(&stats, time.Now())
+		t.mu.Unlock()
 	}
 	return stats
 }
 
-// count adds what a poller has now; mu is held.
-func (p *poller) count(s *Stats, now time.Time) {
-	s.Generations += len(p.entries)
-	s.Watches += p.open
-	s.Conditions[p.condition]++
-	if now.Before(p.budget.paused) {
+// collect gives what tenants that have ended have done, and those that are there.
+func (h *Hub) collect() (Stats, []*tenant) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	stats := h.past
+	stats.Pollers = len(h.tenants)
+	full := budget.New(h.cfg.Rate, time.Now()).State(time.Now())
+	stats.Rate, stats.Budget = full.Rate, full.Level
+	return stats, slices.Collect(maps.Values(h.tenants))
+}
+
+// count adds what a tenant has done and has now; its mutex is held.
+func (t *tenant) count(s *Stats, now time.Time) {
+	s.add(&t.stats)
+	s.Generations += len(t.entries)
+	s.Watches += t.open
+	s.Conditions[t.health.condition]++
+	state := t.budget.State(now)
+	if now.Before(state.Paused) {
 		s.Paused++
 	}
-	if p.part != nil && (p.part.role == Alone || !now.Before(p.part.until)) {
+	if t.peering.alone(now) {
 		s.Alone++
 	}
-	budget := *p.budget // who looks changes nothing
-	s.Budget = min(s.Budget, budget.level(now))
-	s.Rate = min(s.Rate, budget.rate)
-	for _, e := range p.order {
-		if e.wanted(now, p.hub.cfg.RefundWindow) {
+	s.Budget = min(s.Budget, state.Level)
+	s.Rate = min(s.Rate, state.Rate)
+	for _, e := range t.order {
+		if t.wanted(e, now) {
 			s.Active++
 			s.Stalest = max(s.Stalest, now.Sub(latest(e.state.ObserveTime, e.began)))
 		}
 	}
 }
 
-// level is how many requests may be made now.
-func (b *budget) level(now time.Time) float64 {
-	b.fill(now)
-	return b.own + b.shared
+// add adds what was counted elsewhere.
+func (s *Stats) add(o *Stats) {
+	s.Reads += o.Reads
+	s.Sweeps += o.Sweeps
+	s.Unshared += o.Unshared
+	s.Regressions += o.Regressions
+	s.Told += o.Told
+	s.Recalled += o.Recalled
+	s.Stale += o.Stale
+	s.Refuted += o.Refuted
+	s.Conflated += o.Conflated
 }

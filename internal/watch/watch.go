@@ -1,12 +1,21 @@
-// Package watch polls for everybody and tells everybody.
+// Package watch polls for everybody and delivers to everybody.
 //
-// It hides who polls what, when, and who is told. Each credential has one poller,
-// and each generation of it one entry, however many watch it. An entry holds the
-// newest state; a change marks it in the watches that cover it and wakes them.
-// Nothing is queued: a watch that is woken reads the newest state, so a slow one
-// skips what it missed, holds nobody up, and always gets the last.
+// It hides who polls what, when, and who is told. Each credential has one poller, and each
+// generation of it one entry, however many watch it. An entry holds the newest state; a change
+// marks it in the watchers that cover it and makes them ready. Nothing is queued: a ready watcher
+// takes the newest state, so a slow one skips what it missed, holds nobody up, and always gets the
+// last.
 //
-// One mutex guards it all, and no I/O is done under it.
+//	hub         what others call
+//	dispatcher  lets the ready watchers deliver, in turn
+//	watcher     what one stream covers, what it was told, what is next
+//	poller      runs the plans of one credential
+//	planner     decides what to ask next: a pure function
+//	list        learns what a sweep is worth
+//	tenant      what is known of one credential, under its mutex
+//	entry       the newest state of one generation, and which state may follow which
+//
+// Each credential has a mutex of its own, and no I/O is done under it.
 package watch
 
 import (
@@ -18,11 +27,10 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Upstream is what a poller reads. Each call is one request: the poller has a
-// back-off of its own. last is of the list that the same poller has read before.
+// Upstream is what a poller reads. Each call is one request: the poller has a back-off of its own.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error)
-	List(ctx context.Context, cred catalog.Credential, last *catalog.Recall) ([]catalog.Listed, error)
+	List(ctx context.Context, cred catalog.Credential) ([]catalog.Listed, error)
 }
 
 // Goal is what a watch waits for.
@@ -43,12 +51,15 @@ type Request struct {
 	KnownEtag  string        // what the watcher has already; for a single id
 	Heartbeat  time.Duration // longest silence; 0 = 15 s
 	Until      time.Time     // the watch ends with ErrExpired then; zero: never
+	Stall      time.Duration // longest time that one delivery may take; 0 = 30 s
 }
 
-// Why a hub ends a watch before its goal. All that it has to tell it tells before.
+// Why a hub ends a watch before its goal. What has changed before is delivered first, except to a
+// watcher that has stalled.
 var (
 	ErrDraining = errors.New("the hub ends its watches")
 	ErrExpired  = errors.New("the watch has reached its age")
+	ErrStalled  = errors.New("the watcher has not taken a message in time")
 )
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// watcher is one watch of a random run, and what it was told.
-type watcher struct {
+// viewer is one watch of a random run, and what it was told.
+type viewer struct {
 	t      *testing.T
 	name   string
 	world  *world
@@ -39,10 +39,10 @@ type story struct {
 	failed time.Time // when it was told as failed
 }
 
-func (s *watcher) take(event Event) error {
+func (s *viewer) take(event Event) error {
 	s.mu.Lock()
 	now := time.Now()
-	if silence := now.Sub(s.last); silence > s.req.Heartbeat {
+	if silence := now.Sub(s.last); silence > s.req.Heartbeat+handoff {
 		s.t.Errorf("%s: silence for %v, and heartbeats are due after %v", s.name, silence, s.req.Heartbeat)
 	}
 	switch {
@@ -68,13 +68,13 @@ func (s *watcher) take(event Event) error {
 	return nil
 }
 
-func (s *watcher) end(err error) {
+func (s *viewer) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err, s.ended = err, time.Now()
 }
 
-func (s *watcher) update(u Update, now time.Time) {
+func (s *viewer) update(u Update, now time.Time) {
 	s.world.checkSaid(u)
 	id, next := u.Generation.ID, u.Generation.State
 	one := s.renders[id]
@@ -116,7 +116,7 @@ func (w *world) checkSaid(u Update) {
 
 // checkTold sees that the states followed each other as states do. Only a render that the
 // catalog has denied may come back from the dead, and is as new then.
-func (s *watcher) checkTold() {
+func (s *viewer) checkTold() {
 	for id, one := range s.renders {
 		high := 0
 		for i, state := range one.states {
@@ -139,7 +139,7 @@ func (s *watcher) checkTold() {
 
 // checkNewest sees that a watch that is open was told the newest state of all it covers, and
 // that one that has ended had reached its goal, or had a reason.
-func (s *watcher) checkNewest() {
+func (s *viewer) checkNewest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.world.mu.Lock()
@@ -175,7 +175,7 @@ func (s *watcher) checkNewest() {
 }
 
 // reached reports whether the goal of one render was reached by what was told.
-func (s *watcher) reached(one *story) bool {
+func (s *viewer) reached(one *story) bool {
 	state := one.states[len(one.states)-1]
 	switch {
 	case !state.Terminal():
@@ -187,7 +187,7 @@ func (s *watcher) reached(one *story) bool {
 	return missable && time.Since(one.failed) >= s.window
 }
 
-func (s *watcher) checkEnd() {
+func (s *viewer) checkEnd() {
 	switch {
 	case errors.Is(s.err, context.Canceled):
 	case s.err != nil && (s.world.cred.Held || catalog.KindOf(s.err) != catalog.KindCredentialRejected):
@@ -207,7 +207,7 @@ func (s *watcher) checkEnd() {
 }
 
 // checkOver sees that a watch has ended, once all renders have.
-func (s *watcher) checkOver() {
+func (s *viewer) checkOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended.IsZero() && len(s.req.IDs) > 0 {

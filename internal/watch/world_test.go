@@ -228,7 +228,7 @@ func (all worlds) Generation(ctx context.Context, cred catalog.Credential, id st
 	return w.read(ctx, id, w.begin(id))
 }
 
-func (all worlds) List(ctx context.Context, cred catalog.Credential, _ *catalog.Recall) ([]catalog.Listed, error) {
+func (all worlds) List(ctx context.Context, cred catalog.Credential) ([]catalog.Listed, error) {
 	w := all[cred.Tenant]
 	return w.list(ctx, w.begin(""))
 }

@@ -1,4 +1,6 @@
-package watch
+// Package schedule says when the next poll of a generation is worth it. It is a pure function of age,
+// history and Bounds.
+package schedule
 
 import (
 	"math"
@@ -6,22 +8,22 @@ import (
 	"time"
 )
 
-// When to look next at a render of some age is the inspection problem: R. E. Barlow,
+// When to poll next at a generation of some age is the inspection problem: R. E. Barlow,
 // L. C. Hunter and F. Proschan, "Optimum Checking Procedures", 1963. With h(t) the hazard
-// rate of ending at age t, and one look worth c seconds of delay, looking with density n
-// costs c·n for the looks and h/(2n) for the delay, each second. The sum is least at
+// rate of ending at age t, and one poll worth c seconds of delay, polling with density n
+// costs c·n for the polls and h/(2n) for the delay, each second. The sum is least at
 //
 //	n(t) = √(h(t) / 2c)
 //
 // which is J. B. Keller's approximation, "Optimum Checking Schedules for Systems Subject
-// to Random Failure", 1974. The next look is where the integral of n from now reaches 1.
-// The same sum for one request that looks at many renders gives the density of sweeps:
+// to Random Failure", 1974. The next poll is where the integral of n from now reaches 1.
+// The same sum for one request that polls at many generations gives the density of sweeps:
 // √(Σh / 2c), the root of the sum of the squares of their own densities.
 
 const (
-	// lookPrice is c: what one request is worth, in seconds of delay. For renders of a
+	// pollPrice is c: what one request is worth, in seconds of delay. For generations of a
 	// median of 15 s this gives a mean delay of about 1 s.
-	lookPrice = 2.0 / 15
+	pollPrice = 2.0 / 15
 
 	// The hazard is a table over logarithmic steps of age, from a quarter of a second to
 	// more than an hour.
@@ -29,18 +31,18 @@ const (
 	ageStep  = 1.05
 	ageCells = 200
 
-	// Without history the hazard is that of a render which is as likely to end as to take as
-	// long again, once it is older than priorAge: looks every 2 s at first, every 4 s after a
-	// minute, every 10 s after six. With history it counts as half a render, and as more the
-	// more renders have ended: what outlives all known ones is looked at as if there were no
+	// Without history the hazard is that of a generation which is as likely to end as to take as
+	// long again, once it is older than priorAge: polls every 2 s at first, every 4 s after a
+	// minute, every 10 s after six. With history it counts as half a generation, and as more the
+	// more generations have ended: what outlives all known ones is polled as if there were no
 	// history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
 	lateWeight  = 3.0
 
-	// Each known render is spread over the ages around its own, so that a hundred of them
+	// Each known generation is spread over the ages around its own, so that a hundred of them
 	// make a smooth hazard: half of it over about the width of Silverman's rule, taken from the
-	// robuster of two measures, and half over three times that, for the renders between two
+	// robuster of two measures, and half over three times that, for the generations between two
 	// humps and at the edges. A test holds what these numbers are chosen for.
 	bandwidth  = 0.7
 	leastWidth = 0.05
@@ -50,24 +52,24 @@ const (
 	halfBase   = 2.449 // half the base of a triangle, in its standard deviations: √6
 )
 
-// bounds are the shortest and the longest time between two looks.
-type bounds struct{ least, most time.Duration }
+// Bounds are the shortest and the longest time between two polls.
+type Bounds struct{ Least, Most time.Duration }
 
-func (b bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.least), b.most) }
+func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// curve says when looks at a model's renders are worth it: the number of looks that the
+// Curve says when polls at a model's generations are worth it: the number of polls that the
 // schedule makes up to the age of each edge of the table.
-type curve [ageCells + 1]float64
+type Curve [ageCells + 1]float64
 
-// gap is the time from a look at the given age to the next.
-func (c *curve) gap(age time.Duration, within bounds) time.Duration {
+// Gap is the time from a poll at the given age to the next.
+func (c *Curve) Gap(age time.Duration, within Bounds) time.Duration {
 	at := age.Seconds()
-	next := c.age(c.looks(at) + 1)
-	return within.clamp(time.Duration(min(next-at, within.most.Seconds()) * float64(time.Second)))
+	next := c.age(c.polls(at) + 1)
+	return within.clamp(time.Duration(min(next-at, within.Most.Seconds()) * float64(time.Second)))
 }
 
-// looks is the number of looks up to an age. It goes on straight on both sides of the table.
-func (c *curve) looks(age float64) float64 {
+// polls is the number of polls up to an age. It goes on straight on both sides of the table.
+func (c *Curve) polls(age float64) float64 {
 	cell := 0
 	if age > firstAge {
 		cell = min(int(math.Log(age/firstAge)/math.Log(ageStep)), ageCells-1)
@@ -76,17 +78,17 @@ func (c *curve) looks(age float64) float64 {
 	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edge(cell+1)-from)
 }
 
-// age is where the schedule has made so many looks: the reverse of looks.
-func (c *curve) age(looks float64) float64 {
-	above, _ := slices.BinarySearch(c[:], looks)
+// age is where the schedule has made so many polls: the reverse of polls.
+func (c *Curve) age(polls float64) float64 {
+	above, _ := slices.BinarySearch(c[:], polls)
 	cell := min(max(above-1, 0), ageCells-1)
 	from := edge(cell)
-	return from + (looks-c[cell])*(edge(cell+1)-from)/(c[cell+1]-c[cell])
+	return from + (polls-c[cell])*(edge(cell+1)-from)/(c[cell+1]-c[cell])
 }
 
-// delay is how long the end of a render went unseen that came between the looks at two ages,
-// as expected. The hazard is read back from the density of looks, which it has made.
-func (c *curve) delay(from, to time.Duration) time.Duration {
+// Delay is how long the end of a generation went unseen that came between the polls at two ages,
+// as expected. The hazard is read back from the density of polls, which it has made.
+func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
 		begin, end := max(edge(cell), from.Seconds()), min(edge(cell+1), to.Seconds())
@@ -100,7 +102,7 @@ func (c *curve) delay(from, to time.Duration) time.Duration {
 			continue
 		}
 		density := (c[cell+1] - c[cell]) / (edge(cell+1) - edge(cell))
-		hazard := 2 * lookPrice * density * density * (end - begin)
+		hazard := 2 * pollPrice * density * density * (end - begin)
 		share := math.Exp(-passed) * -math.Expm1(-hazard)
 		ended += share
 		late += share * (to.Seconds() - (begin+end)/2)
@@ -122,14 +124,16 @@ var edges = func() (ages [ageCells + 1]float64) {
 
 func edge(i int) float64 { return edges[i] }
 
-// unlearned is the curve without history.
-var unlearned = learn(nil, lookPrice)
+// Unlearned is the Curve without history.
+var Unlearned = Learn(nil)
 
-// learn makes the curve of a model from the durations of its renders, at a price of one
-// look in seconds of delay.
-func learn(durations []time.Duration, price float64) *curve {
+// Learn makes the curve of a model from the durations of its generations.
+func Learn(durations []time.Duration) *Curve { return learn(durations, pollPrice) }
+
+// learn is Learn at a price of one poll, in seconds of delay.
+func learn(durations []time.Duration, price float64) *Curve {
 	ended := density(durations)
-	var c curve
+	var c Curve
 	var hazards [ageCells]float64
 	total := max(float64(len(durations)), 1)
 	alive := ended[ageCells]
@@ -147,7 +151,7 @@ func learn(durations []time.Duration, price float64) *curve {
 	return &c
 }
 
-// density is how many of the renders ended in each cell, smoothed. What lies beyond the
+// density is how many of the generations ended in each cell, smoothed. What lies beyond the
 // table is in the last element.
 func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	if len(durations) == 0 {
@@ -208,62 +212,26 @@ func spreadOf(places []float64) float64 {
 	return max(bandwidth*deviation*math.Pow(float64(n), -0.2), leastWidth)
 }
 
-// sweepGap is the time between two requests that look at many renders at once, each of which
-// would be looked at alone after its own gap: of the squares of their densities.
-func sweepGap(squares float64, within bounds) time.Duration {
+// SweepGap is the time between two requests that poll at many generations at once, each of which
+// would be polled alone after its own gap: of the squares of their densities.
+func SweepGap(squares float64, within Bounds) time.Duration {
 	if squares == 0 {
-		return within.most
+		return within.Most
 	}
 	return within.clamp(time.Duration(float64(time.Second) / math.Sqrt(squares)))
 }
 
-// square is the share of one render in the density of sweeps.
-func square(gap time.Duration) float64 {
+// Square is the share of one generation in the density of sweeps.
+func Square(gap time.Duration) float64 {
 	density := 1 / gap.Seconds()
 	return density * density
 }
 
-// backoff says how long to wait after so many failures in a row: doubling from the
+// Backoff says how long to wait after so many failures in a row: doubling from the
 // minimum, at most limit.
-func backoff(failures int, minimum, limit time.Duration) time.Duration {
+func Backoff(failures int, minimum, limit time.Duration) time.Duration {
 	if failures > 16 {
 		return limit
 	}
 	return min(minimum<<max(failures-1, 0), limit)
-}
-
-// spread moves d by up to a tenth either way, so that no two polls stay in step. u is
-// drawn evenly from [0, 1).
-func spread(d time.Duration, u float64) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*u))
-}
-
-// dice is a source of even numbers in [0, 1) that belongs to one thing, so that what is
-// drawn for it does not depend on what is drawn for others: a run can be repeated.
-// It is splitmix64 (G. L. Steele et al., 2014): eight bytes, and good enough to spread polls.
-type dice uint64
-
-func (d *dice) draw() float64 {
-	*d += 0x9e3779b97f4a7c15
-	z := uint64(*d)
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	z ^= z >> 31
-	return float64(z>>11) / (1 << 53)
-}
-
-// diceOf gives a thing its dice: the same for the same seed and name.
-func diceOf(seed uint64, name string) dice { return dice(fnv(seed, name)) }
-
-// fingerprint stands for a name where a few in 2⁶⁴ may be mistaken for others.
-func fingerprint(name string) uint64 { return fnv(0, name) }
-
-// fnv is the hash FNV-1a.
-func fnv(seed uint64, name string) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211
-	hash := uint64(offset) ^ seed
-	for i := range len(name) {
-		hash = (hash ^ uint64(name[i])) * prime
-	}
-	return hash
 }

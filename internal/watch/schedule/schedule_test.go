@@ -1,4 +1,4 @@
-package watch
+package schedule
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var usual = bounds{time.Second, 10 * time.Second}
+var usual = Bounds{time.Second, 10 * time.Second}
 
 // durations is a distribution of how long renders take.
 type durations struct {
@@ -74,11 +74,11 @@ func measure(d durations, renders int, gaps []func(age time.Duration) time.Durat
 // learned makes the gaps of curves that were each learned from other renders.
 func learned(d durations, curves, history int, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
-	jitter := dice(1)
+	jitter := Source(1)
 	var gaps []func(time.Duration) time.Duration
 	for range curves {
 		c := learn(d.sample(history, r), price)
-		gaps = append(gaps, func(age time.Duration) time.Duration { return spread(c.gap(age, usual), jitter.draw()) })
+		gaps = append(gaps, func(age time.Duration) time.Duration { return Jitter(c.Gap(age, usual), jitter.Draw()) })
 	}
 	return gaps
 }
@@ -105,9 +105,9 @@ func TestAScheduleLearnedFromAHundredRendersCostsAtMostATenthMoreThanAKnownOne(t
 	table := "                 fixed 2 s | known | learned  ÷ known    mean     p99 | in use    mean     p99 | no history  mean\n"
 	for _, d := range distributions {
 		every := measure(d, 20_000, fixed(2*time.Second))
-		got := atMeanDelay(1, func(price float64) cost { return measure(d, 500, learned(d, 100, historySize, price)) })
-		used := measure(d, 300, learned(d, 40, historySize, lookPrice))
-		without := measure(d, 10_000, learned(d, 1, 0, lookPrice))
+		got := atMeanDelay(1, func(price float64) cost { return measure(d, 500, learned(d, 100, 100, price)) })
+		used := measure(d, 300, learned(d, 40, 100, pollPrice))
+		without := measure(d, 10_000, learned(d, 1, 0, pollPrice))
 		table += fmt.Sprintf("%-16s %9.2f | %5.1f | %7.2f %8.2f %7.2f %7.2f | %6.2f %7.2f %7.2f | %10.2f %5.2f\n",
 			d.name, every.requests, d.paper, got.requests, got.requests/d.paper, got.mean, got.p99,
 			used.requests, used.mean, used.p99, without.requests, without.mean)
@@ -129,38 +129,18 @@ func TestWithoutHistoryLooksAreEveryFewSeconds(t *testing.T) {
 	for age, want := range map[time.Duration][2]float64{
 		0: {1.5, 2.5}, 15 * time.Second: {2, 4}, time.Minute: {3.5, 6}, 6 * time.Minute: {9, 10}, 100 * time.Hour: {10, 10},
 	} {
-		if got := unlearned.gap(age, usual).Seconds(); got < want[0] || got > want[1] {
+		if got := Unlearned.Gap(age, usual).Seconds(); got < want[0] || got > want[1] {
 			t.Errorf("at the age of %v: %v s, want %v", age, got, want)
 		}
 	}
 }
 
 func TestARenderThatOutlivesAllKnownOnesIsLookedAtAsIfThereWereNoHistory(t *testing.T) {
-	c := learn(slices.Repeat([]time.Duration{3 * time.Second}, 100), lookPrice)
+	c := learn(slices.Repeat([]time.Duration{3 * time.Second}, 100), pollPrice)
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
-		with, without := c.gap(age, usual), unlearned.gap(age, usual)
+		with, without := c.Gap(age, usual), Unlearned.Gap(age, usual)
 		if ratio := with.Seconds() / without.Seconds(); ratio < 0.8 || ratio > 1.25 {
 			t.Errorf("at the age of %v: %v, and %v without history", age, with, without)
-		}
-	}
-}
-
-func TestAfterAModelHasChangedTheScheduleFollowsWithinItsHistory(t *testing.T) {
-	slow := durations{draw: func(r *rand.Rand) float64 { return logNormal(r, 30, 0.3) }}
-	quick := durations{draw: func(r *rand.Rand) float64 { return logNormal(r, 6, 0.3) }}
-	key, h, r := historyKey{"t", "m"}, histories{}, rand.New(rand.NewPCG(1, 1))
-	for i, d := range slow.sample(500, r) {
-		h.add(key, uint64(i), d)
-	}
-	for seen, most := range map[int]float64{0: 5, 20: 2.5, 100: 1.3} {
-		one := histories{key: {durations: slices.Clone(h[key].durations), renders: slices.Clone(h[key].renders), next: h[key].next}}
-		for i, d := range quick.sample(seen, r) {
-			one.add(key, 1000+uint64(i), d)
-		}
-		c := one.curve(key)
-		got := measure(quick, 5000, []func(time.Duration) time.Duration{func(age time.Duration) time.Duration { return c.gap(age, usual) }})
-		if got.mean > most {
-			t.Errorf("%d renders after a change from 30 s to 6 s: a mean delay of %.2f s, want at most %v", seen, got.mean, most)
 		}
 	}
 }
@@ -170,12 +150,12 @@ func TestNoDurationsMakeAScheduleLeaveItsBounds(t *testing.T) {
 		nil, {0}, {-time.Hour}, {1}, {math.MaxInt64}, {0, math.MaxInt64}, slices.Repeat([]time.Duration{time.Second}, 1000),
 	}
 	for _, durations := range histories {
-		c := learn(durations, lookPrice)
+		c := learn(durations, pollPrice)
 		if !slices.IsSorted(c[:]) {
 			t.Errorf("%v: the number of looks falls with age", durations)
 		}
 		for _, age := range []time.Duration{-time.Hour, 0, 1, time.Second, time.Hour, 1000 * time.Hour, math.MaxInt64} {
-			if gap := c.gap(age, usual); gap < usual.least || gap > usual.most {
+			if gap := c.Gap(age, usual); gap < usual.Least || gap > usual.Most {
 				t.Errorf("%v: at the age of %v a gap of %v", durations, age, gap)
 			}
 		}
@@ -183,15 +163,55 @@ func TestNoDurationsMakeAScheduleLeaveItsBounds(t *testing.T) {
 }
 
 func BenchmarkLearnFromAHundredRenders(b *testing.B) {
-	renders := distributions[1].sample(historySize, rand.New(rand.NewPCG(1, 1)))
+	renders := distributions[1].sample(100, rand.New(rand.NewPCG(1, 1)))
 	for b.Loop() {
-		learn(renders, lookPrice)
+		learn(renders, pollPrice)
 	}
 }
 
 func BenchmarkGap(b *testing.B) {
-	c := learn(distributions[1].sample(historySize, rand.New(rand.NewPCG(1, 1))), lookPrice)
+	c := learn(distributions[1].sample(100, rand.New(rand.NewPCG(1, 1))), pollPrice)
 	for i := 0; b.Loop(); i++ {
-		c.gap(time.Duration(i%60)*time.Second, usual)
+		c.Gap(time.Duration(i%60)*time.Second, usual)
+	}
+}
+
+func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
+	if low, high := Jitter(10*time.Second, 0), Jitter(10*time.Second, 1); low != 9*time.Second || high != 11*time.Second {
+		t.Errorf("spread from %v to %v", low, high)
+	}
+	for failures, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 10: 30 * time.Second, 1000: 30 * time.Second} {
+		if got := Backoff(failures, time.Second, 30*time.Second); got != want {
+			t.Errorf("after %d failures: %v, want %v", failures, got, want)
+		}
+	}
+}
+
+func TestTheExpectedDelayIsTheTrueOneOnAverage(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	render := func() time.Duration {
+		return time.Duration(15 * math.Exp(0.3*random.NormFloat64()) * float64(time.Second))
+	}
+	var known []time.Duration
+	for range 100 {
+		known = append(known, render())
+	}
+	for name, c := range map[string]*Curve{"learned": learn(known, pollPrice), "unlearned": Unlearned} {
+		var expected, actual time.Duration
+		const renders = 2000
+		for range renders {
+			end, last, at := render(), time.Duration(0), time.Duration(0)
+			for at < end {
+				last = at
+				at += c.Gap(at, Bounds{time.Second, 10 * time.Second})
+			}
+			expected += c.Delay(last, at)
+			actual += at - end
+		}
+		ratio := expected.Seconds() / actual.Seconds()
+		t.Logf("%s: expected %v, in truth %v", name, expected/renders, actual/renders)
+		if math.Abs(ratio-1) > 0.2 {
+			t.Errorf("%s: the expected delay is %.2f of the true one", name, ratio)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package watch
+package budget
 
 import (
 	"math"
@@ -8,18 +8,19 @@ import (
 
 func TestABudgetHalvesOn429AndRecoversInAStraightLine(t *testing.T) {
 	now := time.Now()
-	b := newBudget(8, now)
-	b.throttled(now, 3*time.Second)
-	b.throttled(now, 3*time.Second) // was on its way too
+	b := New(8, now)
+	b.Throttled(now, 3*time.Second)
+	b.Throttled(now, 3*time.Second) // was on its way too
 	if b.rate != 4 {
 		t.Errorf("the rate is %v after a 429, want 4", b.rate)
 	}
-	if ok, again := b.take(now.Add(2 * time.Second)); ok || !again.Equal(now.Add(3*time.Second)) {
-		t.Errorf("a poll in the pause: %v, again at %v", ok, again)
+	if n, again := b.Available(now.Add(2 * time.Second)); n != 0 || !again.Equal(now.Add(3*time.Second)) {
+		t.Errorf("%d polls in the pause, again at %v", n, again)
 	}
-	if ok, _ := b.take(now.Add(3 * time.Second)); !ok {
+	if n, _ := b.Available(now.Add(3 * time.Second)); n == 0 {
 		t.Error("no poll after the pause")
 	}
+	b.Take()
 	now = now.Add(3 * time.Second)
 	for second, want := range map[int]float64{15: 6, 29: 7 + 13.0/15, 30: 8, 500: 8} {
 		later := *b
@@ -29,45 +30,44 @@ func TestABudgetHalvesOn429AndRecoversInAStraightLine(t *testing.T) {
 	}
 	for range 100 {
 		now = b.paused
-		b.throttled(now, time.Second)
+		b.Throttled(now, time.Second)
 	}
 	if b.rate < 8*slowest {
 		t.Errorf("the rate has fallen to %v", b.rate)
 	}
-	if b.rested(b.paused.Add(-1)) || b.rested(b.paused.Add(time.Second)) || !b.rested(b.paused.Add(recovery)) {
+	if b.Rested(b.paused.Add(-1)) || b.Rested(b.paused.Add(time.Second)) || !b.Rested(b.paused.Add(Recovery)) {
 		t.Error("a budget is rested when the pause is over and the rate is back")
 	}
 }
 
 func TestCallsTakeTokensFirstButLeaveAQuarterToPolls(t *testing.T) {
 	now := time.Now()
-	b, calls, polls := newBudget(8, now), 0, 0
+	b, calls, polls := New(8, now), 0, 0
 	for range 1000 { // ten calls a second, and as many polls as there are tokens
-		b.spend(now)
+		b.Spend(now)
 		calls++
-		for ok := true; ok; {
-			if ok, _ = b.take(now); ok {
-				polls++
-			}
+		for n, _ := b.Available(now); n > 0; n-- {
+			b.Take()
+			polls++
 		}
 		now = now.Add(100 * time.Millisecond)
 	}
 	if share := float64(polls) / 100; share < 1.9 || share > 2.3 {
 		t.Errorf("%v polls a second beside 10 calls, want a quarter of 8", share)
 	}
-	if b.spend(now); calls != 1000 {
+	if b.Spend(now); calls != 1000 {
 		t.Error("a call was held up")
 	}
 }
 
 func TestAPauseIsCappedAndNeverShortened(t *testing.T) { // U6
 	now := time.Now()
-	b := newBudget(5, now)
-	b.throttled(now, 87600*time.Hour)
+	b := New(5, now)
+	b.Throttled(now, 87600*time.Hour)
 	if b.paused.Sub(now) != pauseCap {
 		t.Errorf("paused for %v, want %v", b.paused.Sub(now), pauseCap)
 	}
-	b.pause(now, now.Add(time.Second))
+	b.Pause(now, now.Add(time.Second))
 	if b.paused.Sub(now) != pauseCap {
 		t.Error("a shorter pause has replaced a longer one")
 	}
@@ -75,11 +75,12 @@ func TestAPauseIsCappedAndNeverShortened(t *testing.T) { // U6
 
 func TestABucketGivesNoMoreThanItsRate(t *testing.T) {
 	now := time.Now()
-	b := newBudget(5, now)
+	b := New(5, now)
 	given := 0
 	for range 10_000 {
-		ok, again := b.take(now)
-		if ok {
+		n, again := b.Available(now)
+		if n > 0 {
+			b.Take()
 			given++
 			continue
 		}
@@ -90,16 +91,5 @@ func TestABucketGivesNoMoreThanItsRate(t *testing.T) {
 	}
 	if seconds := 10_000 / 1000.0; float64(given) > 5*seconds+5 || given < 40 {
 		t.Errorf("%d tokens in about %v s", given, seconds)
-	}
-}
-
-func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
-	if low, high := spread(10*time.Second, 0), spread(10*time.Second, 1); low != 9*time.Second || high != 11*time.Second {
-		t.Errorf("spread from %v to %v", low, high)
-	}
-	for failures, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 10: 30 * time.Second, 1000: 30 * time.Second} {
-		if got := backoff(failures, time.Second, 30*time.Second); got != want {
-			t.Errorf("after %d failures: %v, want %v", failures, got, want)
-		}
 	}
 }

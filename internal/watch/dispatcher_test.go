@@ -1,0 +1,150 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// blocked is a deliver that blocks until it is set free.
+type blocked struct {
+	free  chan struct{}
+	calls atomic.Int32
+}
+
+func (b *blocked) deliver(Event) error {
+	b.calls.Add(1)
+	<-b.free
+	return nil
+}
+
+// dispatched runs a test of a hub of one generation in virtual time.
+func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *shelf, watch func(req Request, deliver func(Event) error) chan error)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
+		hub, err := New(Config{Upstream: up, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hub.dispatchers.all = hub.dispatchers.all[:1] // all watches have one
+		ctx, cancel := context.WithCancel(t.Context())
+		test(t, hub, up, func(req Request, deliver func(Event) error) chan error {
+			ended := make(chan error, 1)
+			req.Credential, req.IDs = testCred, []string{"a"}
+			go func() { ended <- hub.Watch(ctx, req, deliver) }()
+			return ended
+		})
+		cancel()
+		synctest.Wait()
+		hub.Close()
+	})
+}
+
+func TestADeliveryThatBlocksHoldsUpOthersForAHandoff(t *testing.T) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+		stuck := &blocked{free: make(chan struct{})}
+		watch(Request{}, stuck.deliver)
+		synctest.Wait()
+		var told []time.Time
+		for range 20 {
+			watch(Request{}, func(event Event) error {
+				if event.Update != nil {
+					told = append(told, time.Now())
+				}
+				return nil
+			})
+		}
+		began := time.Now()
+		time.Sleep(handoff)
+		synctest.Wait()
+		if len(told) != 20 || told[19].Sub(began) > handoff {
+			t.Errorf("%d of 20 were told within a handoff", len(told))
+		}
+		if n := stuck.calls.Load(); n != 1 {
+			t.Errorf("the one that blocks had %d calls at once", n)
+		}
+		close(stuck.free)
+	})
+}
+
+func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // L1
+	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+		stuck, began := &blocked{free: make(chan struct{})}, time.Now()
+		err := <-watch(Request{Stall: 30 * time.Second}, stuck.deliver)
+		if took := time.Since(began); !errors.Is(err, ErrStalled) || took < 30*time.Second || took > 30*time.Second+2*handoff {
+			t.Errorf("after %v it ends with %v", took, err)
+		}
+		if n := hub.Stats().Watches; n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
+		close(stuck.free)
+	})
+}
+
+func TestASlowDeliveryIsNoStall(t *testing.T) { // L2
+	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+		var last catalog.State
+		ended := watch(Request{Stall: 30 * time.Second}, func(event Event) error {
+			time.Sleep(29 * time.Second)
+			if event.Update != nil {
+				last = event.Update.Generation.State
+			}
+			return nil
+		})
+		time.Sleep(time.Minute)
+		up.set("a", catalog.StateSucceeded)
+		if err := <-ended; err != nil || last != catalog.StateSucceeded {
+			t.Errorf("it ends with %v after %v", err, last)
+		}
+	})
+}
+
+func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, _ func(Request, func(Event) error) chan error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		inside := false
+		time.AfterFunc(time.Second, cancel)
+		err := hub.Watch(ctx, Request{Credential: testCred, IDs: []string{"a"}}, func(Event) error {
+			inside = true
+			time.Sleep(3 * time.Second)
+			inside = false
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) || inside {
+			t.Errorf("it has ended with %v, and is told something: %v", err, inside)
+		}
+	})
+}
+
+func TestEverybodyIsToldOfAnEndBeforeAnybodyLeaves(t *testing.T) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+		const watches = 200
+		var told, left atomic.Int32
+		for range watches {
+			ended := watch(Request{}, func(event Event) error {
+				if u := event.Update; u != nil && u.Generation.State == catalog.StateSucceeded {
+					if told.Add(1); left.Load() > 0 {
+						t.Errorf("%d have left, and %d are told", left.Load(), told.Load())
+					}
+				}
+				return nil
+			})
+			go func() { <-ended; left.Add(1) }()
+		}
+		synctest.Wait()
+		seen, _ := up.Generation(t.Context(), testCred, "a")
+		seen.State = catalog.StateSucceeded
+		hub.Observe(t.Context(), testCred, seen)
+		synctest.Wait()
+		if told.Load() != watches || left.Load() != watches {
+			t.Errorf("%d of %d were told, %d have left", told.Load(), watches, left.Load())
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package watch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Candidates of a situation, by what they are.
+func read(id string, urgency float64) candidate {
+	return candidate{e: &entry{id: id}, urgency: urgency}
+}
+func swept(id string) candidate  { return candidate{e: &entry{id: id}, swept: true} }
+func first(id string) candidate  { return candidate{e: &entry{id: id}, swept: true, first: true} }
+func hinted(id string) candidate { return candidate{e: &entry{id: id}, hinted: true} }
+
+func TestAPlanIsAFunctionOfWhatIsKnown(t *testing.T) {
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	list := func(s situation) situation {
+		s.sweeps = true
+		if s.sweptAt.IsZero() {
+			s.sweptAt = ago(time.Second)
+		}
+		return s
+	}
+	for name, row := range map[string]struct {
+		known situation
+		sweep bool
+		reads string
+		more  bool
+		next  time.Duration // 0: none
+	}{
+		"nothing":                              {known: situation{room: 5}},
+		"what is due is read":                  {known: situation{room: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},
+		"the most urgent first":                {known: situation{room: 2, ready: []candidate{read("a", 1), read("b", 3), read("c", 2)}}, reads: "b c", more: true},
+		"no room":                              {known: situation{ready: []candidate{read("a", 1)}}, more: true},
+		"every second read to a hinted one":    {known: situation{room: 4, ready: []candidate{read("a", 9), read("b", 8), hinted("x"), hinted("y")}}, reads: "x a y b"},
+		"hinted last time, so not now":         {known: situation{room: 1, hints: true, ready: []candidate{read("a", 9), hinted("x")}}, reads: "a", more: true},
+		"too few for a sweep are read":         {known: situation{room: 5, ready: []candidate{swept("a"), first("b")}}, reads: "a b"},
+		"a sweep serves what it can":           {known: list(situation{room: 5, sweepAt: now, ready: []candidate{swept("a"), read("b", 1), first("c")}}), sweep: true, reads: "b", next: 0},
+		"before its time it is waited for":     {known: list(situation{room: 5, sweepAt: now.Add(time.Second), ready: []candidate{swept("a")}}), next: time.Second},
+		"a few new ones are read out of turn":  {known: list(situation{room: 5, sweepAt: now.Add(time.Second), ready: []candidate{first("a"), first("b")}}), reads: "a b", next: time.Second},
+		"many new ones bring the sweep sooner": {known: list(situation{room: 5, least: time.Second, sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), sweep: true},
+		"but not at once after the last":       {known: list(situation{room: 5, least: time.Second, sweptAt: ago(time.Millisecond), sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), next: 499 * time.Millisecond},
+		"a sweep on its way is waited for":     {known: list(situation{room: 5, least: time.Second, sweeping: true, sweptAt: ago(time.Millisecond), ready: []candidate{first("a")}}), next: 999 * time.Millisecond},
+		"one that takes long holds nobody up":  {known: list(situation{room: 5, least: time.Second, sweeping: true, sweptAt: ago(2 * time.Second), ready: []candidate{first("a"), swept("b")}}), reads: "a"},
+		"a list that has failed has a pause":   {known: list(situation{room: 5, sweepAt: now, sweepAfter: now.Add(time.Minute), ready: []candidate{swept("a")}}), next: time.Minute},
+		"a read shows what has failed":         {known: list(situation{room: 5, doubt: true, sweepAt: now, ready: []candidate{read("a", 1)}}), reads: "a", more: true},
+		"a sweep without room":                 {known: list(situation{sweepAt: now}), more: true},
+		"a watch of everything needs its list": {known: situation{room: 1, introduces: true, sweptAt: ago(time.Hour)}, sweep: true},
+	} {
+		row.known.now = now
+		got := row.known.plan()
+		var ids []string
+		for _, e := range got.reads {
+			ids = append(ids, e.id)
+		}
+		if !got.sweep && got.next.After(now) != (row.next > 0) || row.next > 0 && got.next.Sub(now) != row.next {
+			t.Errorf("%s: the next sweep is at %v, want in %v", name, got.next, row.next)
+		}
+		if reads := strings.Join(ids, " "); got.sweep != row.sweep || reads != row.reads || got.more != row.more {
+			t.Errorf("%s: sweep %v, reads %q, more %v; want %v, %q, %v", name, got.sweep, reads, got.more, row.sweep, row.reads, row.more)
+		}
+	}
+}
+
+func TestAPlanTakesEachOfWhatIsReadyOnceAtMost(t *testing.T) {
+	ready := []candidate{read("a", 1), read("b", 1), swept("c"), first("d"), first("e"), first("f"), hinted("g")}
+	for room := range 10 {
+		for _, sweeps := range []bool{false, true} {
+			s := situation{now: time.Now(), room: room, sweeps: sweeps, ready: slices.Clone(ready)}
+			p := s.plan()
+			asked := len(p.reads)
+			if p.sweep {
+				asked++
+			}
+			if asked > room {
+				t.Errorf("%d requests, and there is room for %d", asked, room)
+			}
+			for i, e := range p.reads {
+				if slices.Contains(p.reads[:i], e) {
+					t.Errorf("%s is read twice", e.id)
+				}
+			}
+		}
+	}
+}

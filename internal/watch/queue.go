@@ -1,0 +1,118 @@
+package watch
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/watch/schedule"
+)
+
+// polling is when an entry is polled.
+type polling struct {
+	due      time.Time     // next poll
+	wake     time.Time     // the same, or later where a peer polls meanwhile
+	gap      time.Duration // from the last poll to the next, before the jitter; 0: there was none
+	at       int32         // place in the queue, or one of the names below
+	busy     bool          // a poll of it is on its way
+	failures int           // in a row
+	lastErr  string
+	random   schedule.Source // of its jitter
+}
+
+// Places that are none.
+const (
+	nowhere = -1 // it is not in the queue
+	taken   = -2 // its time has come, and it was taken out
+)
+
+// queue holds entries by the time of their next poll. The zero value is empty.
+type queue struct {
+	heap  byDue
+	ready []*entry // whose time has come, in the order in which it came
+}
+
+// put adds an entry, or moves it after its time has changed.
+func (q *queue) put(e *entry) {
+	if e.polling.at >= 0 {
+		heap.Fix(&q.heap, int(e.polling.at))
+	} else {
+		heap.Push(&q.heap, e)
+	}
+}
+
+// remove takes an entry out, wherever it is.
+func (q *queue) remove(e *entry) {
+	if e.polling.at >= 0 {
+		heap.Remove(&q.heap, int(e.polling.at))
+	}
+	e.polling.at = nowhere
+}
+
+// due gives the entries whose time has come and that keep says are to be polled; others are taken out.
+func (q *queue) due(now time.Time, keep func(*entry) bool) []*entry {
+	was := q.ready
+	q.ready = was[:0]
+	for _, e := range was {
+		if e.polling.at == taken {
+			q.hold(e, keep)
+		}
+	}
+	clear(was[len(q.ready):])
+	for len(q.heap) > 0 && !q.heap[0].polling.wake.After(now) {
+		e := heap.Pop(&q.heap).(*entry)
+		e.polling.at = taken
+		q.hold(e, keep)
+	}
+	return q.ready
+}
+
+// hold keeps an entry among the ready, or takes it out. To keep may have put it back.
+func (q *queue) hold(e *entry, keep func(*entry) bool) {
+	switch {
+	case keep(e):
+		q.ready = append(q.ready, e)
+	case e.polling.at == taken:
+		e.polling.at = nowhere
+	}
+}
+
+// next is when the next entry is due that is not due yet; zero: there is none.
+func (q *queue) next() time.Time {
+	if len(q.heap) == 0 {
+		return time.Time{}
+	}
+	return q.heap[0].polling.wake
+}
+
+// byDue is a heap of entries.
+type byDue []*entry
+
+func (h byDue) Len() int { return len(h) }
+
+func (h byDue) Less(i, j int) bool {
+	if a, b := h[i].polling.wake, h[j].polling.wake; !a.Equal(b) {
+		return a.Before(b)
+	}
+	return h[i].id < h[j].id // so that a run can be repeated
+}
+
+func (h byDue) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].polling.at, h[j].polling.at = int32(i), int32(j) //nolint:gosec // there is memory for fewer
+}
+
+// Push implements heap.Interface.
+func (h *byDue) Push(one any) {
+	e := one.(*entry)
+	e.polling.at = int32(len(*h)) //nolint:gosec // there is memory for fewer
+	*h = append(*h, e)
+}
+
+// Pop implements heap.Interface.
+func (h *byDue) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h, e.polling.at = (*h)[:last], nowhere
+	return e
+}

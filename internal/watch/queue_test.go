@@ -1,0 +1,99 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+func TestTheQueueGivesWhatIsDueHoweverItWasChanged(t *testing.T) {
+	random, begin := rand.New(rand.NewPCG(1, 2)), time.Now()
+	for range 200 {
+		var q queue
+		entries, want := make([]*entry, 50), map[*entry]bool{}
+		for i := range entries {
+			entries[i] = newEntry(fmt.Sprint(i), begin, 1)
+		}
+		for range 300 {
+			e := entries[random.IntN(len(entries))]
+			if random.IntN(4) == 0 {
+				q.remove(e)
+				delete(want, e)
+				continue
+			}
+			e.polling.wake = begin.Add(time.Duration(random.IntN(100)) * time.Second)
+			q.put(e)
+			want[e] = true
+			if random.IntN(10) == 0 {
+				checkDue(t, &q, want, begin.Add(time.Duration(random.IntN(100))*time.Second))
+			}
+		}
+		checkDue(t, &q, want, begin.Add(time.Hour))
+	}
+}
+
+func checkDue(t *testing.T, q *queue, want map[*entry]bool, now time.Time) {
+	t.Helper()
+	ready := q.due(now, func(e *entry) bool { return want[e] })
+	for e := range want {
+		if due := !e.polling.wake.After(now); due && !slices.Contains(ready, e) {
+			t.Fatalf("%s is due, and is not ready", e.id)
+		}
+	}
+	for i, e := range ready {
+		if !want[e] || slices.Contains(ready[:i], e) {
+			t.Fatalf("%s is ready, and was taken out or is ready twice", e.id)
+		}
+	}
+	if next := q.next(); len(q.heap) > 0 && !next.After(now) {
+		t.Fatalf("the next is due at %v, which has come", next)
+	}
+}
+
+// unlisted is a catalog without a list, whose generations never end.
+type unlisted struct{}
+
+func (unlisted) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+	return catalog.Generation{ID: id, State: catalog.StateQueued, ObserveTime: time.Now()}, nil
+}
+
+func (unlisted) List(context.Context, catalog.Credential) ([]catalog.Listed, error) {
+	return nil, &catalog.Error{Kind: catalog.KindContract}
+}
+
+func TestThousandsOfEntriesAreReadAsFastAsTheBudgetAllows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams, each, rate, seconds = 2, 1000, 400, 3
+		hub, err := New(Config{Upstream: unlisted{}, Rate: rate, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var watches sync.WaitGroup
+		for s := range streams {
+			ids := make([]string, each)
+			for i := range ids {
+				ids[i] = fmt.Sprintf("r%d-%d", s, i)
+			}
+			watches.Go(func() {
+				_ = hub.Watch(ctx, Request{Credential: testCred, IDs: ids}, ignore)
+			})
+		}
+		time.Sleep(10 * time.Second) // all have been read
+		before := hub.Stats().Reads
+		time.Sleep(seconds * time.Second)
+		if reads := hub.Stats().Reads - before; reads < rate*seconds*99/100 {
+			t.Errorf("%d reads in %d s", reads, seconds)
+		}
+		cancel()
+		watches.Wait()
+		hub.Close()
+	})
+}

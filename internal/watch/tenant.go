@@ -1,0 +1,352 @@
+package watch
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch/budget"
+	"github.com/easel-grpc/easel/internal/watch/history"
+	"github.com/easel-grpc/easel/internal/watch/schedule"
+)
+
+// linger is how long an entry that nobody watches is kept, unpolled: a watcher that
+// reconnects finds it, and states stay in order across the gap.
+const linger = 30 * time.Second
+
+// tenant is what is known of the generations of one credential. Its mutex guards all below it:
+// entries, watchers, the list, the budget.
+type tenant struct {
+	hub  *Hub
+	cred catalog.Credential
+
+	mu         sync.Mutex
+	gone       bool // it has ended: the hub makes another
+	entries    map[string]*entry
+	order      []*entry   // the same as they came, so that a run can be repeated
+	everything []*watcher // of all that the list has
+	pruneAt    time.Time  // when an entry may have been idle for long enough
+
+	queue   queue
+	list    list
+	budget  *budget.Budget
+	health  health
+	poller  poller
+	peering *Peering // nil: there are no peers
+
+	open   int // watches
+	traced int // of those, with a trace reference
+	stats  Stats
+}
+
+func newTenant(h *Hub, cred catalog.Credential, now time.Time) *tenant {
+	t := &tenant{
+		hub: h, cred: cred, entries: map[string]*entry{}, pruneAt: now,
+		budget: budget.New(h.cfg.Rate, now),
+	}
+	t.poller = poller{tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller"), wake: make(chan struct{}, 1), planAt: now}
+	return t
+}
+
+// ensure finds or makes the entry of id.
+func (t *tenant) ensure(id string, now time.Time) *entry {
+	e := t.entries[id]
+	if e == nil {
+		e = newEntry(id, now, t.hub.cfg.Seed)
+		t.entries[id] = e
+		t.order = append(t.order, e)
+		t.idle(e, now)
+		t.peering.restore(e, now)
+	}
+	return e
+}
+
+// idle notes that nobody watches an entry from now on.
+func (t *tenant) idle(e *entry, now time.Time) {
+	e.idle = now
+	t.pollAt(e, e.polling.due)
+	t.pruneAt = earlier(t.pruneAt, now.Add(linger))
+	t.poller.planBy(t.pruneAt)
+}
+
+// prune takes out the entries that nobody has watched for a while, and says when the
+// next one is up. Until then, and for a second, it looks at none: there may be ten thousand.
+func (t *tenant) prune(now time.Time) time.Time {
+	if now.Before(t.pruneAt) {
+		return t.pruneAt
+	}
+	next := now.Add(time.Hour)
+	t.order = slices.DeleteFunc(t.order, func(e *entry) bool {
+		until := e.idle.Add(linger)
+		switch {
+		case len(e.watchers) > 0:
+			return false
+		case e.polling.busy:
+			next = earlier(next, latest(until, now.Add(time.Second)))
+			return false
+		case now.Before(until):
+			next = earlier(next, until)
+			return false
+		}
+		t.queue.remove(e)
+		delete(t.entries, e.id)
+		return true
+	})
+	t.pruneAt = latest(next, now.Add(time.Second))
+	return t.pruneAt
+}
+
+// wanted reports whether a poll of an entry would serve anybody.
+func (t *tenant) wanted(e *entry, now time.Time) bool {
+	for _, c := range e.watchers {
+		if !e.reached(c.goal, now, t.hub.cfg.RefundWindow) {
+			return true
+		}
+	}
+	return false
+}
+
+// share is how many generations the watcher waits for that waits for the fewest, this one among
+// them: what a poll of the entry is worth to somebody. A watcher of everything does not wait for
+// what has ended, but for as many as are shown.
+func (t *tenant) share(e *entry, shown int) int {
+	least := math.MaxInt
+	for _, c := range e.watchers {
+		if least = min(least, c.waits(e, shown)); least <= 1 {
+			return 1
+		}
+	}
+	return least
+}
+
+// pollAt sets when an entry is polled next. It and spare are the places that do: the queue holds
+// what somebody watches and no poll is under way for.
+func (t *tenant) pollAt(e *entry, due time.Time) {
+	e.polling.due = due
+	t.spare(e, due)
+}
+
+// spare has an entry wait until a time, as a peer polls it meanwhile.
+func (t *tenant) spare(e *entry, until time.Time) {
+	e.polling.wake = until
+	if len(e.watchers) == 0 || e.polling.busy {
+		t.queue.remove(e)
+		return
+	}
+	t.queue.put(e)
+	t.poller.planBy(until)
+}
+
+// pollAfter sets the next poll of an entry by a gap, with some jitter.
+func (t *tenant) pollAfter(e *entry, gap time.Duration, now time.Time) {
+	e.polling.gap = gap
+	t.pollAt(e, now.Add(schedule.Jitter(gap, e.polling.random.Draw())))
+}
+
+// again sets the next poll after an answer. A failed generation may be refunded, and when is not
+// known from those that succeeded.
+func (t *tenant) again(e *entry, now time.Time) {
+	e.polling.failures, e.polling.lastErr = 0, ""
+	curve, age := schedule.Unlearned, now.Sub(e.ended)
+	if !e.state.State.Terminal() {
+		curve, age = t.hub.history.Curve(t.historyOf(e)), now.Sub(e.birth())
+	}
+	t.pollAfter(e, curve.Gap(age, t.hub.bounds()), now)
+}
+
+func (t *tenant) historyOf(e *entry) history.Key {
+	return history.Key{Tenant: t.cred.Tenant, Model: e.state.ModelID}
+}
+
+// admit takes in a record that a call has brought. Where no poll has come before, it counts as
+// the first.
+func (t *tenant) admit(e *entry, g catalog.Generation, found TraceRef, now time.Time) {
+	t.apply(e, g, g.Etag(), &pollResult{found: found})
+	if e.polling.gap == 0 {
+		t.again(e, now)
+	}
+}
+
+// apply takes a record, which had the given etag when it was read, into an entry, and marks what
+// its watchers can see of it.
+func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *pollResult) {
+	before := e.state
+	changed, regressed := e.advance(g, etag)
+	if regressed {
+		t.regressed(e, g)
+	}
+	if changed {
+		t.changed(e, before, result)
+	}
+	if took := e.took(g, before.State); took > 0 {
+		e.learned = true
+		t.hub.history.Add(t.historyOf(e), schedule.Fingerprint(e.id), took)
+	}
+}
+
+// changed notes a state that is new, and marks it in the watchers.
+func (t *tenant) changed(e *entry, before catalog.Generation, result *pollResult) {
+	e.found = result.found
+	if before.State != 0 && before.State != e.state.State {
+		result.changes = append(result.changes, Change{State: e.state.State, Delay: t.unseenFor(e, before)})
+	}
+	t.publish(e)
+}
+
+// publish marks an entry in every watcher that covers it.
+func (t *tenant) publish(e *entry) {
+	for _, c := range e.watchers {
+		c.mark(c.at)
+	}
+}
+
+// unseenFor is how long a new state went unseen, as the schedule expects; where the schedule has no
+// opinion, any moment since the last poll is as likely.
+func (t *tenant) unseenFor(e *entry, before catalog.Generation) time.Duration {
+	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
+	if before.State.Terminal() || !ended {
+		return e.state.ObserveTime.Sub(before.ObserveTime) / 2
+	}
+	birth := e.birth()
+	return t.hub.history.Last(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
+}
+
+// regressed counts a record that was dropped, and logs the first of many that say the same.
+func (t *tenant) regressed(e *entry, g catalog.Generation) {
+	t.stats.Regressions++
+	if e.dropped == g.State {
+		return
+	}
+	e.dropped = g.State
+	t.hub.cfg.Logger.Warn("dropped a state that would have gone backwards",
+		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
+}
+
+// absent takes in a 404.
+func (t *tenant) absent(e *entry, result *pollResult, now time.Time) {
+	if e.young(now) {
+		if !e.fresh && e.state.State != 0 { // else a peer has placed it, and knows its state
+			e.fresh = true
+			t.publish(e)
+		}
+		t.again(e, now)
+		return
+	}
+	before := e.state
+	e.vanish(now)
+	t.changed(e, before, result)
+	t.again(e, now)
+}
+
+// deleted takes in a deletion by a call of ours.
+func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
+	e.vanish(now)
+	e.missing, e.deleted, e.found = false, true, found
+	t.publish(e)
+}
+
+// show notes that the list carries an entry, or that this process placed it. The watchers of
+// everything cover it from now on.
+func (t *tenant) show(e *entry, now time.Time) {
+	if e.listing.seen.IsZero() {
+		for _, w := range t.everything {
+			if w.listed {
+				w.add(e, now)
+			}
+		}
+	}
+	e.listing.seen = now
+}
+
+// hide takes an entry out of the watchers of everything.
+func (t *tenant) hide(e *entry, now time.Time) {
+	e.listing.seen = time.Time{}
+	for _, c := range slices.Clone(e.watchers) {
+		if c.everything {
+			c.remove(c.at, now)
+		}
+	}
+}
+
+// shown is how many generations the list has shown and somebody waits for.
+func (t *tenant) shown(now time.Time) (n int) {
+	for _, e := range t.order {
+		if !e.listing.seen.IsZero() && t.wanted(e, now) {
+			n++
+		}
+	}
+	return n
+}
+
+// each calls f with every watcher, some of them more than once.
+func (t *tenant) each(f func(*watcher)) {
+	for _, w := range t.everything {
+		f(w)
+	}
+	for _, e := range t.order {
+		for _, c := range e.watchers {
+			f(c.watcher)
+		}
+	}
+}
+
+// stale reports whether a state that nobody has kept up to date must be read again
+// before it is told. One that can't change any more need not; a 404 is no end of that kind.
+func (t *tenant) stale(e *entry, now time.Time) bool {
+	over := e.reached(Settled, now, t.hub.cfg.RefundWindow) && !e.denied()
+	return !over && !t.peering.isRestored(e, now) && now.Sub(e.state.ObserveTime) >= t.hub.cfg.MinInterval
+}
+
+// enrol counts a watch in or out.
+func (t *tenant) enrol(w *watcher, by int) {
+	t.open += by
+	if w.trace != nil {
+		t.traced += by
+	}
+}
+
+// heartbeat says why a watch of one entry is quiet.
+func (t *tenant) heartbeat(e *entry, now time.Time) *Heartbeat {
+	beat := t.pulse(e.state.ObserveTime)
+	if e.polling.failures > 0 {
+		beat.Failures, beat.LastError = e.polling.failures, e.polling.lastErr
+	}
+	if t.wanted(e, now) {
+		beat.NextPoll = latest(t.expected(e), t.budget.Paused())
+	}
+	if !e.state.State.Terminal() {
+		beat.TypicalRemaining, beat.HasTypical = t.hub.history.Remaining(t.historyOf(e), now.Sub(e.birth()))
+	}
+	return beat
+}
+
+// overview says why a watch of many is quiet.
+func (t *tenant) overview(w *watcher, now time.Time) *Heartbeat {
+	beat := t.pulse(t.health.answered)
+	if w.everything {
+		beat.NextPoll = t.list.sweepAt
+	}
+	for i := range w.items {
+		if e := w.items[i].e; e != nil && t.wanted(e, now) {
+			beat.NextPoll = earliest(beat.NextPoll, t.expected(e))
+		}
+	}
+	if !beat.NextPoll.IsZero() {
+		beat.NextPoll = latest(beat.NextPoll, t.budget.Paused())
+	}
+	return beat
+}
+
+func (t *tenant) pulse(observed time.Time) *Heartbeat {
+	return &Heartbeat{ObserveTime: observed, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr}
+}
+
+// expected is when the next poll serves an entry: its own, or a sweep that comes first.
+func (t *tenant) expected(e *entry) time.Time {
+	if e.listing.hint != nil || t.list.sweepAt.Before(e.listing.singly) {
+		return e.polling.due
+	}
+	return earliest(e.polling.due, t.list.sweepAt)
+}

@@ -1,0 +1,393 @@
+package watch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+const (
+	defaultHeartbeat = 15 * time.Second
+	defaultStall     = 30 * time.Second
+)
+
+// watcher is what one stream covers, what it was told, and what is next. There may be a hundred
+// thousand of them, so nothing of the request is kept that is not needed any more. All but the
+// first lines is guarded by the tenant's mutex.
+type watcher struct {
+	tenant     *tenant
+	heartbeat  time.Duration // longest silence
+	stall      time.Duration // longest time that one delivery may take
+	goal       Goal
+	everything bool // it is of all that the catalog lists
+	single     bool // it is of one generation
+	delivery   *delivery
+	trace      TraceRef // of the watch
+
+	quiet time.Time // there is a heartbeat then, if nothing was delivered before
+	until time.Time // it ends then; zero: never
+
+	items    []item
+	free     []int32 // places in items that are empty
+	dirty    []int32 // places whose entry changed since it was told
+	open     int     // goals not reached
+	pending  int     // of the first set, not introduced yet
+	settling int     // told as failed, and the refund may still come
+	shown    int     // introduced
+	listed   bool    // the first list has come; always true with named ids
+	caughtUp bool
+	relay    bool  // it stands for what peers wait for: see Peering
+	polled   int64 // number of the last poll that carries it
+	err      error // why it ends before its goal
+	owed     int   // changes from before err that are still to be told; -1: there is no err
+}
+
+// cover is a watcher of an entry, and the place of the entry in it.
+type cover struct {
+	*watcher
+	at int32
+}
+
+// waits is how many generations a watcher waits for, as far as it concerns one of them.
+func (w *watcher) waits(e *entry, shown int) int {
+	switch {
+	case w.relay:
+		return e.peers.waits
+	case w.everything:
+		return shown
+	}
+	return w.open
+}
+
+// item is what a watcher remembers of one generation: a few words, as there may be a
+// thousand of them.
+type item struct {
+	e     *entry // nil: the goal is reached
+	told  string // etag that was told last
+	back  int32  // place in e.watchers
+	flags flags
+}
+
+type flags uint8
+
+const (
+	dirty    flags = 1 << iota // it stands in watcher.dirty
+	pending                    // its first state was not told yet
+	known                      // told means something
+	settling                   // it was told as failed, and the refund may still come
+)
+
+// newWatcher makes what a watch begins with.
+func newWatcher(req *Request, d *delivery, trace TraceRef) *watcher {
+	w := &watcher{
+		heartbeat: req.Heartbeat, stall: req.Stall, goal: req.Goal, delivery: d, trace: trace, until: req.Until,
+		everything: len(req.IDs) == 0, single: len(req.IDs) == 1, listed: len(req.IDs) > 0, owed: -1,
+	}
+	if w.heartbeat <= 0 {
+		w.heartbeat = defaultHeartbeat
+	}
+	if w.stall <= 0 {
+		w.stall = defaultStall
+	}
+	if w.everything {
+		w.goal = Settled // it has no goal, but money is followed to its end
+	}
+	w.quiet = time.Now().Add(w.heartbeat)
+	return w
+}
+
+// join begins to cover what is asked for, before anything is read, so that no change falls between.
+func (w *watcher) join(t *tenant, req *Request, now time.Time) {
+	w.tenant = t
+	t.enrol(w, 1)
+	w.items = make([]item, 0, len(req.IDs))
+	for _, id := range req.IDs {
+		e := t.ensure(id, now)
+		if n := len(e.watchers); n > 0 && e.watchers[n-1].watcher == w {
+			continue // named twice
+		}
+		w.add(e, now)
+	}
+	if w.everything {
+		t.everything = append(t.everything, w)
+		t.poller.planBy(now)
+	} else if req.KnownEtag != "" && len(w.items) == 1 {
+		w.items[0].told = req.KnownEtag
+		w.items[0].flags |= known
+	}
+}
+
+// leave ends all that the watcher covers.
+func (w *watcher) leave(now time.Time) {
+	w.tenant.enrol(w, -1)
+	w.uncover(now)
+}
+
+func (w *watcher) uncover(now time.Time) {
+	t := w.tenant
+	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
+	for at := range w.items {
+		if w.items[at].e != nil {
+			w.remove(int32(at), now) //nolint:gosec // there is memory for fewer generations
+		}
+	}
+	t.poller.planBy(now.Add(linger))
+}
+
+// add covers one entry, and gives its place.
+func (w *watcher) add(e *entry, now time.Time) (at int32) {
+	t := w.tenant
+	it := item{e: e, back: int32(len(e.watchers))} //nolint:gosec // there is memory for fewer watches
+	if !w.everything || !w.listed {
+		it.flags = pending // not what came later
+		w.pending++
+	}
+	at = w.place(it)
+	due := e.polling.due
+	if (len(e.watchers) == 0 || e.denied()) && t.stale(e, now) {
+		e.fresh, due = false, now
+	}
+	e.watchers = append(e.watchers, cover{w, at})
+	w.open++
+	if e.fresh {
+		w.mark(at)
+	}
+	t.peering.wait(e, now)
+	t.pollAt(e, due)
+	return at
+}
+
+// introduce covers what the first list shows, for a watcher of everything.
+func (w *watcher) introduce(now time.Time) {
+	if w.listed {
+		return
+	}
+	for _, e := range w.tenant.order {
+		if e.listing.seen.Equal(now) || e.unseen(now) {
+			w.add(e, now)
+		}
+	}
+	w.listed = true
+	w.wake()
+}
+
+// place puts an item into the watcher.
+func (w *watcher) place(it item) (at int32) {
+	if n := len(w.free); n > 0 {
+		at = w.free[n-1]
+		w.free = w.free[:n-1]
+		w.items[at] = it
+		return at
+	}
+	w.items = append(w.items, it)
+	return int32(len(w.items) - 1) //nolint:gosec // there is memory for fewer generations
+}
+
+// remove stops to cover one entry.
+func (w *watcher) remove(at int32, now time.Time) {
+	it := &w.items[at]
+	e := it.e
+	last := len(e.watchers) - 1
+	e.watchers[it.back] = e.watchers[last]
+	moved := e.watchers[it.back]
+	moved.items[moved.at].back = it.back
+	e.watchers[last] = cover{}
+	e.watchers = e.watchers[:last]
+	it.e = nil
+	w.open--
+	if it.flags&pending != 0 {
+		w.pending--
+	}
+	if it.flags&settling != 0 {
+		w.settling--
+	}
+	it.flags &= dirty
+	if w.relay {
+		e.peers.at[w.goal] = nowhere
+	}
+	if it.flags&dirty == 0 { // else its place still stands in the queue
+		w.vacate(at)
+	}
+	if len(e.watchers) == 0 {
+		e.renew() // nobody is told any more
+		w.tenant.idle(e, now)
+	}
+}
+
+// vacate frees a place. Only a watcher whose generations change will need it again.
+func (w *watcher) vacate(at int32) {
+	if w.relay || w.everything {
+		w.free = append(w.free, at)
+	}
+}
+
+// mark notes a change of the entry at a place.
+func (w *watcher) mark(at int32) {
+	it := &w.items[at]
+	if it.flags&dirty != 0 {
+		w.tenant.stats.Conflated++
+	} else {
+		it.flags |= dirty
+		w.dirty = append(w.dirty, at)
+	}
+	w.wake()
+}
+
+// fail ends the watch with err. It is told what has changed before, and not what changes meanwhile:
+// a slow watcher of what always changes would never hear of the end.
+func (w *watcher) fail(err error) {
+	if w.err == nil {
+		w.err, w.owed = err, len(w.dirty)
+		w.wake()
+	}
+}
+
+func (w *watcher) wake() {
+	if w.delivery != nil {
+		w.delivery.ready()
+	} else {
+		w.tenant.peering.nudge()
+	}
+}
+
+// step is what a watcher does next: deliver an event, or end, or wait.
+type step struct {
+	event *Event
+	found TraceRef  // of what has found it
+	next  time.Time // where there is no event: when to look again although nothing changes
+	done  bool
+	err   error
+}
+
+// take takes the next step, under the tenant's mutex.
+func (w *watcher) take(now time.Time) step {
+	w.tenant.mu.Lock()
+	defer w.tenant.mu.Unlock()
+	return w.step(now)
+}
+
+// step takes the next thing to deliver. It is made when it is taken, so that a watcher which
+// was held up is told the newest state of each generation and skips what came between.
+func (w *watcher) step(now time.Time) step {
+	if !w.until.IsZero() && !now.Before(w.until) {
+		w.fail(ErrExpired)
+	}
+	if event, found := w.change(now); event != nil {
+		return step{event: event, found: found}
+	}
+	if len(w.dirty) > 0 {
+		return step{err: w.err} // from after it
+	}
+	if !w.caughtUp && w.listed && w.pending == 0 {
+		w.caughtUp = true
+		return step{event: &Event{CaughtUp: &CaughtUp{Count: w.shown}}}
+	}
+	settles := w.settle(now)
+	switch {
+	case !w.everything && w.open == 0 && !w.relay:
+		return step{done: true}
+	case w.err != nil:
+		return step{err: w.err}
+	case w.delivery != nil && !now.Before(w.quiet):
+		return step{event: &Event{Heartbeat: w.beat(now)}}
+	}
+	return step{next: earliest(earliest(settles, w.quiet), w.until)}
+}
+
+// change takes the next change that the watcher has not been told.
+func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
+	for len(w.dirty) > 0 && w.owed != 0 {
+		at := w.dirty[0]
+		w.dirty = w.dirty[1:]
+		if w.owed > 0 {
+			w.owed--
+		}
+		it := &w.items[at]
+		it.flags &^= dirty
+		if it.e == nil {
+			w.vacate(at)
+			continue
+		}
+		found := it.e.found
+		if event := w.tell(at, now); event != nil {
+			return event, found
+		}
+	}
+	if len(w.dirty) == 0 {
+		w.dirty = nil
+	}
+	return nil, nil
+}
+
+// tell makes the event of one entry, and notes what the watcher knows then. It gives nil
+// where that is nothing new.
+func (w *watcher) tell(at int32, now time.Time) *Event {
+	it := &w.items[at]
+	e := it.e
+	if !e.fresh {
+		return nil
+	}
+	initial, same := it.flags&pending != 0, it.flags&known != 0 && it.told == e.etag
+	if initial {
+		w.pending--
+		w.shown++
+	}
+	it.told, it.flags = e.etag, it.flags&^pending|known
+	shared := e.sharedUpdate(initial)
+	w.conclude(at, now)
+	switch {
+	case same && initial:
+		return &Event{Heartbeat: w.tenant.heartbeat(e, now), Known: shared}
+	case same:
+		return nil
+	}
+	return &Event{Update: shared}
+}
+
+// conclude notes whether the goal of one entry is reached. An entry whose goal is reached is no
+// longer covered, but for a watcher of everything: that goes on, and hears of refunds and deletions.
+func (w *watcher) conclude(at int32, now time.Time) {
+	it := &w.items[at]
+	e := it.e
+	switch {
+	case w.everything:
+	case e.reached(w.goal, now, w.tenant.hub.cfg.RefundWindow):
+		w.remove(at, now)
+	case e.state.State == catalog.StateFailed && it.flags&settling == 0:
+		it.flags |= settling
+		w.settling++
+	}
+}
+
+// settle closes the entries whose refund window is over, and says when the next one is.
+func (w *watcher) settle(now time.Time) (next time.Time) {
+	if w.settling == 0 {
+		return next
+	}
+	for at := range w.items {
+		if w.items[at].flags&settling == 0 {
+			continue
+		}
+		w.conclude(int32(at), now) //nolint:gosec // see uncover
+		if it := &w.items[at]; it.flags&settling != 0 {
+			next = earliest(next, it.e.settles(w.tenant.hub.cfg.RefundWindow))
+		}
+	}
+	return next
+}
+
+// beat says why the watch is quiet.
+func (w *watcher) beat(now time.Time) *Heartbeat {
+	if w.single && w.items[0].e != nil {
+		return w.tenant.heartbeat(w.items[0].e, now)
+	}
+	return w.tenant.overview(w, now)
+}
+
+// drain ends a watch of a caller, as nobody is served here any more.
+func (w *watcher) drain() {
+	if w.delivery != nil {
+		w.fail(ErrDraining)
+	}
+}
