@@ -187,7 +187,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "a change wakes nobody",
-		edits:  []edit{{"internal/watch/watcher.go", "		w.dirty = append(w.dirty, at)\n\t}\n\tw.wake()\n", "		w.dirty = append(w.dirty, at)\n\t}\n"}},
+		edits:  []edit{{"internal/watch/watcher.go", "		w.dirty = append(w.dirty, at)\n\t}\n\tw.notify()\n", "		w.dirty = append(w.dirty, at)\n\t}\n"}},
 		jobs:   seeds("short", 1, 2),
 		breaks: []string{"a change is told at once"},
 	},
@@ -221,7 +221,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "an outage is polled as always",
-		edits:  []edit{{"internal/watch/poller.go", "	if t.health.failures < outage || now", "	if t.health.failures < outage*1000 || now"}},
+		edits:  []edit{{"internal/watch/health.go", "	if h.failures < outage || now", "	if h.failures < outage*1000 || now"}},
 		jobs:   seeds("outage", 8, 10),
 		breaks: []string{"an outage is only probed"},
 	},
@@ -239,7 +239,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "a held key that is rejected ends watches",
-		edits:  []edit{{"internal/watch/poller.go", "catalog.KindCredentialRejected && t.cred.Held:", "catalog.KindCredentialRejected && false:"}},
+		edits:  []edit{{"internal/watch/poller.go", "catalog.KindCredentialRejected && !t.cred.Held {", "catalog.KindCredentialRejected {"}},
 		jobs:   seeds("only-U7", 1, 2, 3),
 		breaks: []string{"trouble of the catalog ends no watch"},
 	},
@@ -257,7 +257,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "calls and polls have a bucket each",
-		edits:  []edit{{"internal/watch/poller.go", "	p.tenant.budget.Spend(now)\n", ""}},
+		edits:  []edit{{"internal/watch/tenant.go", "	t.budget.Spend(now)\n", ""}},
 		jobs:   seeds("busy", 1, 2, 3, 4, 5),
 		breaks: []string{"polls keep to the budget"},
 	},
@@ -281,13 +281,13 @@ var bugs = []bug{
 	},
 	{
 		name:   "a watch that becomes ready in its turn has no other one",
-		edits:  []edit{{"internal/watch/delivery.go", "	case d.again || !next", "	case !next"}},
+		edits:  []edit{{"internal/watch/dispatcher.go", "	case d.again || !next", "	case !next"}},
 		jobs:   seeds("only-L2", 1, 2, 3, 4),
 		breaks: []string{"a change is told at once", "the end of a render is seen in time", "everybody is served in the end", "the last state always arrives"},
 	},
 	{
 		name:   "a watch has one heartbeat and no more",
-		edits:  []edit{{"internal/watch/delivery.go", "			d.alarm.Reset(next.Sub(now))\n", ""}},
+		edits:  []edit{{"internal/watch/dispatcher.go", "			d.alarm.Reset(next.Sub(now))\n", ""}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

@@ -36,8 +36,34 @@ type entry struct {
 
 	polling polling
 	listing listing
-	peers   *peered   // nil while no peer has to do with it
+	peered  *peered   // nil while no peer has to do with it
 	idle    time.Time // since when nobody watches
+}
+
+// polling is when an entry is polled.
+type polling struct {
+	due      time.Time     // next poll
+	wake     time.Time     // the same, or later where a peer polls meanwhile
+	gap      time.Duration // from the last poll to the next, before the jitter; 0: there was none
+	at       int32         // place in the queue, or one of the names below
+	busy     bool          // a poll of it is on its way
+	failures int           // in a row
+	lastErr  string
+	random   schedule.Source // of its jitter
+}
+
+// Places that are none.
+const (
+	nowhere = -1 // it is not in the queue
+	taken   = -2 // its time has come, and it was taken out
+)
+
+// listing is what the list says of an entry.
+type listing struct {
+	seen   time.Time           // when the list carried it last, or this process placed it; zero: never
+	etag   string              // of what the list said of it last
+	hint   *catalog.Generation // what the list said, while a read is to confirm it
+	singly time.Time           // the list did not carry it: it is read by itself until then
 }
 
 func newEntry(id string, now time.Time, seed uint64) *entry {
@@ -218,6 +244,19 @@ func (e *entry) took(g catalog.Generation, before catalog.State) time.Duration {
 		return e.state.TerminalTime.Sub(e.birth())
 	}
 	return 0
+}
+
+// unshared is how many requests the watches of an entry would have made since the last poll,
+// had each polled for itself by the same schedule. Those of everything would ask the list.
+func (e *entry) unshared(everything int, now time.Time) float64 {
+	watches := float64(len(e.watchers))
+	if !e.listing.seen.IsZero() {
+		watches = max(0, watches-float64(everything))
+	}
+	if e.polling.gap <= 0 || !e.fresh {
+		return watches
+	}
+	return watches * min(1, now.Sub(e.state.ObserveTime).Seconds()/e.polling.gap.Seconds())
 }
 
 func earliest(a, b time.Time) time.Time {

@@ -2,11 +2,7 @@ package watch
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"maps"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,58 +12,6 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
-
-// Config says how the hub polls.
-type Config struct {
-	Upstream     Upstream      // required
-	MinInterval  time.Duration // shortest time between two polls of a generation; 0 = 1 s
-	MaxInterval  time.Duration // longest; 0 = 10 s
-	Rate         float64       // polls a second and credential, at most; 0 = 5
-	RefundWindow time.Duration // how long after a failure a refund may still come; 0 = 10 min
-	Seed         uint64        // of the jitter; 0 = random
-	Peers        Peers         // nil: this process is alone
-	Logger       *slog.Logger  // nil = discard
-	Observer     Observer      // nil = none
-}
-
-// withDefaults fills in what is zero, and reports all that can't be meant.
-func (c Config) withDefaults() (Config, error) {
-	if c.MinInterval == 0 {
-		c.MinInterval = time.Second
-	}
-	if c.MaxInterval == 0 {
-		c.MaxInterval = max(10*time.Second, c.MinInterval)
-	}
-	if c.Rate == 0 {
-		c.Rate = 5
-	}
-	if c.RefundWindow == 0 {
-		c.RefundWindow = 10 * time.Minute
-	}
-	if c.Seed == 0 {
-		c.Seed = rand.Uint64()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	var faults []error
-	if c.Upstream == nil {
-		faults = append(faults, errors.New("watch: Upstream is missing"))
-	}
-	if c.MinInterval < 0 {
-		faults = append(faults, errors.New("watch: MinInterval is negative"))
-	}
-	if c.MaxInterval < c.MinInterval {
-		faults = append(faults, errors.New("watch: MaxInterval is below MinInterval"))
-	}
-	if !(c.Rate > 0) || math.IsInf(c.Rate, 1) {
-		faults = append(faults, errors.New("watch: Rate is not a number above 0"))
-	}
-	if c.RefundWindow < 0 {
-		faults = append(faults, errors.New("watch: RefundWindow is negative"))
-	}
-	return c, errors.Join(faults...)
-}
 
 // Hub is the one place that polls.
 type Hub struct {
@@ -129,8 +73,8 @@ func (h *Hub) Drain() {
 // watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
 // forwarded key. It raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
-	d := &delivery{ctx: ctx, deliver: deliver, dispatcher: h.dispatchers.assign(), done: make(chan struct{})}
-	d.watcher = newWatcher(&req, d, h.traceRef(ctx))
+	d := &delivery{hub: h, ctx: ctx, deliver: deliver, dispatcher: h.dispatchers.assign(), done: make(chan struct{})}
+	d.watcher = newWatcher(&req, d.ready, h.traceRef(ctx))
 	t := h.lock(req.Credential)
 	d.watcher.join(t, &req, time.Now())
 	if h.drained.Load() { // else Drain finds it
@@ -215,7 +159,7 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 		return
 	}
 	defer t.mu.Unlock()
-	t.poller.called(err, throttled, time.Now())
+	t.called(err, throttled, time.Now())
 }
 
 // with calls f with an entry, under the mutex of its tenant, where there is one.
@@ -252,7 +196,7 @@ func (h *Hub) lock(cred catalog.Credential) *tenant {
 		h.mu.Lock()
 		t := h.tenants[cred.Tenant]
 		if t == nil {
-			t = newTenant(h, cred, time.Now())
+			t = newTenant(&h.cfg, &h.history, cred, time.Now())
 			h.tenants[cred.Tenant] = t
 			h.start(t)
 		}
@@ -271,10 +215,11 @@ func (h *Hub) start(t *tenant) {
 	if h.closed {
 		return
 	}
-	h.work.Go(t.poller.run)
+	p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller")}
+	h.work.Go(p.run)
 	if h.cfg.Peers != nil {
-		t.peering = newPeering(t, time.Now())
-		h.work.Go(t.peering.run)
+		p := newPeering(t, time.Now())
+		h.work.Go(func() { p.run(h.ctx) })
 	}
 }
 
@@ -288,6 +233,30 @@ func (h *Hub) forget(t *tenant) {
 	}
 }
 
-func (h *Hub) bounds() schedule.Bounds {
-	return schedule.Bounds{Least: h.cfg.MinInterval, Most: h.cfg.MaxInterval}
+// traceRef gives the trace reference of a context.
+func (h *Hub) traceRef(ctx context.Context) TraceRef {
+	if h.cfg.Observer == nil {
+		return nil
+	}
+	return h.cfg.Observer.TraceRef(ctx)
+}
+
+// pollBegins begins a poll for the observer.
+func (h *Hub) pollBegins(ctx context.Context, poll Poll) (context.Context, *pollResult, func(Outcome)) {
+	if h.cfg.Observer == nil {
+		return ctx, &pollResult{}, func(Outcome) {}
+	}
+	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, poll)
+	return ctx, &pollResult{found: found}, ended
+}
+
+// delivery begins a delivery for the observer, and gives what ends it.
+func (h *Hub) delivery(ctx context.Context, watching TraceRef, s step) (delivered func()) {
+	if h.cfg.Observer != nil {
+		delivered = h.cfg.Observer.Delivery(ctx, watching, *s.event, s.found)
+	}
+	if delivered == nil {
+		return func() {}
+	}
+	return delivered
 }

@@ -30,17 +30,9 @@ type list struct {
 	draw     float64   // of its jitter
 }
 
-// listing is what the list says of an entry.
-type listing struct {
-	seen   time.Time           // when the list carried it last, or this process placed it; zero: never
-	etag   string              // of what the list said of it last
-	hint   *catalog.Generation // what the list said, while a read is to confirm it
-	singly time.Time           // the list did not carry it: it is read by itself until then
-}
-
 // describe adds to a situation what concerns the list.
 func (l *list) describe(t *tenant, s *situation) {
-	spared := t.peering.sparesList(s.now)
+	spared := t.peers.sparesList(s.now)
 	watched := len(t.everything) > 0 && !spared
 	s.introduces = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.listed })
 	s.sweeping, s.sweptAt, s.sweepAfter, s.doubt = l.sweeping, l.sweptAt, l.retry, l.down
@@ -74,7 +66,7 @@ func (l *list) served(t *tenant, most int, now time.Time) (served []*entry) {
 		if len(served) == most {
 			break
 		}
-		if (!e.polling.busy || l.sweeping) && l.serves(e, now) && t.wanted(e, now) && !t.peering.spares(e, now) {
+		if (!e.polling.busy || l.sweeping) && l.serves(e, now) && t.wanted(e, now) && !t.spared(e, now) {
 			served = append(served, e)
 		}
 	}
@@ -90,9 +82,9 @@ func (l *list) nextSweep(t *tenant, watched bool, now time.Time) time.Time {
 			squares += schedule.Square(e.polling.gap)
 		}
 	}
-	every := schedule.SweepGap(squares, t.hub.bounds())
+	every := schedule.SweepGap(squares, t.cfg.bounds())
 	if watched {
-		every = min(every, max(t.hub.cfg.MaxInterval/2, t.hub.cfg.MinInterval))
+		every = min(every, max(t.cfg.MaxInterval/2, t.cfg.MinInterval))
 	}
 	return l.sweptAt.Add(schedule.Jitter(every, l.draw))
 }
@@ -193,7 +185,7 @@ func (l *list) discover(t *tenant, records []catalog.Listed, now time.Time) {
 		return
 	}
 	for _, e := range t.order {
-		if seen := e.listing.seen; !seen.IsZero() && now.Sub(seen) > forget && e.reached(Settled, now, t.hub.cfg.RefundWindow) {
+		if seen := e.listing.seen; !seen.IsZero() && now.Sub(seen) > forget && e.reached(Settled, now, t.cfg.RefundWindow) {
 			t.hide(e, now)
 		}
 	}
@@ -225,7 +217,7 @@ func (l *list) take(t *tenant, e *entry, r *catalog.Listed, result *pollResult, 
 		t.pollAt(e, now)
 		return
 	}
-	t.peering.polled(e, now)
+	t.confirmed(e, now)
 }
 
 // keep keeps a record until a read confirms it: a copy, not to keep the whole list alive.

@@ -5,167 +5,45 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// Peers are other processes that watch with the same credentials. One of them polls for all,
-// and the others poll by themselves only now and then, and before they tell of an end.
-type Peers interface {
-	// Share shares the polls of one credential until ctx ends. It is called once for each tenant.
-	// As long as the peering is told nothing, it acts as if it were alone.
-	Share(ctx context.Context, cred catalog.Credential, p *Peering)
-}
-
-// Role is what a process does for a credential.
-type Role uint8
-
 const (
-	// Alone polls for its own watches, and knows of nobody who would do so.
-	Alone Role = iota
-	// Leader polls for itself and for those who follow.
-	Leader
-	// Follower is told by a leader.
-	Follower
-)
-
-// String writes the role as it stands in logs.
-func (r Role) String() string { return [...]string{"alone", "leader", "follower"}[r] }
-
-// Assignment is a role until a time, after which the process is alone. Shares are of the configured
-// rate of polls.
-type Assignment struct {
-	Role       Role
-	Until      time.Time
-	Share      float64       // that this process may use in its role
-	AloneShare float64       // and when it is alone
-	OwnEvery   time.Duration // between a follower's own polls of one thing
-	OwnShare   float64       // that a follower's own polls may take
-}
-
-// Interest says what a follower waits for.
-type Interest struct {
-	ID      string    // "": everything that the catalog lists
-	Etag    string    // of what it tells its watchers; "": nothing yet
-	Settled bool      // it follows the money, not only the generation
-	Waits   int       // how many generations the watcher waits for that waits for the fewest
-	ModelID string    // of an order that the follower placed itself, else ""
-	Created time.Time // when it placed the order, else zero
-}
-
-// State is what one process says of a generation to the others. Of an end it only says that
-// it has come, as each of them reads that for itself.
-type State struct {
-	Generation catalog.Generation
-	Etag       string
-	Listed     bool // the catalog's list carries it
-}
-
-func stateOf(u Update, listed bool) State {
-	s := State{Generation: u.Generation, Etag: u.Etag, Listed: listed}
-	if s.terminal() {
-		s.Generation = catalog.Generation{ID: u.Generation.ID, State: u.Generation.State, ObserveTime: u.Generation.ObserveTime}
-	}
-	return s
-}
-
-func (s State) terminal() bool { return s.Generation.State.Terminal() }
-
-// Status is how a process fares with a credential.
-type Status struct {
-	Condition Condition
-	Failures  int
-	LastError string
-	Answered  time.Time     // last answer of the catalog; zero: none yet
-	Pause     time.Duration // for which the catalog has asked this process, still to come
-	Spent     int           // requests that it has made since its last status
-}
-
-const (
-	hold     = 500 * time.Millisecond // a new peering waits so long to learn its role
-	grace    = time.Second            // a follower waits so long for the leader's first word
-	coverage = 25 * time.Second       // how long an interest that was heard stands, for both sides
-	ownEvery = time.Minute            // see Assignment, before there is one
-	restored = time.Minute            // how long what was restored serves new watches
-	oldest   = 2 * time.Minute        // age of what is restored, at most
+	restores = time.Minute     // how long what was restored serves new watches
+	oldest   = 2 * time.Minute // age of what is restored, at most
 )
 
 // Peering is the part of this process in polling for one credential. Its methods do no I/O and
-// never wait for any. The tenant's mutex guards it; methods that are not exported run under it, and
-// most of them do nothing where there are no peers.
+// never wait for any.
 type Peering struct {
-	tenant  *tenant
-	changed chan struct{} // of capacity 1
-	random  schedule.Source
-	cancel  context.CancelFunc // ends what is shared; nil: it has not begun
-	ended   bool
+	tenant *tenant
 
-	assignment Assignment
-	requests   int       // since the last status
-	heard      time.Time // a pause that a peer has told of ends then
-
+	heard    time.Time   // a pause that a peer has told of ends then
 	relays   [2]*watcher // what peers wait for, by goal
 	all      *watcher    // of everything, while a peer wants that
 	allUntil time.Time
-
-	allCovered time.Time // the leader polls the list until then
-	ownAt      time.Time // the next poll of our own of what is covered
-	own        *entry    // of which; nil: of all of it, by a sweep
-
-	restores     map[string]State
-	restoreUntil time.Time
-}
-
-// peered is what peers have to do with one entry. It is made when they have.
-type peered struct {
-	until       [2]time.Time // the peers' interest, by goal
-	at          [2]int32     // its place in the relay of that goal
-	waits       int          // see Interest
-	covered     time.Time    // the leader polls it until then
-	polled      time.Time    // the last poll of our own
-	unconfirmed bool         // a peer says that it has ended: a poll of our own is to show that
-	deaf        time.Time    // that is not heard before: the last time it was wrong
-	restored    bool         // its state is from before this process, and may be told
 }
 
 func newPeering(t *tenant, now time.Time) *Peering {
-	return &Peering{
-		tenant: t, changed: make(chan struct{}, 1), random: schedule.NewSource(t.hub.cfg.Seed, "peering"), ownAt: now.Add(ownEvery),
-		assignment: Assignment{Role: Follower, Until: now.Add(hold), Share: 1, AloneShare: 1, OwnEvery: 2 * ownEvery, OwnShare: 1},
-	}
+	t.peers = newPeers(t.cfg.Seed, now)
+	return &Peering{tenant: t}
 }
 
 // run shares the polls until the tenant is gone.
-func (p *Peering) run() {
-	ctx, cancel := context.WithCancel(p.tenant.hub.ctx)
+func (p *Peering) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p.tenant.mu.Lock()
-	p.cancel = cancel
-	if p.ended {
+	t := p.tenant
+	t.mu.Lock()
+	t.peers.cancel = cancel
+	if t.peers.ended {
 		cancel()
 	}
-	p.tenant.mu.Unlock()
-	p.tenant.hub.cfg.Peers.Share(ctx, p.tenant.cred, p)
-}
-
-func (p *Peering) end() {
-	if p == nil {
-		return
-	}
-	p.ended = true
-	if p.cancel != nil {
-		p.cancel()
-	}
+	t.mu.Unlock()
+	t.cfg.Peers.Share(ctx, t.cred, p)
 }
 
 // Changed gives a token when there may be something new to ask or to say.
-func (p *Peering) Changed() <-chan struct{} { return p.changed }
-
-func (p *Peering) nudge() {
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
-}
+func (p *Peering) Changed() <-chan struct{} { return p.tenant.peers.changed }
 
 // SetRole sets the role and its shares.
 func (p *Peering) SetRole(a Assignment) {
@@ -173,55 +51,12 @@ func (p *Peering) SetRole(a Assignment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	was := p.assignment
-	if p.assignment = a; was.Role == Leader && a.Role != Leader {
+	was := t.peers.assignment
+	if t.peers.assignment = a; was.Role == Leader && a.Role != Leader {
 		p.drop(now)
 	}
 	if was.Until = a.Until; was != a {
-		p.recall(now)
-	}
-}
-
-// recall has every entry polled by its own schedule again, until it is spared anew.
-func (p *Peering) recall(now time.Time) {
-	for _, e := range p.tenant.order {
-		if !e.polling.wake.Equal(e.polling.due) {
-			p.tenant.spare(e, e.polling.due)
-		}
-	}
-	p.tenant.poller.planBy(now)
-}
-
-// follows reports whether somebody else polls.
-func (p *Peering) follows(now time.Time) bool {
-	return p != nil && p.assignment.Role == Follower && now.Before(p.assignment.Until)
-}
-
-// alone reports whether this process has peers, and knows of none that leads.
-func (p *Peering) alone(now time.Time) bool {
-	return p != nil && (p.assignment.Role == Alone || !now.Before(p.assignment.Until))
-}
-
-// rate is how many requests a second this process may make.
-func (p *Peering) rate(now time.Time) float64 {
-	if p.alone(now) {
-		return p.tenant.hub.cfg.Rate * p.assignment.AloneShare
-	}
-	return p.tenant.hub.cfg.Rate * p.assignment.Share
-}
-
-// next is when the role ends or a poll of our own is due.
-func (p *Peering) next(now time.Time) time.Time {
-	if !p.follows(now) {
-		return time.Time{}
-	}
-	return earlier(p.assignment.Until, p.ownAt)
-}
-
-// spent notes a request, so that the leader hears of it.
-func (p *Peering) spent() {
-	if p != nil {
-		p.requests++
+		t.unspare(now)
 	}
 }
 
@@ -233,13 +68,13 @@ func (p *Peering) Status() Status {
 	now := time.Now()
 	p.expire(now)
 	s := Status{Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr, Answered: t.health.answered}
-	if p.assignment.Role != Leader {
-		s.Spent = p.requests
+	if t.peers.assignment.Role != Leader {
+		s.Spent = t.peers.requests
 	}
 	if paused := t.budget.Paused(); paused.After(p.heard) { // what others have told of they tell themselves
 		s.Pause = max(paused.Sub(now), 0)
 	}
-	p.requests = 0
+	t.peers.requests = 0
 	return s
 }
 
@@ -253,10 +88,10 @@ func (p *Peering) ApplyStatus(s Status, leader bool) {
 		t.budget.Pause(now, now.Add(s.Pause))
 		p.heard = latest(p.heard, earlier(now.Add(s.Pause), t.budget.Paused()))
 	}
-	if p.assignment.Role == Leader {
+	if t.peers.assignment.Role == Leader {
 		t.budget.Owe(s.Spent, now)
 	}
-	if !leader || !p.follows(now) {
+	if !leader || !t.peers.follows(now) {
 		return
 	}
 	if s.Condition == ConditionCredentialRejected && !t.cred.Held {
@@ -278,111 +113,6 @@ func (p *Peering) verify(now time.Time) {
 	}
 }
 
-// wait gives a leader time to answer before an entry is polled here.
-func (p *Peering) wait(e *entry, now time.Time) {
-	if !p.follows(now) {
-		return
-	}
-	if s := e.peering(); !e.fresh && !now.Before(s.covered) {
-		s.covered = now.Add(grace)
-	}
-	p.nudge()
-}
-
-// spares reports whether a leader's polls stand for one of our own, and has the entry wait then.
-func (p *Peering) spares(e *entry, now time.Time) bool {
-	if !p.covers(e, now) || p.picked(e, now) {
-		return false
-	}
-	until := earlier(earlier(e.peers.covered, p.ownAt), p.assignment.Until)
-	if !e.polling.wake.Equal(until) {
-		p.tenant.spare(e, until)
-	}
-	return true
-}
-
-// covers reports whether a leader polls an entry.
-func (p *Peering) covers(e *entry, now time.Time) bool {
-	return p.follows(now) && e.peers != nil && !e.peers.unconfirmed && e.listing.hint == nil && now.Before(e.peers.covered)
-}
-
-// sparesList is spares for the list.
-func (p *Peering) sparesList(now time.Time) bool {
-	return p.follows(now) && now.Before(p.allCovered) && !p.picked(nil, now)
-}
-
-// picked reports whether a poll of our own is due for an entry that is covered, or for the list where
-// that is nil.
-func (p *Peering) picked(e *entry, now time.Time) bool {
-	return !now.Before(p.ownAt) && (p.own == nil || p.own == e)
-}
-
-// pick chooses what the next poll of our own is: the list, where it shows enough, or what was not
-// polled for the longest time.
-func (p *Peering) pick(now time.Time) {
-	if p == nil || now.Before(p.ownAt) || !p.follows(now) {
-		return
-	}
-	t := p.tenant
-	p.own = nil
-	listed := 0
-	for _, e := range t.order {
-		if !p.covers(e, now) || !t.wanted(e, now) {
-			continue
-		}
-		if t.list.serves(e, now) {
-			listed++
-		}
-		if p.own == nil || e.peers.polled.Before(p.own.peers.polled) {
-			p.own = e
-		}
-	}
-	switch {
-	case listed >= sweepFrom || len(t.everything) > 0:
-		p.own = nil
-		p.recall(now)
-	case p.own == nil:
-		p.ownAt = now.Add(p.ownGap()) // there is nothing to poll
-	default:
-		t.pollAt(p.own, earlier(p.own.polling.due, now))
-	}
-}
-
-// ownGap is the time to the next poll of our own of the same.
-func (p *Peering) ownGap() time.Duration {
-	return schedule.Jitter(p.assignment.OwnEvery, p.random.Draw())
-}
-
-// polls notes that a poll of our own has begun, of one entry or, where that is nil, of the list. Where
-// each is read by itself they share what such polls may take.
-func (p *Peering) polls(e *entry, now time.Time) {
-	if p == nil || p.own != e {
-		return
-	}
-	gap := p.ownGap()
-	if e != nil {
-		least := time.Duration(float64(time.Second) / (p.assignment.OwnShare * p.tenant.hub.cfg.Rate))
-		gap = max(gap/time.Duration(len(p.tenant.order)), least)
-	}
-	p.ownAt, p.own = now.Add(gap), nil
-}
-
-// polled takes in that a poll of our own was answered.
-func (p *Peering) polled(e *entry, now time.Time) {
-	s := e.peers
-	if p == nil || s == nil {
-		return
-	}
-	s.polled, s.restored = now, false
-	if s.unconfirmed {
-		s.unconfirmed = false
-		if !e.state.State.Terminal() {
-			s.deaf = now.Add(p.tenant.hub.cfg.MaxInterval)
-			p.tenant.stats.Refuted++
-		}
-	}
-}
-
 // Interests gives what this process wants to be told of: all of it, or what no leader is known to
 // poll, or has told of yet.
 func (p *Peering) Interests(all bool) (list []Interest) {
@@ -390,12 +120,12 @@ func (p *Peering) Interests(all bool) (list []Interest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	if len(t.everything) > 0 && (all || now.After(p.allCovered)) {
+	if len(t.everything) > 0 && (all || now.After(t.peers.allCovered)) {
 		list = append(list, Interest{})
 	}
 	shown := t.shown(now)
 	for _, e := range t.order {
-		if !all && e.fresh && e.peers != nil && now.Before(e.peers.covered) {
+		if !all && e.fresh && e.peered != nil && now.Before(e.peered.covered) {
 			continue
 		}
 		if one, wanted := p.interest(e, now); wanted {
@@ -409,7 +139,7 @@ func (p *Peering) Interests(all bool) (list []Interest) {
 func (p *Peering) interest(e *entry, now time.Time) (one Interest, wanted bool) {
 	one.ID = e.id
 	for _, c := range e.watchers {
-		if !e.reached(c.goal, now, p.tenant.hub.cfg.RefundWindow) {
+		if !e.reached(c.goal, now, p.tenant.cfg.RefundWindow) {
 			wanted = true
 			one.Settled = one.Settled || c.goal == Settled
 		}
@@ -434,7 +164,7 @@ func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
 		e := t.entries[one.ID]
 		switch {
 		case one.ID == "":
-			p.allCovered = now.Add(coverage)
+			t.peers.allCovered = now.Add(coverage)
 			continue
 		case e == nil:
 			continue
@@ -446,7 +176,7 @@ func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
 			t.again(e, now)
 		}
 	}
-	t.poller.planBy(now)
+	t.queue.wakeBy(now)
 }
 
 // ApplyStates takes in what a leader says. An end is told to nobody before a poll of our own has
@@ -459,7 +189,7 @@ func (p *Peering) ApplyStates(states []State) {
 	for _, s := range states {
 		p.applyState(s, now)
 	}
-	t.poller.planBy(now)
+	t.queue.wakeBy(now)
 }
 
 func (p *Peering) applyState(s State, now time.Time) {
@@ -477,22 +207,22 @@ func (p *Peering) applyState(s State, now time.Time) {
 	if !t.wanted(e, now) {
 		return
 	}
-	peers := e.peering()
+	known := e.peering()
 	switch {
 	case s.Generation.State == 0: // too much for a message
-		peers.covered = time.Time{}
+		known.covered = time.Time{}
 		t.pollAt(e, now)
 	case s.Generation.State == e.state.State && s.terminal():
 	case !e.follows(s.Generation.State):
 		t.stats.Stale++
 	case s.terminal():
-		if !now.Before(peers.deaf) {
-			peers.unconfirmed = true
+		if !now.Before(known.deaf) {
+			known.unconfirmed = true
 			t.pollAt(e, now)
 		}
 	default:
 		t.stats.Told++
-		peers.covered = now.Add(coverage)
+		known.covered = now.Add(coverage)
 		t.apply(e, s.Generation, s.Etag, &pollResult{})
 		t.again(e, now)
 	}
@@ -519,37 +249,17 @@ func (p *Peering) Restore(states []State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	p.restores, p.restoreUntil = map[string]State{}, now.Add(restored)
+	t.peers.states, t.peers.statesUntil = map[string]State{}, now.Add(restores)
 	for _, s := range states {
 		if s.terminal() || s.Generation.State == 0 || now.Sub(s.Generation.ObserveTime) > oldest {
 			continue
 		}
-		p.restores[s.Generation.ID] = s
+		t.peers.states[s.Generation.ID] = s
 		if e := t.entries[s.Generation.ID]; e != nil {
-			p.restore(e, now)
+			t.restore(e, now)
 		}
 	}
-	t.poller.planBy(now)
-}
-
-// restore gives an entry the state that it had before this process polled.
-func (p *Peering) restore(e *entry, now time.Time) {
-	if p == nil || e.fresh || e.state.State != 0 || now.After(p.restoreUntil) {
-		return
-	}
-	s, ok := p.restores[e.id]
-	if !ok {
-		return
-	}
-	e.peering().restored = true
-	p.tenant.stats.Recalled++
-	p.tenant.apply(e, s.Generation, s.Etag, &pollResult{})
-	p.tenant.again(e, now)
-}
-
-// isRestored reports whether an entry still stands as it was restored.
-func (p *Peering) isRestored(e *entry, now time.Time) bool {
-	return e.peers != nil && e.peers.restored && now.Before(p.restoreUntil)
+	t.queue.wakeBy(now)
 }
 
 // Subscribe takes in what a follower waits for, and gives the time of the oldest poll of what the
@@ -600,7 +310,7 @@ func (p *Peering) subscribe(one Interest, now time.Time) (seen time.Time) {
 // relay gives the watcher that stands for what peers wait for.
 func (p *Peering) relay(goal Goal) *watcher {
 	if p.relays[goal] == nil {
-		p.relays[goal] = &watcher{tenant: p.tenant, goal: goal, relay: true, listed: true, owed: -1}
+		p.relays[goal] = &watcher{tenant: p.tenant, goal: goal, relay: true, listed: true, owed: -1, notify: p.tenant.peers.nudge}
 	}
 	return p.relays[goal]
 }
@@ -609,9 +319,9 @@ func (p *Peering) relay(goal Goal) *watcher {
 func (p *Peering) relayAll(now time.Time) {
 	p.allUntil = now.Add(coverage)
 	if p.all == nil {
-		p.all = &watcher{tenant: p.tenant, goal: Settled, everything: true, owed: -1}
+		p.all = &watcher{tenant: p.tenant, goal: Settled, relay: true, everything: true, owed: -1, notify: p.tenant.peers.nudge}
 		p.tenant.everything = append(p.tenant.everything, p.all)
-		p.tenant.poller.planBy(now)
+		p.tenant.queue.wakeBy(now)
 	}
 }
 
@@ -640,7 +350,7 @@ func (p *Peering) Changes(n int) (changes []State, err error) {
 
 // expire drops what no peer has asked for again.
 func (p *Peering) expire(now time.Time) {
-	if p.assignment.Role != Leader {
+	if p.tenant.peers.assignment.Role != Leader {
 		return
 	}
 	if p.all != nil && now.After(p.allUntil) {
@@ -649,7 +359,7 @@ func (p *Peering) expire(now time.Time) {
 	}
 	for _, e := range p.tenant.order {
 		for goal, w := range p.relays {
-			if s := e.peers; s != nil && s.at[goal] != nowhere && now.After(s.until[goal]) {
+			if s := e.peered; s != nil && s.at[goal] != nowhere && now.After(s.until[goal]) {
 				w.remove(s.at[goal], now)
 			}
 		}
@@ -666,13 +376,12 @@ func (p *Peering) drop(now time.Time) {
 	p.relays, p.all = [2]*watcher{}, nil
 }
 
-// peering gives what peers have to do with an entry.
-func (e *entry) peering() *peered {
-	if e.peers == nil {
-		e.peers = &peered{at: [2]int32{nowhere, nowhere}}
+func stateOf(u Update, listed bool) State {
+	s := State{Generation: u.Generation, Etag: u.Etag, Listed: listed}
+	if s.terminal() {
+		s.Generation = catalog.Generation{ID: u.Generation.ID, State: u.Generation.State, ObserveTime: u.Generation.ObserveTime}
 	}
-	return e.peers
+	return s
 }
 
-// unconfirmed reports whether a peer has told of an end that nobody here has seen.
-func (e *entry) unconfirmed() bool { return e.peers != nil && e.peers.unconfirmed }
+func (s State) terminal() bool { return s.Generation.State.Terminal() }

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -13,21 +12,15 @@ import (
 const (
 	maxInFlight = 16               // polls of one credential on their way at once
 	pollTimeout = 30 * time.Second // longest that one poll may take
-	outage      = 3                // failures in a row from which the catalog is only probed
-	probe       = time.Minute      // time between tries with a held key that was rejected
-	calm        = 30 * time.Second // longest pause of our own in an outage
 )
 
 // poller runs the plans of one credential. The tenant's mutex guards all of it.
 type poller struct {
-	tenant   *tenant
-	random   schedule.Source
-	wake     chan struct{} // of capacity 1: plan again
-	planAt   time.Time     // when it plans again by itself
-	blocked  bool          // the budget allows nothing before that
-	inFlight int           // reads on their way
-	hints    bool          // the last read went to a hinted one
-	number   int64         // of polls so far
+	hub    *Hub
+	tenant *tenant
+	random schedule.Source
+	hints  bool  // the last read went to a hinted one
+	number int64 // of polls so far
 }
 
 // job is one request to make: one generation, or the list where the id is empty.
@@ -38,7 +31,7 @@ type job struct {
 
 // run plans and polls until nobody is interested any more. It never waits for a poll.
 func (p *poller) run() {
-	h := p.tenant.hub
+	h := p.hub
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -52,23 +45,11 @@ func (p *poller) run() {
 		}
 		timer.Reset(time.Until(next))
 		select {
-		case <-p.wake:
+		case <-p.tenant.queue.wake:
 		case <-timer.C:
 		case <-h.ctx.Done():
 			return
 		}
-	}
-}
-
-// planBy makes the poller plan at t at the latest, unless it could do nothing then.
-func (p *poller) planBy(t time.Time) {
-	if p.blocked || !t.Before(p.planAt) {
-		return
-	}
-	p.planAt = t
-	select {
-	case p.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -78,27 +59,19 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.budget.Allot(p.allowance(now), now)
+	t.budget.Allot(t.peers.rate(t.cfg.Rate, now), now)
 	next = t.prune(now)
-	if len(t.entries) == 0 && len(t.everything) == 0 && p.inFlight == 0 && !t.list.sweeping {
+	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping {
 		if t.budget.Rested(now) {
 			t.gone = true
-			t.peering.end()
+			t.peers.end()
 			return nil, time.Time{}, true
 		}
 		next = latest(t.budget.Paused(), now).Add(budget.Recovery)
 	}
 	jobs, again := p.jobs(now)
-	p.planAt = earliest(again, next)
-	return jobs, p.planAt, false
-}
-
-// allowance is the rate that this process may use.
-func (p *poller) allowance(now time.Time) float64 {
-	if peering := p.tenant.peering; peering != nil {
-		return peering.rate(now)
-	}
-	return p.tenant.hub.cfg.Rate
+	t.queue.planAt = earliest(again, next)
+	return jobs, t.queue.planAt, false
 }
 
 // jobs makes the requests that are due and that the budget allows, and says when there may be more; zero
@@ -107,7 +80,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
 	plan := s.plan()
-	p.hints, p.blocked = s.hints, plan.more && !refill.IsZero()
+	p.hints, t.queue.blocked = s.hints, plan.more && !refill.IsZero()
 	if plan.sweep {
 		p.spend()
 		jobs = append(jobs, p.sweep(now))
@@ -119,7 +92,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	if plan.more {
 		return jobs, refill
 	}
-	return jobs, earliest(plan.next, earliest(t.queue.next(), t.peering.next(now)))
+	return jobs, earliest(plan.next, earliest(t.queue.next(), t.peers.next(now)))
 }
 
 // situation is what is known now, and when the budget has more; zero: an answer comes before.
@@ -130,10 +103,10 @@ func (p *poller) situation(now time.Time) (s *situation, refill time.Time) {
 	if n <= room {
 		room, refill = n, again
 	}
-	t.peering.pick(now)
-	s = &situation{now: now, room: room, hints: p.hints, least: t.hub.cfg.MinInterval}
+	p.pick(now)
+	s = &situation{now: now, room: room, hints: p.hints, least: t.cfg.MinInterval}
 	t.list.describe(t, s)
-	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) && !t.peering.spares(e, now) })
+	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) && !t.spared(e, now) })
 	shown := 0
 	if len(ready) > room && len(t.everything) > 0 {
 		shown = t.shown(now)
@@ -147,12 +120,42 @@ func (p *poller) situation(now time.Time) (s *situation, refill time.Time) {
 	return s, refill
 }
 
+// pick chooses what the next poll of our own is while a leader polls: the list, where it shows enough, or
+// what was not polled for the longest time.
+func (p *poller) pick(now time.Time) {
+	t := p.tenant
+	if !t.peers.ownDue(now) {
+		return
+	}
+	listed, oldest := 0, (*entry)(nil)
+	for _, e := range t.order {
+		if !t.peers.covers(e, now) || !t.wanted(e, now) {
+			continue
+		}
+		if t.list.serves(e, now) {
+			listed++
+		}
+		if oldest == nil || e.peered.polled.Before(oldest.peered.polled) {
+			oldest = e
+		}
+	}
+	switch t.peers.own = nil; {
+	case listed >= sweepFrom || len(t.everything) > 0:
+		t.unspare(now)
+	case oldest == nil:
+		t.peers.polls(nil, 0, t.cfg.Rate, now) // there is nothing to poll
+	default:
+		t.peers.own = oldest
+		t.pollAt(oldest, earlier(oldest.polling.due, now))
+	}
+}
+
 // room is how many requests may be on their way beside those that are. In an outage there is one.
 func (p *poller) room() int {
 	if p.tenant.health.failures < outage {
-		return maxInFlight - p.inFlight
+		return maxInFlight - p.tenant.inFlight
 	}
-	if p.inFlight > 0 || p.tenant.list.sweeping {
+	if p.tenant.inFlight > 0 || p.tenant.list.sweeping {
 		return 0
 	}
 	return 1
@@ -162,21 +165,21 @@ func (p *poller) room() int {
 // poll is worth to a watcher: one of one generation is worth as much as one of a thousand. What has just
 // become due counts as overdue by the shortest interval.
 func (p *poller) urgency(e *entry, shown int, now time.Time) float64 {
-	overdue := now.Sub(e.polling.due) + p.tenant.hub.cfg.MinInterval
+	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(p.tenant.share(e, shown))
 }
 
 // spend takes a token for a request that is made now.
 func (p *poller) spend() {
 	p.tenant.budget.Take()
-	p.tenant.peering.spent()
+	p.tenant.peers.spent()
 }
 
 // read makes the job of one read.
 func (p *poller) read(e *entry, now time.Time) *job {
-	p.inFlight++
+	p.tenant.inFlight++
 	p.tenant.stats.Reads++
-	p.tenant.peering.polls(e, now)
+	p.tenant.peers.polls(e, len(p.tenant.order), p.hub.cfg.Rate, now)
 	j := p.job(e.id)
 	p.begin(j, e, now)
 	return j
@@ -187,7 +190,7 @@ func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	t.stats.Sweeps++
 	t.stats.Unshared += float64(len(t.everything))
-	t.peering.polls(nil, now)
+	t.peers.polls(nil, 0, t.cfg.Rate, now)
 	j := p.job("")
 	for _, e := range t.list.sweep(t, p.random.Draw(), now) {
 		p.begin(j, e, now)
@@ -207,9 +210,26 @@ func (p *poller) begin(j *job, e *entry, now time.Time) {
 	j.account(p.tenant, e, now)
 }
 
+// account adds an entry to what a poll stands for.
+func (j *job) account(t *tenant, e *entry, now time.Time) {
+	t.stats.Unshared += e.unshared(t.introduced(), now)
+	j.Generations++
+	j.Watches += len(e.watchers)
+	if e.order != nil && len(j.Orders) < mostRefs {
+		j.Orders = append(j.Orders, e.order)
+	}
+	for i := 0; t.traced > 0 && i < len(e.watchers) && len(j.Open) < mostRefs; i++ {
+		w := e.watchers[i].watcher
+		if w.trace != nil && w.polled != j.number {
+			w.polled = j.number // a watch of many is named once
+			j.Open = append(j.Open, w.trace)
+		}
+	}
+}
+
 // do makes one request, outside the lock, and takes in what came back.
 func (p *poller) do(j *job) {
-	h, cred := p.tenant.hub, p.tenant.cred
+	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
 	ctx, result, ended := h.pollBegins(ctx, j.Poll)
@@ -230,8 +250,8 @@ func (p *poller) answered(id string, g catalog.Generation, err error, result *po
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	defer p.planBy(now)
-	p.inFlight--
+	defer t.queue.wakeBy(now)
+	p.tenant.inFlight--
 	e := t.entries[id]
 	if e == nil {
 		return
@@ -240,21 +260,21 @@ func (p *poller) answered(id string, g catalog.Generation, err error, result *po
 	switch {
 	case err == nil:
 		t.list.readable(now)
-		p.succeeded(now)
+		t.health.succeeded(now)
 		t.list.compare(e, g)
 		t.apply(e, g, g.Etag(), result)
 		t.again(e, now)
 		t.list.trust(t, result, now)
-		t.peering.polled(e, now)
+		t.confirmed(e, now)
 	case catalog.KindOf(err) == catalog.KindNotFound:
 		t.list.readable(now)
-		p.succeeded(now)
+		t.health.succeeded(now)
 		e.listing.hint = nil
 		t.absent(e, result, now)
-		t.peering.polled(e, now)
+		t.confirmed(e, now)
 	default:
 		p.failed(err, now)
-		p.retry(e, err, max(t.hub.cfg.MaxInterval, calm), now)
+		p.retry(e, err, max(t.cfg.MaxInterval, calm), now)
 	}
 }
 
@@ -264,18 +284,27 @@ func (p *poller) swept(records []catalog.Listed, err error, result *pollResult) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	defer p.planBy(now)
+	defer t.queue.wakeBy(now)
 	asked := t.list.release()
 	if err == nil {
-		p.succeeded(now)
+		t.health.succeeded(now)
 		t.list.merge(t, asked, records, result, now)
 		return
 	}
 	// The entries are read one by one, which shows whether it is the list alone that fails.
 	p.failed(err, now)
-	t.list.failed(err, len(asked), t.hub.cfg.MinInterval, p.random.Draw(), now)
+	t.list.failed(err, len(asked), t.cfg.MinInterval, p.random.Draw(), now)
 	for _, e := range asked {
-		p.retry(e, err, t.hub.cfg.MinInterval, now)
+		p.retry(e, err, t.cfg.MinInterval, now)
+	}
+}
+
+// failed takes in a failure. The watches of a caller's own API key that the catalog rejects end.
+func (p *poller) failed(err error, now time.Time) {
+	t := p.tenant
+	t.health.failed(err, t.cred.Held, now)
+	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
+		t.each(func(w *watcher) { w.fail(err) })
 	}
 }
 
@@ -283,81 +312,5 @@ func (p *poller) swept(records []catalog.Listed, err error, result *pollResult) 
 func (p *poller) retry(e *entry, err error, most time.Duration, now time.Time) {
 	e.polling.failures++
 	e.polling.lastErr = err.Error()
-	p.tenant.pollAfter(e, schedule.Backoff(e.polling.failures, p.tenant.hub.cfg.MinInterval, most), now)
-}
-
-// called notes a request that a call has made.
-func (p *poller) called(err error, throttled bool, now time.Time) {
-	p.tenant.budget.Spend(now)
-	p.tenant.peering.spent()
-	if throttled {
-		p.throttled(err, now)
-	}
-}
-
-// health is how the catalog behaves towards a credential.
-type health struct {
-	condition Condition
-	failures  int // polls in a row, of any entry
-	strikes   int // pauses in a row, in an outage
-	lastErr   string
-	answered  time.Time
-}
-
-// succeeded notes that the catalog answered. An answer to what was on its way when the catalog
-// asked for a pause does not end it.
-func (p *poller) succeeded(now time.Time) {
-	h := &p.tenant.health
-	h.failures, h.strikes, h.answered = 0, 0, now
-	if h.condition != ConditionThrottled || !now.Before(p.tenant.budget.Paused()) {
-		h.condition, h.lastErr = ConditionHealthy, ""
-	}
-}
-
-// failed notes a failed poll, and slows down as the failure asks.
-func (p *poller) failed(err error, now time.Time) {
-	t := p.tenant
-	t.health.failures++
-	t.health.lastErr = err.Error()
-	switch kind := catalog.KindOf(err); {
-	case kind == catalog.KindRateLimited:
-		p.throttled(err, now)
-		return
-	case kind == catalog.KindCredentialRejected && t.cred.Held:
-		t.budget.Pause(now, now.Add(probe))
-	case kind == catalog.KindCredentialRejected:
-		t.each(func(w *watcher) { w.fail(err) })
-	case kind == catalog.KindUnavailable:
-		p.rest(now)
-	}
-	t.health.condition = ConditionUnreachable
-	if catalog.KindOf(err) == catalog.KindCredentialRejected {
-		t.health.condition = ConditionCredentialRejected
-	}
-}
-
-// throttled slows down after a 429, whether a poll got it or a call.
-func (p *poller) throttled(err error, now time.Time) {
-	t := p.tenant
-	t.health.condition, t.health.lastErr = ConditionThrottled, err.Error()
-	var detail *catalog.Error
-	errors.As(err, &detail)
-	wait := detail.RetryAfter
-	if wait == 0 {
-		wait = schedule.Backoff(max(t.health.failures, 1), t.hub.cfg.MinInterval, calm)
-	}
-	// Later than asked, never sooner: a tenth is the jitter.
-	t.budget.Throttled(now, wait+time.Duration(p.random.Draw()*float64(wait)/10))
-}
-
-// rest pauses in an outage, each time for longer. What was on its way when the pause began
-// and fails too tells nothing new.
-func (p *poller) rest(now time.Time) {
-	t := p.tenant
-	if t.health.failures < outage || now.Before(t.budget.Paused()) {
-		return
-	}
-	t.health.strikes++
-	pause := schedule.Backoff(t.health.strikes, t.hub.cfg.MinInterval, calm)
-	t.budget.Pause(now, now.Add(schedule.Jitter(pause, p.random.Draw())))
+	p.tenant.pollAfter(e, schedule.Backoff(e.polling.failures, p.hub.cfg.MinInterval, most), now)
 }

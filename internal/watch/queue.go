@@ -3,32 +3,30 @@ package watch
 import (
 	"container/heap"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// polling is when an entry is polled.
-type polling struct {
-	due      time.Time     // next poll
-	wake     time.Time     // the same, or later where a peer polls meanwhile
-	gap      time.Duration // from the last poll to the next, before the jitter; 0: there was none
-	at       int32         // place in the queue, or one of the names below
-	busy     bool          // a poll of it is on its way
-	failures int           // in a row
-	lastErr  string
-	random   schedule.Source // of its jitter
-}
-
-// Places that are none.
-const (
-	nowhere = -1 // it is not in the queue
-	taken   = -2 // its time has come, and it was taken out
-)
-
-// queue holds entries by the time of their next poll. The zero value is empty.
+// queue holds entries by the time of their next poll, and wakes who plans.
 type queue struct {
 	heap  byDue
 	ready []*entry // whose time has come, in the order in which it came
+
+	wake    chan struct{} // of capacity 1: plan again
+	planAt  time.Time     // when there is a plan anyway
+	blocked bool          // nothing could be asked before that
+}
+
+func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
+
+// wakeBy has a plan made at t at the latest, unless nothing could be asked then.
+func (q *queue) wakeBy(t time.Time) {
+	if q.blocked || !t.Before(q.planAt) {
+		return
+	}
+	q.planAt = t
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
 }
 
 // put adds an entry, or moves it after its time has changed.

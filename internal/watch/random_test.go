@@ -28,19 +28,14 @@ func TestWhateverHappensAWatchIsToldInOrderAndToTheEndWithinTheBudget(t *testing
 			many = 60
 		}
 	}
-	kept := 0
 	for seed := *fromSeed; seed < *fromSeed+many && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			c := newChaos(t, seed)
 			c.run()
-			kept += c.kept
 		})
 		if t.Failed() {
 			t.Logf("again: go test ./internal/watch -run WhateverHappens -seeds 1 -from-seed %d", seed)
 		}
-	}
-	if many > 10 && kept == 0 {
-		t.Error("what is kept of the demand was compared with nothing")
 	}
 }
 
@@ -61,7 +56,6 @@ type chaos struct {
 	watches []*viewer
 	work    sync.WaitGroup
 	created int
-	kept    int // comparisons of what is kept of the demand
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -309,8 +303,8 @@ func (c *chaos) checkTenant(one *tenant, now time.Time) {
 			}
 		}
 	}
-	if len(one.order) != len(one.entries) || flying != one.poller.inFlight {
-		c.t.Errorf("%d entries in order of %d, %d on their way of %d", len(one.order), len(one.entries), flying, one.poller.inFlight)
+	if len(one.order) != len(one.entries) || flying != one.inFlight {
+		c.t.Errorf("%d entries in order of %d, %d on their way of %d", len(one.order), len(one.entries), flying, one.inFlight)
 	}
 	for w := range watchers {
 		c.checkCounts(w)

@@ -19,8 +19,9 @@ const linger = 30 * time.Second
 // tenant is what is known of the generations of one credential. Its mutex guards all below it:
 // entries, watchers, the list, the budget.
 type tenant struct {
-	hub  *Hub
-	cred catalog.Credential
+	cfg     *Config
+	history *history.Book
+	cred    catalog.Credential
 
 	mu         sync.Mutex
 	gone       bool // it has ended: the hub makes another
@@ -29,36 +30,36 @@ type tenant struct {
 	everything []*watcher // of all that the list has
 	pruneAt    time.Time  // when an entry may have been idle for long enough
 
-	queue   queue
-	list    list
-	budget  *budget.Budget
-	health  health
-	poller  poller
-	peering *Peering // nil: there are no peers
+	queue  queue
+	list   list
+	budget *budget.Budget
+	health health
+	peers  *peers // nil: there are none
+
+	inFlight int // reads on their way
 
 	open   int // watches
 	traced int // of those, with a trace reference
 	stats  Stats
 }
 
-func newTenant(h *Hub, cred catalog.Credential, now time.Time) *tenant {
-	t := &tenant{
-		hub: h, cred: cred, entries: map[string]*entry{}, pruneAt: now,
-		budget: budget.New(h.cfg.Rate, now),
+func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
+	b := budget.New(cfg.Rate, now)
+	return &tenant{
+		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b,
+		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
-	t.poller = poller{tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller"), wake: make(chan struct{}, 1), planAt: now}
-	return t
 }
 
 // ensure finds or makes the entry of id.
 func (t *tenant) ensure(id string, now time.Time) *entry {
 	e := t.entries[id]
 	if e == nil {
-		e = newEntry(id, now, t.hub.cfg.Seed)
+		e = newEntry(id, now, t.cfg.Seed)
 		t.entries[id] = e
 		t.order = append(t.order, e)
 		t.idle(e, now)
-		t.peering.restore(e, now)
+		t.restore(e, now)
 	}
 	return e
 }
@@ -68,7 +69,7 @@ func (t *tenant) idle(e *entry, now time.Time) {
 	e.idle = now
 	t.pollAt(e, e.polling.due)
 	t.pruneAt = earlier(t.pruneAt, now.Add(linger))
-	t.poller.planBy(t.pruneAt)
+	t.queue.wakeBy(t.pruneAt)
 }
 
 // prune takes out the entries that nobody has watched for a while, and says when the
@@ -101,7 +102,7 @@ func (t *tenant) prune(now time.Time) time.Time {
 // wanted reports whether a poll of an entry would serve anybody.
 func (t *tenant) wanted(e *entry, now time.Time) bool {
 	for _, c := range e.watchers {
-		if !e.reached(c.goal, now, t.hub.cfg.RefundWindow) {
+		if !e.reached(c.goal, now, t.cfg.RefundWindow) {
 			return true
 		}
 	}
@@ -136,7 +137,42 @@ func (t *tenant) spare(e *entry, until time.Time) {
 		return
 	}
 	t.queue.put(e)
-	t.poller.planBy(until)
+	t.queue.wakeBy(until)
+}
+
+// spared reports whether a leader's polls stand for those of our own, and has the entry wait then.
+func (t *tenant) spared(e *entry, now time.Time) bool {
+	until, spared := t.peers.spares(e, now)
+	if spared && !e.polling.wake.Equal(until) {
+		t.spare(e, until)
+	}
+	return spared
+}
+
+// unspare has every entry polled by its own schedule again, until it is spared anew.
+func (t *tenant) unspare(now time.Time) {
+	for _, e := range t.order {
+		if !e.polling.wake.Equal(e.polling.due) {
+			t.spare(e, e.polling.due)
+		}
+	}
+	t.queue.wakeBy(now)
+}
+
+// confirmed takes in that a poll of our own was answered.
+func (t *tenant) confirmed(e *entry, now time.Time) {
+	if t.peers.polled(e, now, t.cfg.MaxInterval) {
+		t.stats.Refuted++
+	}
+}
+
+// restore gives an entry the state that it had before this process polled.
+func (t *tenant) restore(e *entry, now time.Time) {
+	if s, ok := t.peers.restored(e, now); ok {
+		t.stats.Recalled++
+		t.apply(e, s.Generation, s.Etag, &pollResult{})
+		t.again(e, now)
+	}
 }
 
 // pollAfter sets the next poll of an entry by a gap, with some jitter.
@@ -151,9 +187,9 @@ func (t *tenant) again(e *entry, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
 	if !e.state.State.Terminal() {
-		curve, age = t.hub.history.Curve(t.historyOf(e)), now.Sub(e.birth())
+		curve, age = t.history.Curve(t.historyOf(e)), now.Sub(e.birth())
 	}
-	t.pollAfter(e, curve.Gap(age, t.hub.bounds()), now)
+	t.pollAfter(e, curve.Gap(age, t.cfg.bounds()), now)
 }
 
 func (t *tenant) historyOf(e *entry) history.Key {
@@ -182,7 +218,7 @@ func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *poll
 	}
 	if took := e.took(g, before.State); took > 0 {
 		e.learned = true
-		t.hub.history.Add(t.historyOf(e), schedule.Fingerprint(e.id), took)
+		t.history.Add(t.historyOf(e), schedule.Fingerprint(e.id), took)
 	}
 }
 
@@ -210,7 +246,7 @@ func (t *tenant) unseenFor(e *entry, before catalog.Generation) time.Duration {
 		return e.state.ObserveTime.Sub(before.ObserveTime) / 2
 	}
 	birth := e.birth()
-	return t.hub.history.Last(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
+	return t.history.Last(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
 // regressed counts a record that was dropped, and logs the first of many that say the same.
@@ -220,7 +256,7 @@ func (t *tenant) regressed(e *entry, g catalog.Generation) {
 		return
 	}
 	e.dropped = g.State
-	t.hub.cfg.Logger.Warn("dropped a state that would have gone backwards",
+	t.cfg.Logger.Warn("dropped a state that would have gone backwards",
 		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 
@@ -245,6 +281,15 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 	e.vanish(now)
 	e.missing, e.deleted, e.found = false, true, found
 	t.publish(e)
+}
+
+// called notes a request that a call has made.
+func (t *tenant) called(err error, throttled bool, now time.Time) {
+	t.budget.Spend(now)
+	t.peers.spent()
+	if throttled {
+		t.health.throttled(err, now)
+	}
 }
 
 // show notes that the list carries an entry, or that this process placed it. The watchers of
@@ -295,8 +340,8 @@ func (t *tenant) each(f func(*watcher)) {
 // stale reports whether a state that nobody has kept up to date must be read again
 // before it is told. One that can't change any more need not; a 404 is no end of that kind.
 func (t *tenant) stale(e *entry, now time.Time) bool {
-	over := e.reached(Settled, now, t.hub.cfg.RefundWindow) && !e.denied()
-	return !over && !t.peering.isRestored(e, now) && now.Sub(e.state.ObserveTime) >= t.hub.cfg.MinInterval
+	over := e.reached(Settled, now, t.cfg.RefundWindow) && !e.denied()
+	return !over && !t.peers.isRestored(e, now) && now.Sub(e.state.ObserveTime) >= t.cfg.MinInterval
 }
 
 // enrol counts a watch in or out.
@@ -317,7 +362,7 @@ func (t *tenant) heartbeat(e *entry, now time.Time) *Heartbeat {
 		beat.NextPoll = latest(t.expected(e), t.budget.Paused())
 	}
 	if !e.state.State.Terminal() {
-		beat.TypicalRemaining, beat.HasTypical = t.hub.history.Remaining(t.historyOf(e), now.Sub(e.birth()))
+		beat.TypicalRemaining, beat.HasTypical = t.history.Remaining(t.historyOf(e), now.Sub(e.birth()))
 	}
 	return beat
 }
@@ -349,4 +394,14 @@ func (t *tenant) expected(e *entry) time.Time {
 		return e.polling.due
 	}
 	return earliest(e.polling.due, t.list.sweepAt)
+}
+
+// introduced is how many watches of everything have had their first list.
+func (t *tenant) introduced() (n int) {
+	for _, w := range t.everything {
+		if w.listed {
+			n++
+		}
+	}
+	return n
 }

@@ -20,9 +20,10 @@ type watcher struct {
 	heartbeat  time.Duration // longest silence
 	stall      time.Duration // longest time that one delivery may take
 	goal       Goal
-	everything bool // it is of all that the catalog lists
-	single     bool // it is of one generation
-	delivery   *delivery
+	everything bool     // it is of all that the catalog lists
+	single     bool     // it is of one generation
+	notify     func()   // that there is something to deliver
+	relay      bool     // it stands for what peers wait for: see Peering
 	trace      TraceRef // of the watch
 
 	quiet time.Time // there is a heartbeat then, if nothing was delivered before
@@ -37,7 +38,6 @@ type watcher struct {
 	shown    int     // introduced
 	listed   bool    // the first list has come; always true with named ids
 	caughtUp bool
-	relay    bool  // it stands for what peers wait for: see Peering
 	polled   int64 // number of the last poll that carries it
 	err      error // why it ends before its goal
 	owed     int   // changes from before err that are still to be told; -1: there is no err
@@ -52,10 +52,10 @@ type cover struct {
 // waits is how many generations a watcher waits for, as far as it concerns one of them.
 func (w *watcher) waits(e *entry, shown int) int {
 	switch {
-	case w.relay:
-		return e.peers.waits
 	case w.everything:
 		return shown
+	case w.relay:
+		return e.peered.waits
 	}
 	return w.open
 }
@@ -79,9 +79,9 @@ const (
 )
 
 // newWatcher makes what a watch begins with.
-func newWatcher(req *Request, d *delivery, trace TraceRef) *watcher {
+func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
-		heartbeat: req.Heartbeat, stall: req.Stall, goal: req.Goal, delivery: d, trace: trace, until: req.Until,
+		heartbeat: req.Heartbeat, stall: req.Stall, goal: req.Goal, notify: notify, trace: trace, until: req.Until,
 		everything: len(req.IDs) == 0, single: len(req.IDs) == 1, listed: len(req.IDs) > 0, owed: -1,
 	}
 	if w.heartbeat <= 0 {
@@ -111,7 +111,7 @@ func (w *watcher) join(t *tenant, req *Request, now time.Time) {
 	}
 	if w.everything {
 		t.everything = append(t.everything, w)
-		t.poller.planBy(now)
+		t.queue.wakeBy(now)
 	} else if req.KnownEtag != "" && len(w.items) == 1 {
 		w.items[0].told = req.KnownEtag
 		w.items[0].flags |= known
@@ -132,7 +132,7 @@ func (w *watcher) uncover(now time.Time) {
 			w.remove(int32(at), now) //nolint:gosec // there is memory for fewer generations
 		}
 	}
-	t.poller.planBy(now.Add(linger))
+	t.queue.wakeBy(now.Add(linger))
 }
 
 // add covers one entry, and gives its place.
@@ -153,7 +153,7 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	if e.fresh {
 		w.mark(at)
 	}
-	t.peering.wait(e, now)
+	t.peers.wait(e, now)
 	t.pollAt(e, due)
 	return at
 }
@@ -169,7 +169,7 @@ func (w *watcher) introduce(now time.Time) {
 		}
 	}
 	w.listed = true
-	w.wake()
+	w.notify()
 }
 
 // place puts an item into the watcher.
@@ -203,8 +203,8 @@ func (w *watcher) remove(at int32, now time.Time) {
 		w.settling--
 	}
 	it.flags &= dirty
-	if w.relay {
-		e.peers.at[w.goal] = nowhere
+	if w.relay && !w.everything {
+		e.peered.at[w.goal] = nowhere
 	}
 	if it.flags&dirty == 0 { // else its place still stands in the queue
 		w.vacate(at)
@@ -231,7 +231,7 @@ func (w *watcher) mark(at int32) {
 		it.flags |= dirty
 		w.dirty = append(w.dirty, at)
 	}
-	w.wake()
+	w.notify()
 }
 
 // fail ends the watch with err. It is told what has changed before, and not what changes meanwhile:
@@ -239,15 +239,7 @@ func (w *watcher) mark(at int32) {
 func (w *watcher) fail(err error) {
 	if w.err == nil {
 		w.err, w.owed = err, len(w.dirty)
-		w.wake()
-	}
-}
-
-func (w *watcher) wake() {
-	if w.delivery != nil {
-		w.delivery.ready()
-	} else {
-		w.tenant.peering.nudge()
+		w.notify()
 	}
 }
 
@@ -285,11 +277,11 @@ func (w *watcher) step(now time.Time) step {
 	}
 	settles := w.settle(now)
 	switch {
-	case !w.everything && w.open == 0 && !w.relay:
+	case !w.everything && !w.relay && w.open == 0:
 		return step{done: true}
 	case w.err != nil:
 		return step{err: w.err}
-	case w.delivery != nil && !now.Before(w.quiet):
+	case !w.relay && !now.Before(w.quiet):
 		return step{event: &Event{Heartbeat: w.beat(now)}}
 	}
 	return step{next: earliest(earliest(settles, w.quiet), w.until)}
@@ -352,7 +344,7 @@ func (w *watcher) conclude(at int32, now time.Time) {
 	e := it.e
 	switch {
 	case w.everything:
-	case e.reached(w.goal, now, w.tenant.hub.cfg.RefundWindow):
+	case e.reached(w.goal, now, w.tenant.cfg.RefundWindow):
 		w.remove(at, now)
 	case e.state.State == catalog.StateFailed && it.flags&settling == 0:
 		it.flags |= settling
@@ -371,7 +363,7 @@ func (w *watcher) settle(now time.Time) (next time.Time) {
 		}
 		w.conclude(int32(at), now) //nolint:gosec // see uncover
 		if it := &w.items[at]; it.flags&settling != 0 {
-			next = earliest(next, it.e.settles(w.tenant.hub.cfg.RefundWindow))
+			next = earliest(next, it.e.settles(w.tenant.cfg.RefundWindow))
 		}
 	}
 	return next
@@ -387,7 +379,7 @@ func (w *watcher) beat(now time.Time) *Heartbeat {
 
 // drain ends a watch of a caller, as nobody is served here any more.
 func (w *watcher) drain() {
-	if w.delivery != nil {
+	if !w.relay {
 		w.fail(ErrDraining)
 	}
 }

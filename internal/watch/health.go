@@ -1,0 +1,79 @@
+package watch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch/budget"
+	"github.com/easel-grpc/easel/internal/watch/schedule"
+)
+
+const (
+	outage = 3                // failures in a row from which the catalog is only probed
+	probe  = time.Minute      // time between tries with a held API key that was rejected
+	calm   = 30 * time.Second // longest pause of our own in an outage
+)
+
+// health is how the catalog behaves towards a credential, and what that does to the budget.
+type health struct {
+	budget *budget.Budget
+	least  time.Duration // the shortest interval
+	random schedule.Source
+
+	condition Condition
+	failures  int // polls in a row, of any entry
+	strikes   int // pauses in a row, in an outage
+	lastErr   string
+	answered  time.Time
+}
+
+// succeeded notes that the catalog answered. An answer to what was on its way when the catalog
+// asked for a pause does not end it.
+func (h *health) succeeded(now time.Time) {
+	h.failures, h.strikes, h.answered = 0, 0, now
+	if h.condition != ConditionThrottled || !now.Before(h.budget.Paused()) {
+		h.condition, h.lastErr = ConditionHealthy, ""
+	}
+}
+
+// failed notes a failed poll, and slows down as the failure asks.
+func (h *health) failed(err error, held bool, now time.Time) {
+	h.failures++
+	h.condition, h.lastErr = ConditionUnreachable, err.Error()
+	switch catalog.KindOf(err) {
+	case catalog.KindRateLimited:
+		h.throttled(err, now)
+	case catalog.KindCredentialRejected:
+		h.condition = ConditionCredentialRejected
+		if held {
+			h.budget.Pause(now, now.Add(probe))
+		}
+	case catalog.KindUnavailable:
+		h.rest(now)
+	}
+}
+
+// throttled slows down after a 429, whether a poll got it or a call.
+func (h *health) throttled(err error, now time.Time) {
+	h.condition, h.lastErr = ConditionThrottled, err.Error()
+	var detail *catalog.Error
+	errors.As(err, &detail)
+	wait := detail.RetryAfter
+	if wait == 0 {
+		wait = schedule.Backoff(max(h.failures, 1), h.least, calm)
+	}
+	// Later than asked, never sooner: a tenth is the jitter.
+	h.budget.Throttled(now, wait+time.Duration(h.random.Draw()*float64(wait)/10))
+}
+
+// rest pauses in an outage, each time for longer. What was on its way when the pause began
+// and fails too tells nothing new.
+func (h *health) rest(now time.Time) {
+	if h.failures < outage || now.Before(h.budget.Paused()) {
+		return
+	}
+	h.strikes++
+	pause := schedule.Backoff(h.strikes, h.least, calm)
+	h.budget.Pause(now, now.Add(schedule.Jitter(pause, h.random.Draw())))
+}

@@ -1,0 +1,262 @@
+package watch
+
+import (
+	"context"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch/schedule"
+)
+
+// Peers are other processes that watch with the same credentials. One of them polls for all,
+// and the others poll by themselves only now and then, and before they tell of an end.
+type Peers interface {
+	// Share shares the polls of one credential until ctx ends. It is called once for each tenant.
+	// As long as the peering is told nothing, it acts as if it were alone.
+	Share(ctx context.Context, cred catalog.Credential, p *Peering)
+}
+
+// Role is what a process does for a credential.
+type Role uint8
+
+const (
+	// Alone polls for its own watches, and knows of nobody who would do so.
+	Alone Role = iota
+	// Leader polls for itself and for those who follow.
+	Leader
+	// Follower is told by a leader.
+	Follower
+)
+
+// String writes the role as it stands in logs.
+func (r Role) String() string { return [...]string{"alone", "leader", "follower"}[r] }
+
+// Assignment is a role until a time, after which the process is alone. Shares are of the configured
+// rate of polls.
+type Assignment struct {
+	Role       Role
+	Until      time.Time
+	Share      float64       // that this process may use in its role
+	AloneShare float64       // and when it is alone
+	OwnEvery   time.Duration // between a follower's own polls of one thing
+	OwnShare   float64       // that a follower's own polls may take
+}
+
+// Interest says what a follower waits for.
+type Interest struct {
+	ID      string    // "": everything that the catalog lists
+	Etag    string    // of what it tells its watchers; "": nothing yet
+	Settled bool      // it follows the money, not only the generation
+	Waits   int       // how many generations the watcher waits for that waits for the fewest
+	ModelID string    // of an order that the follower placed itself, else ""
+	Created time.Time // when it placed the order, else zero
+}
+
+// State is what one process says of a generation to the others. Of an end it only says that
+// it has come, as each of them reads that for itself.
+type State struct {
+	Generation catalog.Generation
+	Etag       string
+	Listed     bool // the catalog's list carries it
+}
+
+// Status is how a process fares with a credential.
+type Status struct {
+	Condition Condition
+	Failures  int
+	LastError string
+	Answered  time.Time     // last answer of the catalog; zero: none yet
+	Pause     time.Duration // for which the catalog has asked this process, still to come
+	Spent     int           // requests that it has made since its last status
+}
+
+const (
+	hold     = 500 * time.Millisecond // a new tenant waits so long to learn its role
+	grace    = time.Second            // a follower waits so long for the leader's first word
+	coverage = 25 * time.Second       // how long an interest that was heard stands, for both sides
+	ownEvery = time.Minute            // see Assignment, before there is one
+)
+
+// peers is what is known of other processes that poll for a credential. The tenant's mutex guards it.
+// Where there are none it is nil, and its methods do nothing.
+type peers struct {
+	assignment Assignment
+	changed    chan struct{} // of capacity 1: there may be something new to ask or to say
+	random     schedule.Source
+	cancel     func() // ends what is shared; nil: it has not begun
+	ended      bool
+
+	requests   int       // since the last status
+	allCovered time.Time // the leader polls the list until then
+	ownAt      time.Time // the next poll of our own of what is covered
+	own        *entry    // of which; nil: of all of it, by a sweep
+
+	states      map[string]State // from before this process
+	statesUntil time.Time
+}
+
+// peered is what peers have to do with one entry. It is made when they have.
+type peered struct {
+	until       [2]time.Time // the peers' interest, by goal
+	at          [2]int32     // its place in the relay of that goal
+	waits       int          // see Interest
+	covered     time.Time    // the leader polls it until then
+	polled      time.Time    // the last poll of our own
+	unconfirmed bool         // a peer says that it has ended: a poll of our own is to show that
+	deaf        time.Time    // that is not heard before: the last time it was wrong
+	restored    bool         // its state is from before this process, and may be told
+}
+
+// peering gives what peers have to do with an entry.
+func (e *entry) peering() *peered {
+	if e.peered == nil {
+		e.peered = &peered{at: [2]int32{nowhere, nowhere}}
+	}
+	return e.peered
+}
+
+// unconfirmed reports whether a peer has told of an end that nobody here has seen.
+func (e *entry) unconfirmed() bool { return e.peered != nil && e.peered.unconfirmed }
+
+func newPeers(seed uint64, now time.Time) *peers {
+	return &peers{
+		changed: make(chan struct{}, 1), random: schedule.NewSource(seed, "peers"), ownAt: now.Add(ownEvery),
+		assignment: Assignment{Role: Follower, Until: now.Add(hold), Share: 1, AloneShare: 1, OwnEvery: 2 * ownEvery, OwnShare: 1},
+	}
+}
+
+func (p *peers) end() {
+	if p == nil {
+		return
+	}
+	p.ended = true
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
+func (p *peers) nudge() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// follows reports whether somebody else polls.
+func (p *peers) follows(now time.Time) bool {
+	return p != nil && p.assignment.Role == Follower && now.Before(p.assignment.Until)
+}
+
+// alone reports whether this process has peers, and knows of none that leads.
+func (p *peers) alone(now time.Time) bool {
+	return p != nil && (p.assignment.Role == Alone || !now.Before(p.assignment.Until))
+}
+
+// rate is how many requests a second this process may make, of those that are configured.
+func (p *peers) rate(configured float64, now time.Time) float64 {
+	switch {
+	case p == nil:
+		return configured
+	case p.alone(now):
+		return configured * p.assignment.AloneShare
+	}
+	return configured * p.assignment.Share
+}
+
+// next is when the role ends or a poll of our own is due.
+func (p *peers) next(now time.Time) time.Time {
+	if !p.follows(now) {
+		return time.Time{}
+	}
+	return earlier(p.assignment.Until, p.ownAt)
+}
+
+// spent notes a request, so that the leader hears of it.
+func (p *peers) spent() {
+	if p != nil {
+		p.requests++
+	}
+}
+
+// wait gives a leader time to answer before an entry is polled here.
+func (p *peers) wait(e *entry, now time.Time) {
+	if !p.follows(now) {
+		return
+	}
+	if s := e.peering(); !e.fresh && !now.Before(s.covered) {
+		s.covered = now.Add(grace)
+	}
+	p.nudge()
+}
+
+// spares reports whether a leader's polls stand for those of our own, and until when.
+func (p *peers) spares(e *entry, now time.Time) (until time.Time, ok bool) {
+	if !p.covers(e, now) || p.picked(e, now) {
+		return until, false
+	}
+	return earlier(earlier(e.peered.covered, p.ownAt), p.assignment.Until), true
+}
+
+// covers reports whether a leader polls an entry.
+func (p *peers) covers(e *entry, now time.Time) bool {
+	return p.follows(now) && e.peered != nil && !e.peered.unconfirmed && e.listing.hint == nil && now.Before(e.peered.covered)
+}
+
+// sparesList is spares for the list.
+func (p *peers) sparesList(now time.Time) bool {
+	return p.follows(now) && now.Before(p.allCovered) && !p.picked(nil, now)
+}
+
+// picked reports whether a poll of our own is due for an entry that is covered, or for the list where
+// that is nil.
+func (p *peers) picked(e *entry, now time.Time) bool {
+	return !now.Before(p.ownAt) && (p.own == nil || p.own == e)
+}
+
+// ownDue reports whether it is time to choose a poll of our own.
+func (p *peers) ownDue(now time.Time) bool { return p.follows(now) && !now.Before(p.ownAt) }
+
+// polls notes that a poll of our own has begun, of one entry among so many or, where that is nil, of the
+// list. Where each is read by itself they share what such polls may take of the configured rate.
+func (p *peers) polls(e *entry, among int, configured float64, now time.Time) {
+	if p == nil || p.own != e {
+		return
+	}
+	gap := schedule.Jitter(p.assignment.OwnEvery, p.random.Draw())
+	if e != nil {
+		least := time.Duration(float64(time.Second) / (p.assignment.OwnShare * configured))
+		gap = max(gap/time.Duration(among), least)
+	}
+	p.ownAt, p.own = now.Add(gap), nil
+}
+
+// polled takes in that a poll of our own was answered, and reports whether it has refuted what a peer
+// said. That is not heard again for a while.
+func (p *peers) polled(e *entry, now time.Time, deaf time.Duration) (refuted bool) {
+	s := e.peered
+	if p == nil || s == nil {
+		return false
+	}
+	refuted = s.unconfirmed && !e.state.State.Terminal()
+	s.polled, s.restored, s.unconfirmed = now, false, false
+	if refuted {
+		s.deaf = now.Add(deaf)
+	}
+	return refuted
+}
+
+// restored gives the state that an entry without one had before this process polled.
+func (p *peers) restored(e *entry, now time.Time) (s State, ok bool) {
+	if p == nil || e.fresh || e.state.State != 0 || now.After(p.statesUntil) {
+		return s, false
+	}
+	if s, ok = p.states[e.id]; ok {
+		e.peering().restored = true
+	}
+	return s, ok
+}
+
+// isRestored reports whether an entry still stands as it was restored.
+func (p *peers) isRestored(e *entry, now time.Time) bool {
+	return e.peered != nil && e.peered.restored && now.Before(p.statesUntil)
+}
