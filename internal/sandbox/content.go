@@ -123,7 +123,7 @@ func (r *partReader) Seek(offset int64, whence int) (int64, error) {
 
 // content is GET /generations/{id}/content.
 func (s *Sandbox) content(c *call) error {
-	g, err := s.generation(c.who.id, c.id)
+	g, err := findGeneration(s.db.read.link, c.who.id, c.id)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,8 @@
 // leaves open, and a [Fault] breaks chosen requests in chosen ways.
 //
 // A sandbox in memory works inside a testing/synctest bubble: with Path empty it keeps no timer, goroutine
-// or channel outside of it, and render times pass in virtual time. It is made for simulations of years: a poll
-// is answered from a cache, nothing costs anything while nothing happens, and opening one takes less than a
-// millisecond. It never forgets a generation; a finished haiku takes about 2.6 kB with its ledger and indexes, an
+// or channel outside of it, and render times pass in virtual time. It is made for simulations of years: nothing
+// costs anything while nothing happens, and opening one takes less than a millisecond. It never forgets a generation; a finished haiku takes about 2.6 kB with its ledger and indexes, an
 // essay of three paragraphs 5.7 kB, a picture 2 kB more than its file. BenchmarkRequests and BenchmarkLives
 // measure the rest.
 //

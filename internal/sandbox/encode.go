@@ -118,15 +118,15 @@ func (d Dialect) price(cents int64) []byte {
 	return encode(d.spell(record{"priceCents": cents}))
 }
 
-func (d Dialect) generation(g *kept, base string) ([]byte, error) {
-	text, err := g.spelled(d, base, false)
+func (d Dialect) generation(g generation, base string) ([]byte, error) {
+	text, err := json.Marshal(d.generationRecord(g, base, false))
 	return d.wrap("generation", text), err
 }
 
-func (d Dialect) generations(list []*kept, base string) ([]byte, error) {
+func (d Dialect) generations(list []generation, base string) ([]byte, error) {
 	items := make([][]byte, 0, len(list))
 	for _, g := range list {
-		text, err := g.spelled(d, base, d.SparseList)
+		text, err := json.Marshal(d.generationRecord(g, base, d.SparseList))
 		if err != nil {
 			return nil, err
 		}
@@ -135,10 +135,10 @@ func (d Dialect) generations(list []*kept, base string) ([]byte, error) {
 	return d.wrapList("generations", items), nil
 }
 
-func (d Dialect) generationRecord(g *generation, status, base string, sparse bool) record {
+func (d Dialect) generationRecord(g generation, base string, sparse bool) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID,
-		"status": status,
+		"status": d.status(g),
 	}
 	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" {
 		out["id"] = json.Number(g.publicID)
@@ -174,7 +174,7 @@ var foreignStates = map[string]string{
 	stateQueued: "pending", "running": "processing", stateSucceeded: "completed", stateFailed: "error",
 }
 
-func (d Dialect) status(g *generation) string {
+func (d Dialect) status(g generation) string {
 	state := g.state
 	if d.ShowRunning && state == stateQueued && time.Now().UnixNano() >= g.starts {
 		state = "running"

@@ -47,27 +47,8 @@ func scanGeneration(row interface{ Scan(...any) error }) (g generation, err erro
 
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
-// generation finds a generation of an account. One of another account is as unknown as none.
-func (s *Sandbox) generation(account int64, publicID string) (row *kept, err error) {
-	if row = s.db.cache.row(publicID); row != nil {
-		if row.account != account {
-			return nil, errNoGeneration
-		}
-		return row, nil
-	}
-	err = s.db.fill(func(from link) error {
-		g, err := generationByID(from, account, publicID)
-		if err == nil {
-			row = &kept{generation: g}
-			s.db.cache.put(row)
-		}
-		return err
-	})
-	return row, err
-}
-
-// generationByID is what generation asks the database.
-func generationByID(from link, account int64, publicID string) (generation, error) {
+// findGeneration finds a generation of an account. One of another account is as unknown as none.
+func findGeneration(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -147,31 +128,20 @@ func (s *Sandbox) scaled(d time.Duration) time.Duration {
 }
 
 func insertGeneration(tx link, g generation, scope int64, idempotencyKey string) (generation, error) {
-	return tx.put(`INSERT INTO generations (account, public_id, key_scope, idempotency_key, request_hash, model, inputs, cost,
-		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return scanGeneration(tx.queryRow(`INSERT INTO generations (account, public_id, key_scope, idempotency_key, request_hash, model, inputs, cost,
+		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING `+generationColumns,
 		g.account, g.publicID, scope, sql.NullString{String: idempotencyKey, Valid: idempotencyKey != ""}, g.hash, g.model, g.inputs,
-		g.cost, g.state, g.doom, g.created, g.starts, g.due)
+		g.cost, g.state, g.doom, g.created, g.starts, g.due))
 }
 
 // recent lists the newest generations of an account first.
-func (s *Sandbox) recent(account int64) ([]*kept, error) {
-	list, found := s.db.cache.list(account)
-	if found {
-		return list, nil
-	}
-	list = nil
-	err := s.db.fill(func(from link) error {
-		err := from.each(func(rows *sql.Rows) error {
-			g, err := scanGeneration(rows)
-			list = append(list, &kept{generation: g})
-			return err
-		}, selectGeneration+`WHERE account = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`,
-			account, s.cfg.Dialect.listLimit())
-		if err == nil {
-			s.db.cache.putList(account, list)
-		}
+func (s *Sandbox) recent(account int64) (list []generation, err error) {
+	err = s.db.read.each(func(rows *sql.Rows) error {
+		g, err := scanGeneration(rows)
+		list = append(list, g)
 		return err
-	})
+	}, selectGeneration+`WHERE account = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`,
+		account, s.cfg.Dialect.listLimit())
 	return list, err
 }
 
@@ -179,7 +149,7 @@ func (s *Sandbox) recent(account int64) ([]*kept, error) {
 // failed one whose refund is still to come gets it now.
 func (s *Sandbox) delete(account int64, publicID string) error {
 	return s.db.tx(func(tx link) error {
-		g, err := generationByID(tx, account, publicID)
+		g, err := findGeneration(tx, account, publicID)
 		if err != nil {
 			return err
 		}
@@ -190,7 +160,7 @@ func (s *Sandbox) delete(account int64, publicID string) error {
 				return err
 			}
 		}
-		if _, err := tx.put(`UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
+		if _, err := tx.exec(`UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
 			s.cfg.Now().UnixNano(), state, g.id); err != nil {
 			return err
 		}

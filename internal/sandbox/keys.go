@@ -119,7 +119,6 @@ func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 		if err != nil {
 			return err
 		}
-		s.db.cache.dropAccount(digest(key))
 		_, err = tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.key)
 		return err
 	})
@@ -150,22 +149,6 @@ func findAccount(from link, key string) (account, error) {
 	return who, err
 }
 
-// account is findAccount for requests, most of which come with a key that came before.
-func (s *Sandbox) account(key string) (who account, err error) {
-	hash := digest(key)
-	who, found := s.db.cache.account(hash)
-	if found {
-		return who, nil
-	}
-	err = s.db.fill(func(from link) error {
-		if who, err = findAccount(from, key); err == nil {
-			s.db.cache.putAccount(hash, who)
-		}
-		return err
-	})
-	return who, err
-}
-
 // authenticate finds the account behind a request. Missing, wrong and revoked keys look the same.
 func (s *Sandbox) authenticate(r *http.Request) (account, error) {
 	refused := &apiError{
@@ -176,7 +159,7 @@ func (s *Sandbox) authenticate(r *http.Request) (account, error) {
 	if key == "" {
 		return account{}, refused
 	}
-	who, err := s.account(key)
+	who, err := findAccount(s.db.read.link, key)
 	if errors.Is(err, ErrUnknownKey) || err == nil && who.revoked {
 		return account{}, refused
 	}

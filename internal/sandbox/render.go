@@ -157,7 +157,7 @@ func (s *Sandbox) produce(g generation) error {
 	}
 	changed := false
 	err = s.db.tx(func(tx link) (err error) {
-		changed, err = tx.change(`UPDATE generations SET state = 'succeeded', due_at = NULL, finished_at = ?,
+		changed, err = tx.update(`UPDATE generations SET state = 'succeeded', due_at = NULL, finished_at = ?,
 			content_type = ?, content_size = ?, content_etag = ?, text_output = ?
 			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`,
 			s.cfg.Now().UnixNano(), g.contentType, g.contentSize, g.contentEtag, made.text, g.id)
@@ -201,7 +201,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 		state = stateRefunded
 	}
 	err := s.db.tx(func(tx link) error {
-		changed, err := tx.change(`UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
+		changed, err := tx.update(`UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
 			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, why, due, s.cfg.Now().UnixNano(), g.id)
 		if err != nil || !changed || due.Valid {
 			return err
@@ -217,7 +217,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 // finishRefund is the second step of a failed render.
 func (s *Sandbox) finishRefund(g generation) error {
 	return s.db.tx(func(tx link) error {
-		changed, err := tx.change(`UPDATE generations SET state = 'refunded', due_at = NULL
+		changed, err := tx.update(`UPDATE generations SET state = 'refunded', due_at = NULL
 			WHERE id = ? AND state = 'failed' AND due_at IS NOT NULL AND deleted_at IS NULL`, g.id)
 		if err != nil || !changed {
 			return err

@@ -149,7 +149,7 @@ func (c *call) readBody() error {
 }
 
 func (s *Sandbox) me(c *call) error {
-	p, err := readPurse(s.db.read, c.who.id)
+	p, err := readPurse(s.db.read.link, c.who.id)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (s *Sandbox) createGeneration(c *call) error {
 	if err != nil {
 		return err
 	}
-	text, err := s.cfg.Dialect.generation(&kept{generation: g}, baseURL(c.r))
+	text, err := s.cfg.Dialect.generation(g, baseURL(c.r))
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (s *Sandbox) listGenerations(c *call) error {
 }
 
 func (s *Sandbox) getGeneration(c *call) error {
-	g, err := s.generation(c.who.id, c.id)
+	g, err := findGeneration(s.db.read.link, c.who.id, c.id)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func Open(cfg Config) (*Sandbox, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	db, err := openStore(cfg.Path, cfg.Dialect.listLimit())
+	db, err := openStore(cfg.Path)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: open database %s: %w", cfg.Path, err)
 	}

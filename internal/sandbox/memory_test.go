@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// TestMemoryAnswersAsAFileDoes does the same to a sandbox in memory, which answers most reads from its cache,
-// and to one on a file, which asks the database each time, and compares every answer with its headers.
+// TestMemoryAnswersAsAFileDoes does the same to a sandbox in memory, which has one connection, and to one on a
+// file, which reads by others than it writes, and compares every answer with its headers.
 func TestMemoryAnswersAsAFileDoes(t *testing.T) {
 	met := map[string]int{}
 	for seed, d := range sandbox.Dialects() {
@@ -100,8 +100,7 @@ func (c *customer) act(t *testing.T) {
 	}
 }
 
-// order creates, or creates again; each number has a body of its own. Some texts are so long that a few dozen fill
-// the cache.
+// order creates, or creates again; each number has a body of its own.
 func (c *customer) order(number int) {
 	bodies := []string{haiku, doomed, small, haiku, `{"modelId":"studio/essay","inputs":{"prompt":"a <sea>","paragraphs":200}}`}
 	r := c.ask("POST", "/generations", bodies[number%len(bodies)], "Idempotency-Key", fmt.Sprint("order-", number))
