@@ -35,7 +35,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer flush()
 
-	transport := catalog.KeepApart(catalog.NewTransport())
+	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	var hub *watch.Hub // made below, before anybody can call
 	client, settle, err := c.catalog(ctx, telemetry.UpstreamTransport(transport), observed, clock, func(cred catalog.Credential, err error) {

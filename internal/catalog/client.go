@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -23,7 +22,7 @@ type Config struct {
 	// AllowInsecure permits keys to travel in the clear. False refuses http to other
 	// hosts.
 	AllowInsecure bool
-	// Transport sends the requests. Nil means [KeepApart] of [NewTransport]. It must not
+	// Transport sends the requests. Nil means [TransportPools] of [NewTransport]. It must not
 	// repeat a POST by itself. Every request carries its route in Pattern, such as "GET
 	// /generations/{id}", which a tracing transport can name its spans by.
 	Transport http.RoundTripper
@@ -109,7 +108,7 @@ func New(cfg Config) (*Client, error) {
 		scrubbers: newScrubbers(),
 	}
 	if c.transport == nil {
-		c.transport = KeepApart(NewTransport())
+		c.transport = NewTransportPools(NewTransport())
 	}
 	if c.timeout == 0 {
 		c.timeout = 15 * time.Second
@@ -127,38 +126,6 @@ func New(cfg Config) (*Client, error) {
 		c.ordered = func(context.Context, Order, Generation, error) {}
 	}
 	return c, nil
-}
-
-// maxConns is how many connections to the catalog one transport opens at once. The three sets of
-// Apart leave 256 for callers among the 1024 descriptors that many systems give a process.
-const maxConns = 256
-
-// NewTransport makes the transport for catalog requests.
-//
-// It speaks HTTP/1.1, one request at a time on a connection, so that a connection
-// that went dead costs one attempt and is closed with it. It never asks for
-// compression, which bounds what a small answer can grow to, and it ignores the proxy
-// variables of the environment: keys go to the configured host and nowhere else. Set
-// Proxy on the result where there is no other way out.
-//
-// At most 256 connections are open, so that a burst does not take every descriptor of
-// the process. A request beyond that waits for one, and the wait is part of its time
-// limit. A download holds its connection until its reader is done: see KeepApart, which has
-// three times as many.
-func NewTransport() *http.Transport {
-	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DialContext:            dialer.DialContext,
-		Protocols:              protocols,
-		TLSHandshakeTimeout:    5 * time.Second,
-		MaxConnsPerHost:        maxConns,
-		MaxIdleConnsPerHost:    64,
-		IdleConnTimeout:        90 * time.Second,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
 }
 
 // Once is the same client without inner retries, for pollers, which have a back-off of

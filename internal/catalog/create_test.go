@@ -321,7 +321,7 @@ func TestEveryAttemptCarriesTheSameKeyAndTheSameBytes(t *testing.T) {
 		fmt.Fprint(w, `{"id":"g1","status":"queued"}`)
 	}))
 	defer server.Close()
-	transport := catalog.KeepApart(catalog.NewTransport())
+	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	client, err := catalog.New(catalog.Config{BaseURL: server.URL, Transport: transport})
 	if err != nil {

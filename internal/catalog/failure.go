@@ -44,7 +44,10 @@ var routeStatuses = map[string]map[int]Kind{
 // refused is the error of an answer that is not a 2xx. The body is read for what it
 // says; where it can't be read, the status alone decides.
 func (c *Client) refused(resp *http.Response, r request, hide scrubber) *Error {
-	body, _ := readAll(resp, maxFailure)
+	var body []byte
+	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no time limit ends
+		body, _ = readAll(resp, maxFailure)
+	}
 	said := complaint{hide: hide, op: r.op}
 	said.read(resp.Header.Get("Content-Type"), body)
 	e := &Error{

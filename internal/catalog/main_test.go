@@ -106,7 +106,7 @@ func (w *wire) client(t testing.TB, cfg Config) *Client {
 	t.Helper()
 	base := NewTransport()
 	base.DialContext = w.dial
-	transport := KeepApart(base)
+	transport := NewTransportPools(base)
 	t.Cleanup(transport.CloseIdleConnections)
 	cfg.Transport, cfg.BaseURL, cfg.AllowInsecure = transport, "http://catalog.example", true
 	c, err := New(cfg)

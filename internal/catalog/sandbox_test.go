@@ -46,7 +46,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(box)
-	transport := catalog.KeepApart(catalog.NewTransport())
+	transport := catalog.NewTransportPools(catalog.NewTransport())
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		_ = box.Close() // before the server: it ends the waits of faults
@@ -66,7 +66,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 // another is a client of the same sandbox with connections of its own.
 func (b *bench) another(cfg catalog.Config) *catalog.Client {
 	b.t.Helper()
-	transport := catalog.KeepApart(catalog.NewTransport())
+	transport := catalog.NewTransportPools(catalog.NewTransport())
 	b.t.Cleanup(transport.CloseIdleConnections)
 	cfg.BaseURL, cfg.Transport = b.url, transport
 	client, err := catalog.New(cfg)

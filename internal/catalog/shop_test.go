@@ -35,7 +35,7 @@ func openShopOf(t *testing.T, cfg sandbox.Config, balance int64) *shop {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(box)
-	transport := catalog.KeepApart(catalog.NewTransport())
+	transport := catalog.NewTransportPools(catalog.NewTransport())
 	client, err := catalog.New(catalog.Config{
 		BaseURL: server.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second,
 	})

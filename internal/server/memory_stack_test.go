@@ -26,7 +26,7 @@ func (s *stack) upstream(memory bool) upstream {
 	if memory {
 		return upstream{"http://localhost", handled{s.sandbox}, func() {}}
 	}
-	listening, transport := httptest.NewServer(s.sandbox), catalog.KeepApart(catalog.NewTransport())
+	listening, transport := httptest.NewServer(s.sandbox), catalog.NewTransportPools(catalog.NewTransport())
 	return upstream{listening.URL, transport, func() { transport.CloseIdleConnections(); listening.Close() }}
 }
 

@@ -30,7 +30,7 @@ type replica struct {
 type process struct {
 	name      string
 	uplink    *link
-	transport *catalog.Apart
+	transport *catalog.TransportPools
 	services  *service.Service
 	client    *catalog.Client
 	hub       *watch.Hub
@@ -53,7 +53,7 @@ func (r *replica) boot() error {
 		}
 		return p.uplink.dial(ctx, &w.address)
 	}
-	p.transport = catalog.KeepApart(transport)
+	p.transport = catalog.NewTransportPools(transport)
 	var err error
 	p.client, err = catalog.New(catalog.Config{
 		BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Seed: w.seed("client " + p.name),

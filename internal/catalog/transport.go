@@ -1,0 +1,84 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// maxConns is how many connections to the catalog one transport opens at once. The three of
+// TransportPools leave 256 for callers among the 1024 descriptors that many systems give a process.
+const maxConns = 256
+
+// NewTransport makes the transport for catalog requests.
+//
+// It speaks HTTP/1.1, one request at a time on a connection, so that a connection
+// that went dead costs one attempt and is closed with it. It never asks for
+// compression, which bounds what a small answer can grow to, and it ignores the proxy
+// variables of the environment: keys go to the configured host and nowhere else. Set
+// Proxy on the result where there is no other way out.
+//
+// At most 256 connections are open, so that a burst does not take every descriptor of
+// the process. A request beyond that waits for one, and the wait is part of its time
+// limit. A download holds its connection until its reader is done: see [TransportPools], which
+// have three times as many.
+//
+// A connection on which something comes unasked is closed, and the standard library prints what
+// came through the log package. A key may stand in it: a program that logs otherwise discards that log.
+func NewTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		Protocols:              protocols,
+		TLSHandshakeTimeout:    5 * time.Second,
+		MaxConnsPerHost:        maxConns,
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        90 * time.Second,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// TransportPools is a transport with a pool of connections for each class of request: orders,
+// the bytes of results, and all other calls. A download holds its connection until its reader
+// is done, which may be minutes: in one pool, a few hundred slow readers would keep every order
+// from leaving.
+type TransportPools struct{ calls, orders, results *http.Transport }
+
+// NewTransportPools makes them of base, which serves calls from then on. Each pool has the limits
+// of base, which are not to be changed any more.
+func NewTransportPools(base *http.Transport) *TransportPools {
+	return &TransportPools{calls: base, orders: base.Clone(), results: base.Clone()}
+}
+
+// RoundTrip implements http.RoundTripper. Where an attempt got no answer in its time, the
+// connections that nobody uses are closed: what made one of them silent may have made all
+// so, and each would cost another attempt.
+func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.pool(r.Pattern).RoundTrip(r)
+	if err != nil && errors.Is(context.Cause(r.Context()), errSilent) {
+		t.CloseIdleConnections()
+	}
+	return resp, err
+}
+
+func (t *TransportPools) pool(route string) *http.Transport {
+	switch route {
+	case opCreate:
+		return t.orders
+	case opContent:
+		return t.results
+	}
+	return t.calls
+}
+
+// CloseIdleConnections closes what nobody uses, of all pools.
+func (t *TransportPools) CloseIdleConnections() {
+	t.calls.CloseIdleConnections()
+	t.orders.CloseIdleConnections()
+	t.results.CloseIdleConnections()
+}
