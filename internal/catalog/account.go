@@ -1,6 +1,9 @@
 package catalog
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+)
 
 var (
 	accountWeights = []weight{{names: balanceNames, score: 1}}
@@ -13,11 +16,35 @@ func (a answer) list(names []string, weights []weight) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.items(value, names, weights)
+}
+
+// rawList reads a body that is a list, of which a usual one keeps its items as they were sent: [answer.item]
+// decodes them.
+func (a answer) rawList(names []string, weights []weight) ([]any, error) {
+	value, err := decodeOutline(a.body)
+	if err != nil {
+		return nil, a.malformed(err.Error())
+	}
+	return a.items(a.hide.redact(value), names, weights)
+}
+
+func (a answer) items(value any, names []string, weights []weight) ([]any, error) {
 	items, ok := list(value, names, weights)
 	if !ok {
 		return nil, a.malformed("no list in the body")
 	}
 	return items, nil
+}
+
+// item is an item of a list, decoded.
+func (a answer) item(item any) any {
+	raw, ok := item.(json.RawMessage)
+	if !ok {
+		return item
+	}
+	value, _ := decode(raw) // the whole list was read before: it is JSON
+	return a.hide.redact(value)
 }
 
 // record reads a body that is one record.
@@ -36,13 +63,9 @@ func (a answer) record(wrappers []string, weights []weight) (record, error) {
 // decode reads the body. Wherever the key of the call stands in it, it is taken out: a held
 // key is nothing for those who call under it.
 func (a answer) decode() (any, error) {
-	body := string(a.body)
-	value, err := decode(body, a.recall)
+	value, err := decode(a.body)
 	if err != nil {
 		return nil, a.malformed(err.Error())
-	}
-	if a.recall == nil && a.hide.notIn(body) {
-		return value, nil
 	}
 	return a.hide.redact(value), nil
 }

@@ -11,6 +11,8 @@
 package catalog
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"strconv"
@@ -138,6 +140,19 @@ type Generation struct {
 	TerminalTime   time.Time // zero where the record does not say
 	ObserveTime    time.Time // when the catalog answered
 	Extra          map[string]any
+}
+
+// Etag is a digest of all that a caller can see change, without the times at which
+// we looked. It depends on the record alone, so every replica computes the same:
+// encoding/json writes members in one order, and numbers as they were sent.
+func (g Generation) Etag() string {
+	g.ObserveTime = time.Time{}
+	text, err := json.Marshal(g)
+	if err != nil {
+		panic("catalog: a generation that was read from JSON can't be written as JSON: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12])
 }
 
 // File is what a record says about a result file. Its address is not kept: the

@@ -82,6 +82,7 @@ type Client struct {
 	budget    *budget
 	orders    *orderBook
 	scrubbers *scrubbers
+	unchanged *unchanged
 }
 
 // New checks the configuration and makes a client. It sends nothing.
@@ -106,6 +107,7 @@ func New(cfg Config) (*Client, error) {
 		budget:    newBudget(),
 		orders:    newOrderBook(cmp.Or(cfg.ResendWindow, resendWindow)),
 		scrubbers: newScrubbers(),
+		unchanged: newUnchanged(),
 	}
 	if c.transport == nil {
 		c.transport = NewTransportPools(NewTransport())

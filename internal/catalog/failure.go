@@ -126,7 +126,7 @@ var codeHeading = regexp.MustCompile(`(?i:<h1>)\s*([A-Z][A-Z0-9_]{2,63})\s*(?i:<
 // not repeated; only a heading that is a code is read. A code counts only where codes stand: the text of a body may echo a prompt
 // that holds one.
 func (c *complaint) read(contentType string, body []byte) {
-	if value, err := decode(string(body), nil); err == nil {
+	if value, err := decode(body); err == nil {
 		c.readJSON(value)
 		return
 	}

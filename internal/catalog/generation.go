@@ -14,7 +14,7 @@ func readGenerations(a answer) ([]Generation, error) { return readList(a, a.list
 
 // readList reads a list, each item by read.
 func readList[T any](a answer, read func(item any) (T, bool)) ([]T, error) {
-	items, err := a.list(generationListNames, generationWeights)
+	items, err := a.rawList(generationListNames, generationWeights)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func readList[T any](a answer, read func(item any) (T, bool)) ([]T, error) {
 
 // listedGeneration reads an item of a list.
 func (a answer) listedGeneration(item any) (g Generation, ok bool) {
-	r, _, ok := findGeneration(item, "")
+	r, _, ok := findGeneration(a.item(item), "")
 	if !ok {
 		return g, false
 	}

@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"math/rand"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -288,6 +289,53 @@ func TestTheEtagDependsOnTheRecordAlone(t *testing.T) {
 	}
 	if list[0].Etag() == first.Etag() {
 		t.Error("two records have one etag")
+	}
+}
+
+func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
+	whole := Generation{File: &File{}, Text: new(string)}
+	seen := map[string]string{whole.Etag(): "nothing"}
+	change := func(name string, field reflect.Value, value any) {
+		before := reflect.New(field.Type()).Elem()
+		before.Set(field)
+		field.Set(reflect.ValueOf(value))
+		if other, twice := seen[whole.Etag()]; twice {
+			t.Errorf("%s gives the etag of %s", name, other)
+		}
+		seen[whole.Etag()] = name
+		field.Set(before)
+	}
+	number, word := int64(7), "other"
+	for _, part := range []reflect.Value{reflect.ValueOf(whole.File).Elem(), reflect.ValueOf(&whole).Elem()} {
+		for i := range part.NumField() {
+			name, field := part.Type().Field(i).Name, part.Field(i)
+			switch field.Interface().(type) {
+			case string:
+				change(name, field, name)
+			case *string:
+				change(name, field, &word)
+				change(name+" that is missing", field, (*string)(nil))
+			case *int64:
+				change(name, field, &number)
+			case State:
+				change(name, field, StateFailed)
+			case time.Time:
+				if name != "ObserveTime" {
+					change(name, field, observed.Add(time.Duration(i)))
+				}
+			case map[string]any:
+				change(name, field, map[string]any{name: json.Number("1")})
+				change(name+" in a number", field, map[string]any{name: json.Number("1.0")})
+			case *File:
+				change(name+" that is missing", field, (*File)(nil))
+			default:
+				t.Errorf("%s is of a type that this test does not know", name)
+			}
+		}
+	}
+	whole.ObserveTime = observed
+	if seen[whole.Etag()] != "nothing" {
+		t.Error("the time of the look changes the etag")
 	}
 }
 

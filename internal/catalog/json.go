@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -21,19 +22,9 @@ const (
 )
 
 // decode reads a body of one JSON value. Numbers stay as they were written, and of two
-// members of one name the last one counts. Where recall is not nil, objects of a list may be
-// one that is recalled.
-func decode(body string, recall *Recall) (any, error) {
-	body = strings.TrimPrefix(body, "\uFEFF")
-	if value, ok := parse(body, recall); ok {
-		return value, nil
-	}
-	return decodeSlowly(body)
-}
-
-// decodeSlowly leaves the work to encoding/json.
-func decodeSlowly(body string) (any, error) {
-	dec := json.NewDecoder(strings.NewReader(body))
+// members of one name the last one counts.
+func decode(body []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, byteOrderMark)))
 	dec.UseNumber()
 	var value any
 	if err := dec.Decode(&value); err != nil {
@@ -46,6 +37,50 @@ func decodeSlowly(body string) (any, error) {
 		return nil, errors.New("the body has more than one JSON value")
 	}
 	return value, nil
+}
+
+var byteOrderMark = []byte("\uFEFF")
+
+// decodeOutline reads like decode, but leaves the items of an array as they were sent, where the array
+// is the whole body or a member of it: as json.RawMessage.
+func decodeOutline(body []byte) (any, error) {
+	body = bytes.TrimPrefix(body, byteOrderMark)
+	if items, ok := rawItems(body); ok {
+		return items, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return decode(body) // which says what is wrong
+	}
+	outline := make(map[string]any, len(members))
+	for name, member := range members {
+		if items, ok := rawItems(member); ok {
+			outline[name] = items
+			continue
+		}
+		value, err := decode(member)
+		if err != nil {
+			return nil, err
+		}
+		outline[name] = value
+	}
+	return outline, nil
+}
+
+// rawItems are the items of an array.
+func rawItems(text []byte) ([]any, bool) {
+	if text = bytes.TrimLeft(text, " \t\r\n"); !bytes.HasPrefix(text, []byte("[")) {
+		return nil, false
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, false
+	}
+	items := make([]any, 0, len(raw))
+	for _, item := range raw {
+		items = append(items, item)
+	}
+	return items, true
 }
 
 // fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.

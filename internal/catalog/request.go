@@ -58,7 +58,6 @@ type answer struct {
 	body   []byte
 	time   time.Time
 	hide   scrubber
-	recall *Recall // of a list that was read before; nil: of none
 }
 
 // malformed is the error of an answer that can't be read.

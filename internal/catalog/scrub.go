@@ -134,11 +134,9 @@ func (s scrubber) holdsKey(text string) bool {
 	return false
 }
 
-// notIn reports whether the key is in none of the texts of a JSON body for sure, by one look at
-// all of it. It may be in one where the body has escapes, and may not be worth the look where
-// that would copy much.
-func (s scrubber) notIn(body string) bool {
-	return len(body) <= maxFailure && strings.IndexByte(body, '\\') < 0 && !s.holdsKey(body)
+// same reports whether it is the same key that is taken out.
+func (s scrubber) same(other scrubber) bool {
+	return slices.EqualFunc(s.forms, other.forms, bytes.Equal)
 }
 
 // suspicious reports whether text, from which the key of the call has been taken, held it, or
@@ -185,8 +183,6 @@ func (s scrubber) redact(value any) any {
 		for i, item := range v {
 			v[i] = s.redact(item)
 		}
-	case *recalled: // what was read of it before was clean
-		v.members = s.redact(v.members)
 	case map[string]any:
 		for name, member := range v {
 			if s.holdsKey(name) {

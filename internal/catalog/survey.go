@@ -45,7 +45,7 @@ type Cure struct {
 // than the words of tables.
 func Survey(route string, body []byte, cred Credential) []Finding {
 	s := &survey{}
-	value, err := decode(string(body), nil)
+	value, err := decode(body)
 	if err != nil {
 		return []Finding{{Part: "body", Fault: "no JSON: the rules read nothing else here", Count: 1}}
 	}
