@@ -26,7 +26,7 @@ func (a answer) rawList(names []string, weights []weight) ([]any, error) {
 	if err != nil {
 		return nil, a.malformed(err.Error())
 	}
-	return a.items(a.hide.redact(value), names, weights)
+	return a.items(a.redactor.redact(value), names, weights)
 }
 
 func (a answer) items(value any, names []string, weights []weight) ([]any, error) {
@@ -44,7 +44,7 @@ func (a answer) item(item any) any {
 		return item
 	}
 	value, _ := decode(raw) // the whole list was read before: it is JSON
-	return a.hide.redact(value)
+	return a.redactor.redact(value)
 }
 
 // record reads a body that is one record.
@@ -67,7 +67,7 @@ func (a answer) decode() (any, error) {
 	if err != nil {
 		return nil, a.malformed(err.Error())
 	}
-	return a.hide.redact(value), nil
+	return a.redactor.redact(value), nil
 }
 
 func readAccount(a answer) (Account, error) {

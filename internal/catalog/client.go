@@ -81,7 +81,6 @@ type Client struct {
 	jitter    *jitter
 	budget    *budget
 	orders    *orderBook
-	scrubbers *scrubbers
 	unchanged *unchanged
 }
 
@@ -106,7 +105,6 @@ func New(cfg Config) (*Client, error) {
 		jitter:    newJitter(cfg.Seed),
 		budget:    newBudget(),
 		orders:    newOrderBook(cmp.Or(cfg.ResendWindow, resendWindow)),
-		scrubbers: newScrubbers(),
 		unchanged: newUnchanged(),
 	}
 	if c.transport == nil {

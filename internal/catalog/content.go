@@ -76,11 +76,11 @@ type contentStream struct {
 	ctx    context.Context // of this answer alone
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
-	vigil  *vigil
-	at     int64  // next byte of the stream, at most contentBody.at when it begins
-	end    int64  // first byte that the answer does not have, -1 where it does not say
-	framed bool   // a clean end of the stream is the end of the file
-	sum    uint32 // of what was read again, from contentBody.start on
+	idle   *time.Timer // runs while a read is under way
+	at     int64       // next byte of the stream, at most contentBody.at when it begins
+	end    int64       // first byte that the answer does not have, -1 where it does not say
+	framed bool        // a clean end of the stream is the end of the file
+	sum    uint32      // of what was read again, from contentBody.start on
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -125,9 +125,9 @@ func (b *contentBody) read(p []byte) int {
 	if again {
 		p = p[:min(int64(len(p)), b.at-s.at)]
 	}
-	s.vigil.begin()
+	s.idle.Reset(b.c.idle)
 	n, err := s.body.Read(p)
-	s.vigil.end()
+	s.idle.Stop()
 	switch {
 	case s.end >= 0 && s.at+int64(n) > s.end:
 		b.fail(&Error{Kind: KindContract, Op: opContent, Err: errors.New("the body is longer than its range")})
@@ -145,8 +145,7 @@ func (b *contentBody) read(p []byte) int {
 	return n
 }
 
-// advance notes new bytes. An ETag tells them from others; a checksum beside it would cost
-// 0.06 s for each GB.
+// advance notes new bytes. Where no ETag tells them from others, a checksum does.
 func (b *contentBody) advance(p []byte) {
 	if len(p) == 0 {
 		return
@@ -215,7 +214,7 @@ func (b *contentBody) drop(cause error) {
 		return
 	}
 	b.stream.cancel(context.Canceled)
-	b.stream.vigil.stop()
+	b.stream.idle.Stop()
 	b.stream.body.Close()
 	b.stream, b.cause = nil, cause
 }
@@ -299,13 +298,12 @@ func (b *contentBody) connect(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel}
+	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
 	if err := b.accept(s, resp, from); err != nil {
 		cancel(err)
 		resp.Body.Close()
 		return err
 	}
-	s.vigil = keepVigil(timed, b.c.idle, func() { cancel(errSilent) })
 	if b.stream = s; b.size >= 0 && b.at == b.size {
 		b.fail(io.EOF)
 	}

@@ -43,7 +43,7 @@ type Violation struct {
 
 // Error is every error of this package, except the context errors of the caller's
 // own context, which are returned as they are. Text from upstream in it has been
-// shortened and scrubbed of anything that looks like a key.
+// shortened and redacted of anything that looks like a key.
 type Error struct {
 	Kind       Kind
 	Op         string // the route, as "GET /generations/{id}"

@@ -43,12 +43,12 @@ var routeStatuses = map[string]map[int]Kind{
 
 // refused is the error of an answer that is not a 2xx. The body is read for what it
 // says; where it can't be read, the status alone decides.
-func (c *Client) refused(resp *http.Response, r request, hide scrubber) *Error {
+func (c *Client) refused(resp *http.Response, r request, redact redactor) *Error {
 	var body []byte
 	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no time limit ends
 		body, _ = readAll(resp, maxFailure)
 	}
-	said := complaint{hide: hide, op: r.op}
+	said := errorBody{redactor: redact, op: r.op}
 	said.read(resp.Header.Get("Content-Type"), body)
 	e := &Error{
 		Kind:       kindOf(r.op, resp.StatusCode, said.code),
@@ -107,9 +107,9 @@ func kindOfCode(op string, status int, code string) (Kind, bool) {
 	return 0, false
 }
 
-// complaint is what the body of an error says.
-type complaint struct {
-	hide       scrubber
+// errorBody is what the body of an error says.
+type errorBody struct {
+	redactor   redactor
 	op         string
 	code       string
 	message    string
@@ -125,7 +125,7 @@ var codeHeading = regexp.MustCompile(`(?i:<h1>)\s*([A-Z][A-Z0-9_]{2,63})\s*(?i:<
 // read reads a body of JSON or of plain text. HTML is for people at a browser and is
 // not repeated; only a heading that is a code is read. A code counts only where codes stand: the text of a body may echo a prompt
 // that holds one.
-func (c *complaint) read(contentType string, body []byte) {
+func (c *errorBody) read(contentType string, body []byte) {
 	if value, err := decode(body); err == nil {
 		c.readJSON(value)
 		return
@@ -134,21 +134,21 @@ func (c *complaint) read(contentType string, body []byte) {
 	case "text/plain":
 		line := string(body)
 		if code := codeLine.FindStringSubmatch(line); code != nil {
-			c.code, line = c.hide.clean(code[1]), line[len(code[0]):]
+			c.code, line = c.redactor.clean(code[1]), line[len(code[0]):]
 		}
-		c.message = c.hide.clean(strings.TrimSpace(line))
+		c.message = c.redactor.clean(strings.TrimSpace(line))
 	case "text/html":
 		if code := codeHeading.FindSubmatch(body); code != nil {
-			c.code = c.hide.clean(string(code[1]))
+			c.code = c.redactor.clean(string(code[1]))
 		}
 	}
 }
 
-func (c *complaint) readJSON(value any) {
+func (c *errorBody) readJSON(value any) {
 	r, ok := newRecord(value)
 	if !ok {
 		if line, ok := word(value); ok {
-			c.message = c.hide.clean(strings.TrimSpace(line))
+			c.message = c.redactor.clean(strings.TrimSpace(line))
 		}
 		return
 	}
@@ -163,7 +163,7 @@ func (c *complaint) readJSON(value any) {
 	}
 }
 
-func (c *complaint) readMember(r record, name string) {
+func (c *errorBody) readMember(r record, name string) {
 	member, _ := r.get(name)
 	if inner, ok := newRecord(member); ok {
 		c.readRecord(inner)
@@ -171,14 +171,14 @@ func (c *complaint) readMember(r record, name string) {
 }
 
 // readRecord reads code and message. What is read later knows better.
-func (c *complaint) readRecord(r record) {
+func (c *errorBody) readRecord(r record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
-		c.code = c.hide.clean(code)
+		c.code = c.redactor.clean(code)
 	}
 	if message, _, ok := find(r, errorTextNames, sentence); ok {
-		c.message = c.hide.clean(message)
+		c.message = c.redactor.clean(message)
 	} else if message, _, ok := find(r, errorTextNames, word); ok && c.message == "" && message != c.code {
-		c.message = c.hide.clean(message)
+		c.message = c.redactor.clean(message)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestACodeIsReadWhereAPageHasItsHeading(t *testing.T) { // A12
 		"&lt;h1&gt;API_KEY_DAILY_CAP&lt;/h1&gt;":            "",
 		"<h1>CONFLICT</h1><p>the prompt API_KEY_DAILY_CAP ": "CONFLICT",
 	} {
-		var said complaint
+		var said errorBody
 		said.read("text/html", []byte(body))
 		if said.code != want || said.message != "" {
 			t.Errorf("%s: code %q and message %q, want %q", body, said.code, said.message, want)
@@ -314,7 +314,7 @@ func FuzzReadError(f *testing.F) { // U11 U22
 	f.Add("application/json", `{"detail":[{"loc":["body","inputs",0],"msg":"x"}]}`)
 	f.Add("text/plain", `API_KEY_DAILY_CAP: no`)
 	f.Fuzz(func(t *testing.T, contentType, body string) {
-		said := complaint{hide: newScrubber(testKey), op: opCreate}
+		said := errorBody{redactor: newRedactor(testKey), op: opCreate}
 		said.read(contentType, []byte(body))
 		all := said.code + said.message
 		for _, v := range said.violations {

@@ -226,7 +226,7 @@ func (a answer) generation(r record, asked string) (Generation, bool) {
 		return g, false
 	}
 	g.Status, g.State = takeStatus(r)
-	g.Status = a.hide.clean(g.Status)
+	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, identifier)
 	g.Inputs = a.takeInputs(r)
 	if cost, ok := take(r, costNames, whole); ok && !foreign(r) {
@@ -240,7 +240,7 @@ func (a answer) generation(r record, asked string) (Generation, bool) {
 	case StateSucceeded:
 		g.Text, g.File = takeResult(r, asked != "")
 	case StateFailed, StateRefunded:
-		g.FailureMessage = a.hide.clean(takeFailure(r))
+		g.FailureMessage = a.redactor.clean(takeFailure(r))
 	}
 	g.Extra = r.rest()
 	return g, true

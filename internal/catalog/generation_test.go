@@ -14,7 +14,7 @@ import (
 var observed = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func answerOf(op, body string) answer {
-	return answer{op: op, status: 200, body: []byte(body), time: observed, hide: newScrubber(testKey)}
+	return answer{op: op, status: 200, body: []byte(body), time: observed, redactor: newRedactor(testKey)}
 }
 
 func TestAGenerationIsReadInEveryShape(t *testing.T) {

@@ -53,11 +53,11 @@ type request struct {
 
 // answer is a 2xx with its body.
 type answer struct {
-	op     string
-	status int
-	body   []byte
-	time   time.Time
-	hide   scrubber
+	op       string
+	status   int
+	body     []byte
+	time     time.Time
+	redactor redactor
 }
 
 // malformed is the error of an answer that can't be read.
@@ -83,7 +83,7 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, r request, re
 func (c *Client) attempt(ctx context.Context, cred Credential, r request) (answer, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
-	resp, hide, err := c.send(timed, ctx, cred, r)
+	resp, redact, err := c.send(timed, ctx, cred, r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -101,46 +101,46 @@ func (c *Client) attempt(ctx context.Context, cred Credential, r request) (answe
 	case errors.Is(err, errTooLarge):
 		return answer{}, &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: err}
 	case err != nil:
-		return answer{}, c.unreached(timed, ctx, r.op, err, hide)
+		return answer{}, c.unreached(timed, ctx, r.op, err, redact)
 	}
-	return answer{op: r.op, status: resp.StatusCode, body: body, time: c.now(), hide: hide}, nil
+	return answer{op: r.op, status: resp.StatusCode, body: body, time: c.now(), redactor: redact}, nil
 }
 
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
 // request, which can mean an empty rest; everything else is an error. The request runs on
 // timed, which belongs to one attempt, below ctx, which is the caller's. It is the one place
 // where requests leave, and tells [Config.Called] of those that did.
-func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*http.Response, scrubber, error) {
+func (c *Client) send(timed, ctx context.Context, cred Credential, r request) (*http.Response, redactor, error) {
 	key := cred.Key().Reveal()
 	if !printable(key) {
-		return nil, scrubber{}, &Error{
+		return nil, redactor{}, &Error{
 			Kind: KindCredentialRejected, Op: r.op, Held: cred.Held,
 			Err: errors.New("the key is empty or has characters that no header can carry"),
 		}
 	}
-	hide := c.scrubbers.get(key)
+	redact := newRedactor(key)
 	req, err := c.newRequest(timed, key, r)
 	if err != nil {
-		return nil, hide, &Error{Kind: KindContract, Op: r.op, Err: err}
+		return nil, redact, &Error{Kind: KindContract, Op: r.op, Err: err}
 	}
 	if err := endOf(ctx); err != nil {
-		return nil, hide, err
+		return nil, redact, err
 	}
 	resp, err := c.transport.RoundTrip(req)
 	pastEnd := err == nil && r.op == opContent && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
 	switch {
 	case err != nil:
-		resp, err = nil, c.unreached(timed, ctx, r.op, err, hide)
+		resp, err = nil, c.unreached(timed, ctx, r.op, err, redact)
 	case resp.StatusCode/100 != 2 && !pastEnd:
-		refusal := c.refused(resp, r, hide)
+		refusal := c.refused(resp, r, redact)
 		resp.Body.Close()
 		refusal.Held = cred.Held
 		resp, err = nil, refusal
 	default:
-		hide.dropFrom(resp.Header)
+		redact.dropFrom(resp.Header)
 	}
 	c.called(ctx, cred, err)
-	return resp, hide, err
+	return resp, redact, err
 }
 
 // always are headers of every request. Bytes and ranges must be those of the file itself.
@@ -180,14 +180,14 @@ func (c *Client) newRequest(ctx context.Context, key string, r request) (*http.R
 }
 
 // unreached is the error of a request that got no answer, or half of one.
-func (c *Client) unreached(timed, ctx context.Context, op string, err error, hide scrubber) error {
+func (c *Client) unreached(timed, ctx context.Context, op string, err error, redact redactor) error {
 	if ended := endOf(ctx); ended != nil {
 		return ended
 	}
 	if cause := context.Cause(timed); cause != nil {
 		err = cause
 	}
-	return &Error{Kind: KindUnavailable, Op: op, Err: &hiddenError{text: hide.clean(err.Error()), err: err}}
+	return &Error{Kind: KindUnavailable, Op: op, Err: &hiddenError{text: redact.clean(err.Error()), err: err}}
 }
 
 // endOf gives the error of a context that is over. A dialer works by the deadline
@@ -202,7 +202,7 @@ func endOf(ctx context.Context) error {
 	return nil
 }
 
-// hiddenError is a network error whose text was scrubbed: parts of an answer can
+// hiddenError is a network error whose text was redacted: parts of an answer can
 // stand in it.
 type hiddenError struct {
 	text string

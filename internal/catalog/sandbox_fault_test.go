@@ -88,7 +88,7 @@ func TestAnOutageCostsHardlyMoreRequestsThanCallsOverTheWire(t *testing.T) { // 
 	}
 }
 
-func TestTheKeyInAnErrorOfTheCatalogIsScrubbed(t *testing.T) { // U22
+func TestTheKeyInAnErrorOfTheCatalogIsRedacted(t *testing.T) { // U22
 	b := open(t, sandbox.Config{}, sandbox.KeyConfig{})
 	text := fmt.Sprintf(`{"code":"BAD","message":"key %s is odd","details":{"field":"%s"}}`, b.key, b.key)
 	fault := b.box.Inject(sandbox.Fault{Status: 400, Body: text})

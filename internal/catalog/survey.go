@@ -49,7 +49,7 @@ func Survey(route string, body []byte, cred Credential) []Finding {
 	if err != nil {
 		return []Finding{{Part: "body", Fault: "no JSON: the rules read nothing else here", Count: 1}}
 	}
-	s.value = newScrubber(cred.Key().Reveal()).redact(value)
+	s.value = newRedactor(cred.Key().Reveal()).redact(value)
 	switch route {
 	case opAccount:
 		s.account()

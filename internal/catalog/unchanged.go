@@ -28,7 +28,7 @@ func (g Generation) Listed() Listed { return Listed{Generation: g, Etag: g.Etag(
 // bytes are what they were in the last list of the credential is not decoded again.
 func (c *Client) List(ctx context.Context, cred Credential) ([]Listed, error) {
 	return fetch(ctx, c, cred, request{op: opGenerations}, func(a answer) ([]Listed, error) {
-		all, records, err := readListed(a, c.unchanged.of(cred.Tenant, a.hide))
+		all, records, err := readListed(a, c.unchanged.of(cred.Tenant, a.redactor))
 		if err == nil {
 			c.unchanged.keep(cred.Tenant, a, records)
 		}
@@ -64,18 +64,18 @@ type unchanged struct {
 }
 
 type lastList struct {
-	hide    scrubber // what was taken out of them: a held API key may be rotated
-	records map[string]Listed
-	forget  *time.Timer
+	redactor redactor // what was taken out of them: a held API key may be rotated
+	records  map[string]Listed
+	forget   *time.Timer
 }
 
 func newUnchanged() *unchanged { return &unchanged{lists: map[Tenant]lastList{}} }
 
 // of gives the records of a credential, nil where there are none or they were read under another API key.
-func (u *unchanged) of(tenant Tenant, hide scrubber) map[string]Listed {
+func (u *unchanged) of(tenant Tenant, redact redactor) map[string]Listed {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if last, ok := u.lists[tenant]; ok && last.hide.same(hide) {
+	if last, ok := u.lists[tenant]; ok && last.redactor.same(redact) {
 		return last.records
 	}
 	return nil
@@ -90,7 +90,7 @@ func (u *unchanged) keep(tenant Tenant, a answer, records map[string]Listed) {
 		delete(u.lists, tenant)
 	}
 	if len(a.body) <= maxRemembered {
-		u.lists[tenant] = lastList{hide: a.hide, records: records, forget: time.AfterFunc(rememberTime, func() { u.drop(tenant) })}
+		u.lists[tenant] = lastList{redactor: a.redactor, records: records, forget: time.AfterFunc(rememberTime, func() { u.drop(tenant) })}
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 // readViolations collects the fields that an error names, in the shapes that the
 // tables of rules.go know. list is the folded name of the member that holds value, ""
 // for the error itself.
-func (c *complaint) readViolations(value any, list string, depth int) {
+func (c *errorBody) readViolations(value any, list string, depth int) {
 	if depth > maxViolationDepth {
 		return
 	}
@@ -44,7 +44,7 @@ func namesFields(list string) bool {
 
 // readViolationRecord reads an object: about one field, or holding lists, or keyed by
 // the names of fields.
-func (c *complaint) readViolationRecord(r record, list string, depth int) {
+func (c *errorBody) readViolationRecord(r record, list string, depth int) {
 	fieldNames := violationFields
 	if list == "" { // there, "name" and "path" are about the error or the request
 		fieldNames = ownFieldNames
@@ -73,7 +73,7 @@ func (c *complaint) readViolationRecord(r record, list string, depth int) {
 }
 
 // readKeyed reads {"prompt":"too long"} and {"prompt":["too long"]}.
-func (c *complaint) readKeyed(r record) {
+func (c *errorBody) readKeyed(r record) {
 	for _, name := range slices.Sorted(maps.Keys(r.members)) {
 		if slices.Contains(notFieldNames, fold(name)) {
 			continue
@@ -120,10 +120,10 @@ func fieldPath(value any) (string, bool) {
 }
 
 // violate adds a violation once.
-func (c *complaint) violate(field, description string) {
+func (c *errorBody) violate(field, description string) {
 	v := Violation{
-		Field:       clamp(c.hide.clean(contractField(c.op, field)), maxViolationText),
-		Description: clamp(c.hide.clean(description), maxViolationText),
+		Field:       clamp(c.redactor.clean(contractField(c.op, field)), maxViolationText),
+		Description: clamp(c.redactor.clean(description), maxViolationText),
 	}
 	same := func(other Violation) bool { return other.Field == v.Field }
 	if len(c.violations) < maxViolations && !slices.ContainsFunc(c.violations, same) {

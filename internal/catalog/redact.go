@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -21,9 +19,9 @@ const maxText = 1 << 10
 // keyLike matches what looks like a key, whoever it belongs to.
 var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
 
-// scrubber keeps the key of a call out of everything that comes back from it.
-type scrubber struct {
-	forms [][]byte // spellings of the key, in lower case
+// redactor keeps the API key of a call out of everything that comes back from it.
+type redactor struct {
+	forms []string // spellings of the key, in lower case
 	least int      // bytes of the shortest
 }
 
@@ -31,54 +29,29 @@ type scrubber struct {
 // key, but a word that somebody typed, and texts would lose that word.
 const shortestKey = 8
 
-func newScrubber(key string) scrubber {
+func newRedactor(key string) redactor {
 	if len(key) < shortestKey {
-		return scrubber{}
+		return redactor{}
 	}
-	forms := []string{asciiLower(key), percentEncoded(key)}
-	for _, form := range []string{url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)} {
-		if form = asciiLower(form); !slices.Contains(forms, form) {
-			forms = append(forms, form)
-		}
+	r := redactor{least: len(key)}
+	for _, form := range []string{key, percentEncoded(key), url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)} {
+		r.add(form)
 	}
 	// In base64 a text looks in one of three ways, by its position in what was encoded.
 	for _, before := range []string{"", "?", "??"} {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			if form := base64Core(encoding, before, key); len(form) > 4 {
-				forms = append(forms, asciiLower(form))
+				r.add(form)
 			}
 		}
 	}
-	s := scrubber{least: len(key)}
-	for _, form := range forms {
-		s.forms, s.least = append(s.forms, []byte(form)), min(s.least, len(form))
-	}
-	return s
+	return r
 }
 
-// scrubbers keeps those of the keys that are in use: to make one costs 4 µs, 2.5 % of a call.
-type scrubbers struct {
-	mu sync.Mutex
-	of map[string]scrubber
-}
-
-// mostScrubbers is how many are kept before all are forgotten.
-const mostScrubbers = 256
-
-func newScrubbers() *scrubbers { return &scrubbers{of: map[string]scrubber{}} }
-
-func (s *scrubbers) get(key string) scrubber {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	one, ok := s.of[key]
-	if !ok {
-		if len(s.of) >= mostScrubbers {
-			clear(s.of)
-		}
-		one = newScrubber(key)
-		s.of[key] = one
+func (r *redactor) add(form string) {
+	if form = asciiLower(form); !slices.Contains(r.forms, form) {
+		r.forms, r.least = append(r.forms, form), min(r.least, len(form))
 	}
-	return one
 }
 
 // base64Core is the part of an encoding that depends on the key alone.
@@ -91,55 +64,43 @@ func base64Core(encoding *base64.Encoding, before, key string) string {
 
 func percentEncoded(key string) string {
 	var text strings.Builder
-	for i := range len(key) {
-		if c := key[i]; c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+	for _, c := range []byte(key) {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
 			text.WriteByte(c)
 		} else {
 			fmt.Fprintf(&text, "%%%02x", c)
 		}
 	}
-	return asciiLower(text.String())
+	return text.String()
 }
 
 // asciiLower keeps the length of text, so that positions in it stay valid.
 func asciiLower(text string) string {
-	if !strings.ContainsFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' }) {
+	if !strings.ContainsFunc(text, func(c rune) bool { return c >= 'A' && c <= 'Z' }) {
 		return text
 	}
-	return string(appendLower(nil, text))
-}
-
-func appendLower(out []byte, text string) []byte {
-	out = append(out, text...)
-	for i, c := range out {
+	lower := []byte(text)
+	for i, c := range lower {
 		if c >= 'A' && c <= 'Z' {
-			out[i] = c + 'a' - 'A'
+			lower[i] = c + 'a' - 'A'
 		}
 	}
-	return out
+	return string(lower)
 }
 
-// holdsKey reports whether text holds the key of the call.
-func (s scrubber) holdsKey(text string) bool {
-	if len(text) < s.least {
+// holdsKey reports whether text holds the API key of the call.
+func (r redactor) holdsKey(text string) bool {
+	if len(text) < r.least {
 		return false
 	}
-	var room [1 << 10]byte // on the stack: most bodies have fewer
-	lower := appendLower(room[:0], text)
-	for _, form := range s.forms {
-		if bytes.Contains(lower, form) {
-			return true
-		}
-	}
-	return false
+	lower := asciiLower(text)
+	return slices.ContainsFunc(r.forms, func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// same reports whether it is the same key that is taken out.
-func (s scrubber) same(other scrubber) bool {
-	return slices.EqualFunc(s.forms, other.forms, bytes.Equal)
-}
+// same reports whether it is the same API key that is taken out.
+func (r redactor) same(other redactor) bool { return slices.Equal(r.forms, other.forms) }
 
-// suspicious reports whether text, from which the key of the call has been taken, held it, or
+// suspicious reports whether text, from which the API key of the call has been taken, held it, or
 // holds what looks like another one.
 func suspicious(text string) bool {
 	lower := asciiLower(text)
@@ -149,47 +110,38 @@ func suspicious(text string) bool {
 
 // clean is text fit for an error: no keys, no HTML, no control characters, at most
 // 1 KiB of valid UTF-8.
-func (s scrubber) clean(text string) string {
-	if letters(text) && len(text) <= maxText && !s.holdsKey(text) {
-		return text // what looks like a key or HTML has more than letters
-	}
+func (r redactor) clean(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if looksLikeHTML(text) {
 		return ""
 	}
-	text = keyLike.ReplaceAllString(s.without(text), redacted)
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+	text = keyLike.ReplaceAllString(r.without(text), redacted)
+	text = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
 			return ' '
 		}
-		return r
+		return c
 	}, text)
 	return clamp(text, maxText)
 }
 
-func letters(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })
-}
-
-// redact takes the key out of every text and name in a value, and gives the value back.
+// redact takes the API key out of every text and name in a value, and gives the value back.
 // What is left is the caller's, and may be long: a text that was paid for.
-func (s scrubber) redact(value any) any {
+func (r redactor) redact(value any) any {
 	switch v := value.(type) {
 	case string:
-		if s.holdsKey(v) {
-			return s.without(v)
-		}
+		return r.without(v)
 	case []any:
 		for i, item := range v {
-			v[i] = s.redact(item)
+			v[i] = r.redact(item)
 		}
 	case map[string]any:
 		for name, member := range v {
-			if s.holdsKey(name) {
+			if r.holdsKey(name) {
 				delete(v, name)
 				continue
 			}
-			v[name] = s.redact(member)
+			v[name] = r.redact(member)
 		}
 	}
 	return value
@@ -197,14 +149,17 @@ func (s scrubber) redact(value any) any {
 
 // dropFrom drops each header that holds the key: a type or an ETag of a result would be
 // handed on.
-func (s scrubber) dropFrom(header http.Header) {
-	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, s.holdsKey) })
+func (r redactor) dropFrom(header http.Header) {
+	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }
 
-// without is text with a mark in place of each spelling of the key.
-func (s scrubber) without(text string) string {
-	for _, form := range s.forms {
-		text = replaceFold(text, string(form))
+// without is text with a mark in place of each spelling of the API key.
+func (r redactor) without(text string) string {
+	if !r.holdsKey(text) {
+		return text
+	}
+	for _, form := range r.forms {
+		text = replaceFold(text, form)
 	}
 	return text
 }

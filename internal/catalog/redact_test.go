@@ -65,13 +65,13 @@ func TestTheKeyIsTakenOutOfNetworkErrors(t *testing.T) { // U22
 
 func TestOrdinaryTextIsLeftAlone(t *testing.T) {
 	for _, text := range []string{"Invalid field inputs.prompt: missing", "a live show", "the_live", "ünïcödé 画像", "1 < 2 > 0", "Bearer"} {
-		if got := newScrubber(testKey).clean(text); got != text {
+		if got := newRedactor(testKey).clean(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
 }
 
-func FuzzScrub(f *testing.F) { // U22
+func FuzzRedact(f *testing.F) { // U22
 	f.Add("k_live_abc", "K_LIVE_ABC and k_live_abc")
 	f.Add("aaaaaaaa", "aaAAaAAAAaaaaaa")
 	f.Add("[redacted]", "x[redacted]y")
@@ -79,7 +79,7 @@ func FuzzScrub(f *testing.F) { // U22
 		if !printable(key) || len(key) < shortestKey {
 			return
 		}
-		got := newScrubber(key).clean(text)
+		got := newRedactor(key).clean(text)
 		if len(got) > maxText || !utf8.ValidString(got) {
 			t.Errorf("got %d bytes", len(got))
 		}
@@ -91,7 +91,7 @@ func FuzzScrub(f *testing.F) { // U22
 }
 
 func TestAWordThatIsTooShortForAKeyIsLeftInTexts(t *testing.T) {
-	if got := newScrubber("wrong").clean("The API key is missing, wrong or revoked."); got != "The API key is missing, wrong or revoked." {
+	if got := newRedactor("wrong").clean("The API key is missing, wrong or revoked."); got != "The API key is missing, wrong or revoked." {
 		t.Errorf("got %q", got)
 	}
 }
@@ -178,7 +178,7 @@ func TestTheKeyIsTakenOutOfWhateverAnAnswerHas(t *testing.T) { // U22
 func TestManyKeysInALongTextAreTakenOutInOnePass(t *testing.T) { // U18 U22
 	text := strings.Repeat("Key-of-8 ", 200_000)
 	began := time.Now()
-	got := newScrubber("key-of-8").redact(text)
+	got := newRedactor("key-of-8").redact(text)
 	if want := strings.Repeat(redacted+" ", 200_000); got != want || time.Since(began) > 5*time.Second {
 		t.Errorf("got %.40q after %v", got, time.Since(began))
 	}
