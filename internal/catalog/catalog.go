@@ -121,6 +121,12 @@ type Order struct {
 	MaxCostCents   *int64 // price first and refuse above; nil is no limit
 }
 
+// Receipt is an order that was placed.
+type Receipt struct {
+	Generation Generation
+	Placed     time.Time // when this process heard first that the order was taken
+}
+
 // Generation is one paid render job. A value is never changed once it is shared.
 //
 // A succeeded one has a File, a Text, or both where the catalog offers both; one from a
@@ -154,6 +160,15 @@ func (g Generation) Etag() string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:12])
 }
+
+// Listed is a generation as a list has it, with its etag.
+type Listed struct {
+	Generation
+	Etag string
+}
+
+// Listed is the generation with its etag.
+func (g Generation) Listed() Listed { return Listed{Generation: g, Etag: g.Etag()} }
 
 // File is what a record says about a result file. Its address is not kept: the
 // content path is built from the base URL.

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -19,7 +17,7 @@ type Config struct {
 	// https, unless the host is loopback or AllowInsecure is set, and must have no
 	// query, fragment or user. Required.
 	BaseURL string
-	// AllowInsecure permits keys to travel in the clear. False refuses http to other
+	// AllowInsecure permits API keys to travel in the clear. False refuses http to other
 	// hosts.
 	AllowInsecure bool
 	// Transport sends the requests. Nil means [TransportPools] of [NewTransport]. It must not
@@ -45,11 +43,11 @@ type Config struct {
 	// err is nil where the catalog answered with a 2xx header, whatever its body is; the
 	// [*Error] of the request, with Kind and RetryAfter, where it refused or did not answer;
 	// and the error of the caller's context where the caller left before either. What was
-	// never sent is not told: a context that was over, a key that no header can carry.
+	// never sent is not told: a context that was over, an API key that no header can carry.
 	// Each attempt is a request. Those of the client that [Client.Once] gives are not told.
 	//
-	// ctx is that of the call, or has its values. It runs on the path of the call, with no lock held: it must be quick, and may be
-	// called at the same time by many.
+	// ctx is that of the call, or has its values. Called runs on the path of the call, with no
+	// lock held: it must be quick, and may be called at the same time by many.
 	Called func(ctx context.Context, cred Credential, err error)
 	// Ordered is told how each series of attempts to place an order ended, once, whoever
 	// still waits for it: what money was spent on, and why none was. Nil tells nobody.
@@ -60,6 +58,29 @@ type Config struct {
 	Ordered func(ctx context.Context, order Order, g Generation, err error)
 }
 
+// withDefaults fills in what is not set.
+func (cfg Config) withDefaults() Config {
+	if cfg.Transport == nil {
+		cfg.Transport = NewTransportPools(NewTransport())
+	}
+	cfg.AttemptTimeout = cmp.Or(cfg.AttemptTimeout, 15*time.Second)
+	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
+	cfg.ResendWindow = cmp.Or(cfg.ResendWindow, resendWindow)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Called == nil {
+		cfg.Called = tellNobody
+	}
+	if cfg.Ordered == nil {
+		cfg.Ordered = func(context.Context, Order, Generation, error) {}
+	}
+	return cfg
+}
+
+// tellNobody is a Called that tells nobody.
+func tellNobody(context.Context, Credential, error) {}
+
 // Client speaks to one catalog for any number of credentials. Its methods may be
 // called at the same time.
 //
@@ -68,20 +89,10 @@ type Config struct {
 // can't be reached: at most three attempts, within the caller's deadline, and fewer
 // when many calls fail, so that an outage is not made worse.
 type Client struct {
-	base *url.URL
-	// A bare transport follows no redirects. Go's client would carry the key to another
-	// port of the same host, or from https to http.
-	transport http.RoundTripper
-	timeout   time.Duration
-	idle      time.Duration
-	now       func() time.Time
-	called    func(context.Context, Credential, error)
-	ordered   func(context.Context, Order, Generation, error)
-	attempts  int
-	jitter    *jitter
-	budget    *budget
-	orders    *orderBook
+	upstream  retrier
+	orders    orders
 	unchanged *unchanged
+	idle      time.Duration // the longest silence in a body of content
 }
 
 // New checks the configuration and makes a client. It sends nothing.
@@ -93,39 +104,19 @@ func New(cfg Config) (*Client, error) {
 	if cfg.AttemptTimeout < 0 || cfg.BodyIdleTimeout < 0 || cfg.ResendWindow < 0 {
 		return nil, errors.New("catalog: timeouts must not be negative")
 	}
-	c := &Client{
-		base:      base,
-		transport: cfg.Transport,
-		timeout:   cfg.AttemptTimeout,
-		idle:      cfg.BodyIdleTimeout,
-		now:       cfg.Now,
-		called:    cfg.Called,
-		ordered:   cfg.Ordered,
+	cfg = cfg.withDefaults()
+	upstream := retrier{
+		requester: requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: cfg.Called},
 		attempts:  3,
 		jitter:    newJitter(cfg.Seed),
 		budget:    newBudget(),
-		orders:    newOrderBook(cmp.Or(cfg.ResendWindow, resendWindow)),
+	}
+	return &Client{
+		upstream:  upstream,
+		orders:    orders{upstream: upstream, book: newOrderBook(cfg.ResendWindow), ordered: cfg.Ordered},
 		unchanged: newUnchanged(),
-	}
-	if c.transport == nil {
-		c.transport = NewTransportPools(NewTransport())
-	}
-	if c.timeout == 0 {
-		c.timeout = 15 * time.Second
-	}
-	if c.idle == 0 {
-		c.idle = 30 * time.Second
-	}
-	if c.now == nil {
-		c.now = time.Now
-	}
-	if c.called == nil {
-		c.called = func(context.Context, Credential, error) {}
-	}
-	if c.ordered == nil {
-		c.ordered = func(context.Context, Order, Generation, error) {}
-	}
-	return c, nil
+		idle:      cfg.BodyIdleTimeout,
+	}, nil
 }
 
 // Once is the same client without inner retries, for pollers, which have a back-off of
@@ -133,19 +124,23 @@ func New(cfg Config) (*Client, error) {
 // connections and the retry budget.
 func (c *Client) Once() *Client {
 	once := *c
-	once.attempts = 1
-	once.called = func(context.Context, Credential, error) {}
+	once.upstream.attempts, once.upstream.called = 1, tellNobody
+	once.orders.upstream = once.upstream
 	return &once
 }
 
+// Close waits for the orders that are on their way. When ctx ends before, it says so and
+// lets no further attempt begin: their callers have to send their idempotency keys again.
+func (c *Client) Close(ctx context.Context) error { return c.orders.book.close(ctx) }
+
 // Account reads what the catalog says about the key.
 func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) {
-	return fetch(ctx, c, cred, request{op: opAccount}, readAccount)
+	return fetch(ctx, c.upstream, cred, request{op: opAccount}, readAccount)
 }
 
 // Models lists every model. Their input fields are there only where the list has them.
 func (c *Client) Models(ctx context.Context, cred Credential) ([]Model, error) {
-	return fetch(ctx, c, cred, request{op: opModels}, readModels)
+	return fetch(ctx, c.upstream, cred, request{op: opModels}, readModels)
 }
 
 // Model reads one model with its input fields.
@@ -153,24 +148,63 @@ func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, 
 	if err := checkID(opModel, "model_id", id); err != nil {
 		return Model{}, err
 	}
-	return fetch(ctx, c, cred, request{op: opModel, query: url.Values{"id": {id}}},
+	return fetch(ctx, c.upstream, cred, request{op: opModel, query: url.Values{"id": {id}}},
 		func(a answer) (Model, error) { return readModel(a, id) })
 }
 
 // Quote prices inputs, which must be one JSON object and are sent digit for digit.
 // It starts nothing, costs nothing and reserves nothing.
 func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
-	body, err := orderBody(opQuote, modelID, inputs)
-	if err != nil {
-		return Quote{}, err
+	return quoteInputs(ctx, c.upstream, cred, modelID, inputs)
+}
+
+// Create places a paid order. It is the only place that does, and it keeps one promise:
+// one idempotency key is one charge.
+//
+//   - Every attempt sends the same idempotency key and the same bytes under the same API key,
+//     also where a held API key is rotated meanwhile, and every attempt is ours: the transport
+//     repeats nothing by itself.
+//   - An order that may have left is finished, even if the caller goes away: the attempts go
+//     on for the time that the caller had.
+//   - Calls with the same key at the same time share one submission. A key that stands
+//     for another order, as far as this process knows, is refused (KindKeyReused).
+//   - While the outcome is unknown it tries again until the caller's deadline is near,
+//     then says so (KindOutcomeUnknown): the caller sends the same key again. After
+//     [Config.ResendWindow] nothing more is sent.
+//   - A refusal is believed only of a key that has no attempt of unknown outcome: some catalogs
+//     look at money, models or inputs before they look at the key. It is returned at once and
+//     forgotten, so that the same key may be sent again, for instance after a top-up.
+//
+// A key that this process has seen succeed posts nothing: it answers with the newest state
+// of the generation, or, where that can't be read, with the one that the order was answered
+// with. Create never says that a paid order is not there: [Error.Unsent] tells only that this
+// call has sent nothing, and even a refusal leaves open what others have sent under the key.
+func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Receipt, error) {
+	receipt, known, err := c.orders.place(ctx, cred, order)
+	if known {
+		if g, err := c.Generation(ctx, cred, receipt.Generation.ID); err == nil {
+			receipt.Generation = g
+		}
 	}
-	return fetch(ctx, c, cred, request{op: opQuote, body: body}, readQuote)
+	return receipt, err
 }
 
 // Generations lists the recent generations of the key, in the catalog's order. The
 // catalog does not say how far back it goes.
 func (c *Client) Generations(ctx context.Context, cred Credential) ([]Generation, error) {
-	return fetch(ctx, c, cred, request{op: opGenerations}, readGenerations)
+	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, readGenerations)
+}
+
+// List reads what [Client.Generations] does, for a caller that lists again and again: a record whose
+// bytes are what they were in the last list of the credential is not decoded again.
+func (c *Client) List(ctx context.Context, cred Credential) ([]Listed, error) {
+	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Listed, error) {
+		all, records, err := readListed(a, c.unchanged.of(cred.Tenant, a.redactor))
+		if err == nil {
+			c.unchanged.keep(cred.Tenant, a, records)
+		}
+		return all, err
+	})
 }
 
 // Generation reads one generation.
@@ -178,8 +212,34 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ge
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
 		return Generation{}, err
 	}
-	return fetch(ctx, c, cred, request{op: opGeneration, id: id},
+	return fetch(ctx, c.upstream, cred, request{op: opGeneration, id: id},
 		func(a answer) (Generation, error) { return readGeneration(a, id) })
+}
+
+// Content opens the result file of a generation at offset. A non-empty etag refuses
+// other bytes than those that it stands for ([KindContentChanged]).
+//
+// The body resumes by itself where the connection fails, and ends with [io.EOF] only
+// when every byte up to the end of the file was delivered. It can end otherwise with
+// [KindInterrupted], which says where to go on, with [KindContentChanged], or with the
+// error of ctx, which governs the body as long as it is read. It must be closed, and
+// not while a Read is under way.
+//
+// Bytes are told apart by a strong ETag. Without one, a body that is resumed is read
+// again from where it began and compared with what was delivered by checksum. An
+// answer whose end can't be told from a cut, by range, length or framing, is taken as
+// cut. What can't be noticed is a Content-Length that is too small from a server that
+// does not know ranges.
+func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
+	if err := checkID(opContent, "generation_id", id); err != nil {
+		return nil, err
+	}
+	if offset < 0 {
+		return nil, invalid(opContent, "read_offset", "must not be negative")
+	}
+	return openContent(ctx, &contentBody{
+		upstream: c.upstream, idle: c.idle, ctx: ctx, cred: cred, id: id, start: offset, at: offset, size: -1, etag: etag,
+	})
 }
 
 // Delete deletes one generation. An unknown one is [KindNotFound], except where an
@@ -189,117 +249,12 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 		return err
 	}
 	again := false // an earlier attempt of ours may have been carried out
-	return c.retry(ctx, func(ctx context.Context) error {
-		_, err := c.attempt(ctx, cred, request{op: opDelete, id: id})
+	return c.upstream.retry(ctx, func(ctx context.Context) error {
+		_, err := c.upstream.attempt(ctx, cred, request{op: opDelete, id: id})
 		if again && KindOf(err) == KindNotFound {
 			return nil
 		}
 		again = true
 		return err
 	})
-}
-
-// post makes one attempt to place an order. Nothing below repeats it: the body has
-// no GetBody, without which Go's transport does not send a request again.
-//
-// [KindOutcomeUnknown] means that the order may have been taken; Err or Status says
-// why that is not known. An error of any other kind means that it was refused. The
-// context's own error means that nothing was sent.
-func (c *Client) post(ctx context.Context, cred Credential, order Order) (Generation, error) {
-	body, err := orderBody(opCreate, order.ModelID, order.Inputs)
-	if err != nil {
-		return Generation{}, err
-	}
-	if err := checkIdempotencyKey(order.IdempotencyKey); err != nil {
-		return Generation{}, err
-	}
-	if err := ctx.Err(); err != nil {
-		return Generation{}, err
-	}
-	a, err := c.attempt(ctx, cred, request{op: opCreate, body: body, idempotencyKey: order.IdempotencyKey})
-	c.budget.note(err)
-	if err != nil {
-		return Generation{}, outcome(err)
-	}
-	g, err := readCreated(a)
-	return g, outcome(err)
-}
-
-// outcome turns the errors of an order that leave open whether it was taken into
-// [KindOutcomeUnknown].
-func outcome(err error) error {
-	if err == nil {
-		return nil
-	}
-	var e *Error
-	if !errors.As(err, &e) {
-		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
-	}
-	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !turnedAway(e.Status) {
-		open := *e
-		open.Kind = KindOutcomeUnknown
-		return &open
-	}
-	return err
-}
-
-// turnedAway reports whether an answer to an order says that it was not carried out; 0 is no answer,
-// as the order never left. Of the redirects only two do: 307 and 308 ask for the same request
-// elsewhere. The others can mean "done, look there" (RFC 9110, 15.4).
-func turnedAway(status int) bool {
-	switch status {
-	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	}
-	return status >= 400 && status < 500
-}
-
-// orderBody is the body that a quote and an order share. Inputs go into it as they are.
-func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
-	if err := checkID(op, "model_id", modelID); err != nil {
-		return nil, err
-	}
-	if !isObject(inputs) {
-		return nil, invalid(op, "inputs", "must be one JSON object")
-	}
-	id, err := json.Marshal(modelID)
-	if err != nil {
-		return nil, invalid(op, "model_id", "can't be written as JSON")
-	}
-	body := make([]byte, 0, len(id)+len(inputs)+24)
-	body = append(append(body, `{"modelId":`...), id...)
-	body = append(append(body, `,"inputs":`...), inputs...)
-	return append(body, '}'), nil
-}
-
-// parseBaseURL checks the base URL. Its errors never repeat the URL, which may hold a
-// password.
-func parseBaseURL(text string, insecure bool) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case text == "":
-		return nil, errors.New("is empty")
-	case err != nil:
-		return nil, fmt.Errorf("can't be read: %w", errors.Unwrap(err))
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("must begin with https://")
-	case u.Hostname() == "":
-		return nil, errors.New("has no host")
-	case u.User != nil:
-		return nil, errors.New("must not hold a user or password")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return nil, errors.New("must not have a query or fragment")
-	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("must be https for host %s, because keys would travel in the clear", u.Hostname())
-	}
-	path := strings.TrimRight(u.EscapedPath(), "/")
-	return url.Parse(u.Scheme + "://" + u.Host + path)
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
 }

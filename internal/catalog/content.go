@@ -8,41 +8,22 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // maxResumes is how often a body is taken up again without a new byte.
 const maxResumes = 3
 
-// Content opens the result file of a generation at offset. A non-empty etag refuses
-// other bytes than those that it stands for ([KindContentChanged]).
-//
-// The body resumes by itself where the connection fails, and ends with [io.EOF] only
-// when every byte up to the end of the file was delivered. It can end otherwise with
-// [KindInterrupted], which says where to go on, with [KindContentChanged], or with the
-// error of ctx, which governs the body as long as it is read. It must be closed, and
-// not while a Read is under way.
-//
-// Bytes are told apart by a strong ETag. Without one, a body that is resumed is read
-// again from where it began and compared with what was delivered by checksum. An
-// answer whose end can't be told from a cut, by range, length or framing, is taken as
-// cut. What can't be noticed is a Content-Length that is too small from a server that
-// does not know ranges.
-func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
-	if err := checkID(opContent, "generation_id", id); err != nil {
-		return nil, err
-	}
-	if offset < 0 {
-		return nil, invalid(opContent, "read_offset", "must not be negative")
-	}
-	if strongEtag(etag) != etag {
+// openContent connects for the first time.
+func openContent(ctx context.Context, b *contentBody) (*Content, error) {
+	if strongEtag(b.etag) != b.etag {
 		return nil, changed("no file has such an ETag")
 	}
-	b := &contentBody{c: c, ctx: ctx, cred: cred, id: id, start: offset, at: offset, size: -1, etag: etag}
-	if err := c.retry(ctx, b.connect); err != nil {
+	if err := b.upstream.retry(ctx, b.connect); err != nil {
 		return nil, err
 	}
-	content := &Content{Body: b, ContentType: b.contentType, Offset: offset, Etag: b.etag}
+	content := &Content{Body: b, ContentType: b.contentType, Offset: b.start, Etag: b.etag}
 	if b.size >= 0 {
 		content.Size = Int64(b.size)
 	}
@@ -51,10 +32,11 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 
 // contentBody is a body that survives its connections.
 type contentBody struct {
-	c    *Client
-	ctx  context.Context
-	cred Credential
-	id   string
+	upstream retrier
+	idle     time.Duration // the longest silence between two bytes
+	ctx      context.Context
+	cred     Credential
+	id       string
 
 	open        bool // there was an answer
 	contentType string
@@ -125,7 +107,7 @@ func (b *contentBody) read(p []byte) int {
 	if again {
 		p = p[:min(int64(len(p)), b.at-s.at)]
 	}
-	s.idle.Reset(b.c.idle)
+	s.idle.Reset(b.idle)
 	n, err := s.body.Read(p)
 	s.idle.Stop()
 	switch {
@@ -226,7 +208,7 @@ func (b *contentBody) resume() error {
 			return err
 		}
 		b.resumes++
-		wait, ok := b.patience()
+		wait, ok := b.nextPause()
 		if !ok {
 			return b.interrupted()
 		}
@@ -234,7 +216,7 @@ func (b *contentBody) resume() error {
 			return err
 		}
 		err := b.connect(b.ctx)
-		allowed := b.c.budget.note(err)
+		allowed := b.upstream.budget.note(err)
 		if err == nil {
 			return nil
 		}
@@ -248,12 +230,12 @@ func (b *contentBody) resume() error {
 	}
 }
 
-// patience says how long to wait before the next connection, and whether at all.
-func (b *contentBody) patience() (time.Duration, bool) {
+// nextPause says how long to wait before the next connection, and whether at all.
+func (b *contentBody) nextPause() (time.Duration, bool) {
 	if b.resumes > maxResumes {
 		return 0, false
 	}
-	wait := b.c.backoff(b.resumes)
+	wait := b.upstream.backoff(b.resumes)
 	var e *Error
 	if errors.As(b.cause, &e) {
 		wait = max(wait, e.RetryAfter)
@@ -261,7 +243,7 @@ func (b *contentBody) patience() (time.Duration, bool) {
 	if deadline, ok := b.ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return 0, false
 	}
-	return wait, wait <= b.c.timeout
+	return wait, wait <= b.upstream.timeout
 }
 
 func (b *contentBody) interrupted() error {
@@ -291,8 +273,8 @@ func (b *contentBody) connect(ctx context.Context) error {
 	}
 	b.tries++
 	timed, cancel := context.WithCancelCause(numbered(ctx, b.tries))
-	timer := time.AfterFunc(b.c.timeout, func() { cancel(errSilent) })
-	resp, _, err := b.c.send(timed, b.ctx, b.cred, request{op: opContent, id: b.id, header: header})
+	timer := time.AfterFunc(b.upstream.timeout, func() { cancel(errSilent) })
+	resp, _, err := b.upstream.send(timed, b.ctx, b.cred, request{op: opContent, id: b.id, header: header})
 	timer.Stop()
 	if err != nil {
 		cancel(err)
@@ -317,9 +299,9 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 		return err
 	}
 	etag := strongEtag(resp.Header.Get("ETag"))
-	told := resp.StatusCode != http.StatusRequestedRangeNotSatisfiable || etag != ""
+	tellsBytes := resp.StatusCode != http.StatusRequestedRangeNotSatisfiable || etag != ""
 	switch {
-	case b.etag != "" && told && etag != b.etag:
+	case b.etag != "" && tellsBytes && etag != b.etag:
 		return changed("the ETag is " + strconv.Quote(etag))
 	case b.size >= 0 && total >= 0 && total != b.size:
 		return changed("the size is " + strconv.FormatInt(total, 10))
@@ -338,4 +320,41 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 		b.size = total
 	}
 	return nil
+}
+
+// place reads which part of the file an answer has, and the size of the whole, -1
+// where it does not say.
+func (b *contentBody) place(s *contentStream, resp *http.Response, from int64) (total int64, err error) {
+	broken := func(kind Kind, why string) (int64, error) {
+		return -1, &Error{Kind: kind, Op: opContent, Status: resp.StatusCode, Message: why}
+	}
+	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return broken(KindContract, "the file is encoded, which was not asked for")
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		s.end, s.framed = resp.ContentLength, framed(resp)
+		return resp.ContentLength, nil
+	case http.StatusPartialContent:
+		first, last, total, ok := parseContentRange(resp.Header.Get("Content-Range"))
+		if !ok || first != from {
+			return broken(KindContract, "the part of the file is not the one that was asked for")
+		}
+		s.at, s.end = first, last+1
+		return total, nil
+	case http.StatusRequestedRangeNotSatisfiable:
+		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
+		if !ok && from == b.at && b.at > b.start { // every byte before it was delivered
+			total, ok = b.at, true
+		}
+		if !ok || total > from {
+			return broken(KindOutOfRange, "")
+		}
+		return total, nil
+	case http.StatusAccepted:
+		return broken(KindContentNotReady, "")
+	case http.StatusNoContent, http.StatusResetContent:
+		return broken(KindNoContent, "the catalog has no file")
+	}
+	return broken(KindContract, "neither the file nor a part of it")
 }

@@ -7,43 +7,6 @@ import (
 	"strings"
 )
 
-// place reads which part of the file an answer has, and the size of the whole, -1
-// where it does not say.
-func (b *contentBody) place(s *contentStream, resp *http.Response, from int64) (total int64, err error) {
-	broken := func(kind Kind, why string) (int64, error) {
-		return -1, &Error{Kind: kind, Op: opContent, Status: resp.StatusCode, Message: why}
-	}
-	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return broken(KindContract, "the file is encoded, which was not asked for")
-	}
-	switch resp.StatusCode {
-	case http.StatusOK:
-		s.end, s.framed = resp.ContentLength, framed(resp)
-		return resp.ContentLength, nil
-	case http.StatusPartialContent:
-		first, last, total, ok := parseContentRange(resp.Header.Get("Content-Range"))
-		if !ok || first != from {
-			return broken(KindContract, "the part of the file is not the one that was asked for")
-		}
-		s.at, s.end = first, last+1
-		return total, nil
-	case http.StatusRequestedRangeNotSatisfiable:
-		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // every byte before it was delivered
-			total, ok = b.at, true
-		}
-		if !ok || total > from {
-			return broken(KindOutOfRange, "")
-		}
-		return total, nil
-	case http.StatusAccepted:
-		return broken(KindContentNotReady, "")
-	case http.StatusNoContent, http.StatusResetContent:
-		return broken(KindNoContent, "the catalog has no file")
-	}
-	return broken(KindContract, "neither the file nor a part of it")
-}
-
 // framed reports whether the end of the answer can be told from a cut. What ends with
 // the connection can't.
 func framed(resp *http.Response) bool {

@@ -54,7 +54,7 @@ func TestTwoIDsThatCouldBeTheRendersAreNoAnswerToAnOrder(t *testing.T) {
 				t.Errorf("got %q, %v, want a malformed answer", g.ID, err)
 			}
 			client := newTestClient(t, answering(201, "application/json", body))
-			_, err := client.post(t.Context(), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
+			_, err := client.orders.post(t.Context(), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
 			if KindOf(err) != KindOutcomeUnknown {
 				t.Errorf("the order ends with %v, want an unknown outcome", err)
 			}

@@ -1,13 +1,16 @@
 package catalog
 
 import (
-	"mime"
+	"errors"
 	"net/http"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode"
+	"time"
 )
+
+// maxRetryAfter is the longest wait that is believed.
+const maxRetryAfter = 2 * time.Minute
 
 // statuses are the kinds that a status means on every route. A status that is not
 // here is [KindContract], from 500 on [KindUnavailable].
@@ -41,22 +44,21 @@ var routeStatuses = map[string]map[int]Kind{
 	},
 }
 
-// refused is the error of an answer that is not a 2xx. The body is read for what it
+// refusalOf is the error of an answer that is not a 2xx. The body is read for what it
 // says; where it can't be read, the status alone decides.
-func (c *Client) refused(resp *http.Response, r request, redact redactor) *Error {
+func refusalOf(op string, resp *http.Response, redact redactor, now time.Time) *Error {
 	var body []byte
 	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no time limit ends
 		body, _ = readAll(resp, maxFailure)
 	}
-	said := errorBody{redactor: redact, op: r.op}
-	said.read(resp.Header.Get("Content-Type"), body)
+	said := readErrorBody(op, resp.Header.Get("Content-Type"), body, redact)
 	e := &Error{
-		Kind:       kindOf(r.op, resp.StatusCode, said.code),
-		Op:         r.op,
+		Kind:       kindOf(op, resp.StatusCode, said.code),
+		Op:         op,
 		Status:     resp.StatusCode,
 		Code:       said.code,
 		Message:    said.message,
-		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), c.now()),
+		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), now),
 	}
 	if e.Kind == KindInvalidInput {
 		e.Violations = said.violations
@@ -65,7 +67,7 @@ func (c *Client) refused(resp *http.Response, r request, redact redactor) *Error
 	case e.Kind == KindRedirect:
 		e.Message = "check the base URL: the catalog answered with a redirect, which is never followed"
 	case e.Kind == KindContract && resp.StatusCode == http.StatusNotFound:
-		e.Message = strings.TrimSuffix("check the base URL: it has no "+r.op+": "+e.Message, ": ")
+		e.Message = strings.TrimSuffix("check the base URL: it has no "+op+": "+e.Message, ": ")
 	}
 	return e
 }
@@ -107,97 +109,23 @@ func kindOfCode(op string, status int, code string) (Kind, bool) {
 	return 0, false
 }
 
-// errorBody is what the body of an error says.
-type errorBody struct {
-	redactor   redactor
-	op         string
-	code       string
-	message    string
-	violations []Violation
-}
-
-// codeLine is plain text that begins with a code, or is one.
-var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
-
-// codeHeading is a page whose heading is a code.
-var codeHeading = regexp.MustCompile(`(?i:<h1>)\s*([A-Z][A-Z0-9_]{2,63})\s*(?i:</h1>)`)
-
-// read reads a body of JSON or of plain text. HTML is for people at a browser and is
-// not repeated; only a heading that is a code is read. A code counts only where codes stand: the text of a body may echo a prompt
-// that holds one.
-func (c *errorBody) read(contentType string, body []byte) {
-	if value, err := decode(body); err == nil {
-		c.readJSON(value)
-		return
+// ParseRetryAfter reads the value of a Retry-After header: whole seconds or an HTTP
+// date, counted from now. It gives 0 for what asks for nothing: junk, zero, less than
+// zero, a date that is past. More than two minutes are two minutes.
+func ParseRetryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case err == nil && seconds <= 0:
+		return 0
+	case err == nil:
+		return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second
+	case errors.Is(err, strconv.ErrRange) && value[0] != '-':
+		return maxRetryAfter
 	}
-	switch media, _, _ := mime.ParseMediaType(contentType); media {
-	case "text/plain":
-		line := string(body)
-		if code := codeLine.FindStringSubmatch(line); code != nil {
-			c.code, line = c.redactor.clean(code[1]), line[len(code[0]):]
-		}
-		c.message = c.redactor.clean(strings.TrimSpace(line))
-	case "text/html":
-		if code := codeHeading.FindSubmatch(body); code != nil {
-			c.code = c.redactor.clean(string(code[1]))
-		}
+	date, err := http.ParseTime(value)
+	if err != nil {
+		return 0
 	}
-}
-
-func (c *errorBody) readJSON(value any) {
-	r, ok := newRecord(value)
-	if !ok {
-		if line, ok := word(value); ok {
-			c.message = c.redactor.clean(strings.TrimSpace(line))
-		}
-		return
-	}
-	c.readMember(r, dataWrapper)
-	c.readRecord(r)
-	for _, name := range errorWrappers {
-		c.readMember(r, name)
-	}
-	c.readViolations(value, "", 0)
-	if c.message == "" && len(c.violations) > 0 {
-		c.message = c.violations[0].Description
-	}
-}
-
-func (c *errorBody) readMember(r record, name string) {
-	member, _ := r.get(name)
-	if inner, ok := newRecord(member); ok {
-		c.readRecord(inner)
-	}
-}
-
-// readRecord reads code and message. What is read later knows better.
-func (c *errorBody) readRecord(r record) {
-	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
-		c.code = c.redactor.clean(code)
-	}
-	if message, _, ok := find(r, errorTextNames, sentence); ok {
-		c.message = c.redactor.clean(message)
-	} else if message, _, ok := find(r, errorTextNames, word); ok && c.message == "" && message != c.code {
-		c.message = c.redactor.clean(message)
-	}
-}
-
-// codeWord is a short word for programs. The type of a problem is one when it is no
-// address; of an address, the last part is.
-func codeWord(value any) (string, bool) {
-	s, ok := word(value)
-	if address, _, isAddress := strings.Cut(s, "?"); isAddress || strings.Contains(s, "/") {
-		s = address[strings.LastIndexByte(address, '/')+1:]
-	}
-	isCode := func(r rune) bool {
-		return r == '_' || r == '-' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r)
-	}
-	ok = ok && s != "" && len(s) <= 64
-	return s, ok && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
-}
-
-// sentence is a text of more than one word.
-func sentence(value any) (string, bool) {
-	s, ok := word(value)
-	return s, ok && strings.ContainsRune(s, ' ')
+	return min(max(date.Sub(now), 0), maxRetryAfter)
 }

@@ -314,8 +314,7 @@ func FuzzReadError(f *testing.F) { // U11 U22
 	f.Add("application/json", `{"detail":[{"loc":["body","inputs",0],"msg":"x"}]}`)
 	f.Add("text/plain", `API_KEY_DAILY_CAP: no`)
 	f.Fuzz(func(t *testing.T, contentType, body string) {
-		said := errorBody{redactor: newRedactor(testKey), op: opCreate}
-		said.read(contentType, []byte(body))
+		said := readErrorBody(opCreate, contentType, []byte(body), newRedactor(testKey))
 		all := said.code + said.message
 		for _, v := range said.violations {
 			all += v.Field + v.Description

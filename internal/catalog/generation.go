@@ -8,55 +8,80 @@ import (
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
 
-// readGenerations reads a list. A record without an identifier is passed over as long
-// as others have one: one odd record must not hide the rest.
-func readGenerations(a answer) ([]Generation, error) { return readList(a, a.listedGeneration) }
-
-// readList reads a list, each item by read.
-func readList[T any](a answer, read func(item any) (T, bool)) ([]T, error) {
-	items, err := a.rawList(generationListNames, generationWeights)
+// readGenerations reads a list.
+func readGenerations(a answer) ([]Generation, error) {
+	listed, _, err := readListed(a, nil)
 	if err != nil {
 		return nil, err
 	}
-	generations := make([]T, 0, len(items))
-	for _, item := range items {
-		if g, ok := read(item); ok {
-			generations = append(generations, g)
-		}
-	}
-	if len(generations) == 0 && len(items) > 0 {
-		return nil, a.malformed("no record of the list has a readable identifier")
+	generations := make([]Generation, 0, len(listed))
+	for _, one := range listed {
+		generations = append(generations, one.Generation)
 	}
 	return generations, nil
 }
 
-// listedGeneration reads an item of a list.
-func (a answer) listedGeneration(item any) (g Generation, ok bool) {
+// readListed reads a list with the help of the records of the last one, by their bytes, and gives those
+// of this one. A record without an identifier is passed over as long as others have one: one odd record
+// must not hide the rest.
+func readListed(a answer, last map[string]Listed) (all []Listed, records map[string]Listed, err error) {
+	items, err := a.list(generationListNames, generationWeights)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, records = make([]Listed, 0, len(items)), make(map[string]Listed, len(items))
+	for _, item := range items {
+		raw, _ := item.(json.RawMessage)
+		one, ok := last[string(raw)]
+		if !ok {
+			one, ok = readItem(a, item)
+		}
+		if !ok {
+			continue
+		}
+		one.ObserveTime = a.time
+		all = append(all, one)
+		if raw != nil {
+			records[string(raw)] = one
+		}
+	}
+	if len(all) == 0 && len(items) > 0 {
+		return nil, nil, a.malformed("no record of the list has a readable identifier")
+	}
+	return all, records, nil
+}
+
+// readItem reads an item of a list.
+func readItem(a answer, item any) (Listed, bool) {
 	r, _, ok := findGeneration(a.item(item), "")
 	if !ok {
-		return g, false
+		return Listed{}, false
 	}
-	return a.generation(r, "")
+	g, ok := newGeneration(a, r, "")
+	if !ok {
+		return Listed{}, false
+	}
+	return g.Listed(), true
 }
 
 // readGeneration reads the answer about the generation that was asked for. Its
 // identifier is the one that was asked with, as the record need not repeat it.
 func readGeneration(a answer, asked string) (Generation, error) {
-	r, _, err := a.generationRecord(asked)
+	r, _, err := generationRecord(a, asked)
 	if err != nil {
 		return Generation{}, err
 	}
 	if r.score(generationWeights) == 0 || isEnvelope(r) {
 		return Generation{}, a.malformed("no record with a status or an identifier")
 	}
-	g, _ := a.generation(r, asked)
+	g, _ := newGeneration(a, r, asked)
 	return g, nil
 }
 
 // isEnvelope reports whether an object that has only a status is the wrapper of a
 // record that is missing: its status is that of the request and not of a render.
 func isEnvelope(r record) bool {
-	if _, _, ok := find(r, generationIDNames, identifier); ok {
+	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
 	}
 	for _, name := range generationWrappers {
@@ -71,15 +96,15 @@ func isEnvelope(r record) bool {
 // found again, whatever else the answer says. With two that could be it, one would be
 // kept for what the order's key stands for, and be the wrong one: that is no answer.
 func readCreated(a answer) (Generation, error) {
-	r, certain, err := a.generationRecord("")
+	r, certain, err := generationRecord(a, "")
 	if err != nil {
 		return Generation{}, err
 	}
 	if !certain {
 		return Generation{}, a.malformed("more than one identifier that could be the render's")
 	}
-	_, _, stated := find(r, statusNames, word)
-	g, ok := a.generation(r, "")
+	_, _, stated := find(r, statusNames, asWord)
+	g, ok := newGeneration(a, r, "")
 	if !ok {
 		return Generation{}, a.malformed("no readable identifier")
 	}
@@ -91,7 +116,7 @@ func readCreated(a answer) (Generation, error) {
 
 // generationRecord finds the record of a render in a body. It is not certain where
 // another identifier in the body could be the render's too.
-func (a answer) generationRecord(asked string) (r record, certain bool, err error) {
+func generationRecord(a answer, asked string) (r record, certain bool, err error) {
 	value, err := a.decode()
 	if err != nil {
 		return record{}, false, err
@@ -134,7 +159,7 @@ func findGeneration(value any, asked string) (r record, certain, ok bool) {
 	certain = len(found) < 2
 	if !certain {
 		var best candidate
-		if best, certain = settle(found, asked); certain {
+		if best, certain = choose(found, asked); certain {
 			r = best.record
 		}
 	}
@@ -143,7 +168,7 @@ func findGeneration(value any, asked string) (r record, certain, ok bool) {
 
 // identified lists the objects that have an identifier, the outermost first.
 func identified(found []candidate, r record, wrapper string, depth int) []candidate {
-	if id, name, ok := find(r, generationIDNames, identifier); ok {
+	if id, name, ok := find(r, generationIDNames, asID); ok {
 		found = append(found, candidate{r, id, depth, wrapper, ownNames[wrapper] || ownNames[name]})
 	}
 	for _, name := range generationWrappers {
@@ -155,10 +180,10 @@ func identified(found []candidate, r record, wrapper string, depth int) []candid
 	return found
 }
 
-// settle picks the record of the render among several candidates, if it is clear which
+// choose picks the record of the render among several candidates, if it is clear which
 // that is: the one that was asked for, else one that is called a render, else one inside
 // the outermost that has a render's status.
-func settle(found []candidate, asked string) (candidate, bool) {
+func choose(found []candidate, asked string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
 		if goesBy(c.record, asked) {
@@ -201,40 +226,40 @@ func (c candidate) partOf(whole candidate) bool {
 
 // rendering reports whether a record has a status that renders have.
 func rendering(r record) bool {
-	status, _, _ := find(r, statusNames, text)
+	status, _, _ := find(r, statusNames, as[string])
 	return stateOf(status) != StateUnrecognized
 }
 
 // goesBy reports whether an identifier is one of a record's.
 func goesBy(r record, id string) bool {
-	_, _, ok := find(r, generationIDNames, func(v any) (string, bool) { own, ok := identifier(v); return own, ok && own == id })
+	_, _, ok := find(r, generationIDNames, func(v any) (string, bool) { own, ok := asID(v); return own, ok && own == id })
 	return ok
 }
 
 // twoIDs reports whether a record has an identifier of its own and another one that is
 // called a render's.
 func twoIDs(r record) bool {
-	first, _, _ := find(r, generationIDNames, identifier)
-	own, _, ok := find(r, renderIDNames, identifier)
+	first, _, _ := find(r, generationIDNames, asID)
+	own, _, ok := find(r, renderIDNames, asID)
 	return ok && own != first
 }
 
-// generation reads a record whose identifier is asked, or its own where asked is "".
-func (a answer) generation(r record, asked string) (Generation, bool) {
+// newGeneration reads a record whose identifier is asked, or its own where asked is "".
+func newGeneration(a answer, r record, asked string) (Generation, bool) {
 	g := Generation{ID: takeID(r, asked), ObserveTime: a.time}
 	if g.ID == "" {
 		return g, false
 	}
 	g.Status, g.State = takeStatus(r)
 	g.Status = a.redactor.clean(g.Status)
-	g.ModelID, _ = take(r, modelOfNames, identifier)
-	g.Inputs = a.takeInputs(r)
-	if cost, ok := take(r, costNames, whole); ok && !foreign(r) {
+	g.ModelID, _ = take(r, modelOfNames, asID)
+	g.Inputs = takeInputs(r)
+	if cost, ok := take(r, costNames, asInteger); ok && !inOtherUnits(r) {
 		g.CostCents = &cost
 	}
-	g.CreateTime, _ = take(r, createTimeNames, moment)
+	g.CreateTime, _ = take(r, createTimeNames, asTime)
 	if g.State.Terminal() {
-		g.TerminalTime, _ = take(r, terminalTimeNames, moment)
+		g.TerminalTime, _ = take(r, terminalTimeNames, asTime)
 	}
 	switch g.State {
 	case StateSucceeded:
@@ -242,27 +267,27 @@ func (a answer) generation(r record, asked string) (Generation, bool) {
 	case StateFailed, StateRefunded:
 		g.FailureMessage = a.redactor.clean(takeFailure(r))
 	}
-	g.Extra = r.rest()
+	g.Extra = extraOf(r)
 	return g, true
 }
 
 // takeID takes out the identifier that was asked with, or the first one.
 func takeID(r record, asked string) string {
 	if asked != "" {
-		isAsked := func(v any) (string, bool) { id, ok := identifier(v); return id, ok && id == asked }
+		isAsked := func(v any) (string, bool) { id, ok := asID(v); return id, ok && id == asked }
 		if _, ok := take(r, generationIDNames, isAsked); !ok {
-			take(r, generationIDNames, identifier)
+			take(r, generationIDNames, asID)
 		}
 		return asked
 	}
-	id, _ := take(r, generationIDNames, identifier)
+	id, _ := take(r, generationIDNames, asID)
 	return id
 }
 
 var statusStyle = strings.NewReplacer("-", "_", " ", "_")
 
 func takeStatus(r record) (string, State) {
-	status, ok := take(r, statusNames, text)
+	status, ok := take(r, statusNames, as[string])
 	if !ok {
 		status, ok = take(r, statusNames, func(v any) (string, bool) { n, ok := v.(json.Number); return n.String(), ok })
 	}
@@ -280,10 +305,10 @@ func stateOf(status string) State {
 }
 
 // takeInputs takes the inputs as they were ordered: they are the caller's own.
-func (a answer) takeInputs(r record) map[string]any {
+func takeInputs(r record) map[string]any {
 	inputs, ok := take(r, inputsNames, func(v any) (map[string]any, bool) {
 		m, ok := v.(map[string]any)
-		return m, ok && shallow(m, 1)
+		return m, ok && isShallow(m, 1)
 	})
 	if !ok {
 		return nil
@@ -291,33 +316,12 @@ func (a answer) takeInputs(r record) map[string]any {
 	return inputs
 }
 
-func shallow(value any, depth int) bool {
-	if depth > maxDepth {
-		return false
-	}
-	switch v := value.(type) {
-	case []any:
-		for _, item := range v {
-			if !shallow(item, depth+1) {
-				return false
-			}
-		}
-	case map[string]any:
-		for _, member := range v {
-			if !shallow(member, depth+1) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // takeResult reads the result of a succeeded render. A whole record without a text
 // stands for a file, even where it does not give the address; in a list, which may say
 // less, it stands for nothing. An empty text beside a file is no result.
 func takeResult(r record, full bool) (*string, *File) {
-	_, _, located := find(r, contentURLNames, word)
-	answer, written := take(r, textOutputNames, text)
+	_, _, located := find(r, contentURLNames, asWord)
+	answer, written := take(r, textOutputNames, as[string])
 	file, described := takeFile(r)
 	if !located && (written || !full && !described) {
 		file = nil
@@ -330,8 +334,8 @@ func takeResult(r record, full bool) (*string, *File) {
 
 // takeFile reads what a record says about a file, and whether it says anything.
 func takeFile(r record) (*File, bool) {
-	contentType, typed := take(r, contentTypeNames, word)
-	size, sized := take(r, contentSizeNames, whole)
+	contentType, typed := take(r, contentTypeNames, asWord)
+	size, sized := take(r, contentSizeNames, asInteger)
 	file := &File{ContentType: contentType}
 	if sized {
 		file.SizeBytes = &size
@@ -341,7 +345,7 @@ func takeFile(r record) (*File, bool) {
 
 // takeFailure reads why a render failed: a text, or an object that has one.
 func takeFailure(r record) string {
-	if message, ok := take(r, failureNames, word); ok {
+	if message, ok := take(r, failureNames, asWord); ok {
 		return message
 	}
 	message, _, _ := find(r, failureNames, func(v any) (string, bool) {
@@ -349,7 +353,7 @@ func takeFailure(r record) string {
 		if !ok {
 			return "", false
 		}
-		message, _, ok := find(inner, errorTextNames, word)
+		message, _, ok := find(inner, errorTextNames, asWord)
 		return message, ok
 	})
 	return message

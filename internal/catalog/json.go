@@ -6,19 +6,8 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
-)
-
-const (
-	maxExact = 1 << 53 // every integer up to here is exact as a double too
-	// maxDepth is how deep a member that is passed on may be nested. The stubs of some
-	// languages refuse messages that are nested much deeper.
-	maxDepth = 24
 )
 
 // decode reads a body of one JSON value. Numbers stay as they were written, and of two
@@ -85,13 +74,6 @@ func rawItems(text []byte) ([]any, bool) {
 
 // fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
 func fold(name string) string {
-	plain := true
-	for i := 0; i < len(name) && plain; i++ {
-		plain = name[i] >= 'a' && name[i] <= 'z' || name[i] >= '0' && name[i] <= '9'
-	}
-	if plain {
-		return name
-	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '_' || r == '-' || r == ' ':
@@ -236,9 +218,9 @@ func deepest(r record, wrappers []string, weights []weight) (record, bool) {
 	return record{}, false
 }
 
-// list finds the list in a body: an array, a member of a known name, an object's one
+// findList finds the list in a body: an array, a member of a known name, an object's one
 // array, or an object of records. A list that is null is empty.
-func list(value any, names []string, weights []weight) ([]any, bool) {
+func findList(value any, names []string, weights []weight) ([]any, bool) {
 	if items, ok := value.([]any); ok || value == nil {
 		return items, true
 	}
@@ -254,7 +236,7 @@ func list(value any, names []string, weights []weight) ([]any, bool) {
 	}
 	for _, name := range names {
 		if inner, _ := r.get(name); inner != nil {
-			if items, ok := list(inner, names, weights); ok {
+			if items, ok := findList(inner, names, weights); ok {
 				return items, true
 			}
 		}
@@ -292,124 +274,4 @@ func onlyArray(members map[string]any) (only []any, found bool) {
 		}
 	}
 	return only, found
-}
-
-func text(value any) (string, bool) {
-	s, ok := value.(string)
-	return s, ok
-}
-
-// word is a text that says something.
-func word(value any) (string, bool) {
-	s, ok := value.(string)
-	s = strings.TrimSpace(s)
-	return s, ok && s != ""
-}
-
-// identifier is a string as it is, or an integer digit for digit.
-func identifier(value any) (string, bool) {
-	switch v := value.(type) {
-	case string:
-		return v, strings.TrimSpace(v) != "" && utf8.ValidString(v)
-	case json.Number:
-		return v.String(), !strings.ContainsAny(v.String(), ".eE")
-	}
-	return "", false
-}
-
-func boolean(value any) (bool, bool) {
-	b, ok := value.(bool)
-	return b, ok
-}
-
-// whole is a number of cents or bytes: digits, and not beyond 2^53. A string is no
-// number here: nothing says that its unit is the same.
-func whole(value any) (int64, bool) {
-	number, ok := value.(json.Number)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(number.String(), 10, 64)
-	return n, err == nil && n >= 0 && n <= maxExact && number[0] != '-'
-}
-
-func double(value any) (float64, bool) {
-	number, ok := value.(json.Number)
-	if !ok {
-		return 0, false
-	}
-	f, err := number.Float64()
-	return f, err == nil && !math.IsInf(f, 0)
-}
-
-// moment reads a time by the rules of timeLayouts. Before 1970 and after 9999 there is
-// none.
-func moment(value any) (time.Time, bool) {
-	if number, ok := value.(json.Number); ok {
-		return unixTime(number.String())
-	}
-	s, ok := word(value)
-	if !ok {
-		return time.Time{}, false
-	}
-	for _, layout := range timeLayouts {
-		if t, err := time.Parse(layout, s); err == nil {
-			t = t.UTC()
-			return t, t.Year() >= 1970 && t.Year() <= 9999
-		}
-	}
-	return unixTime(s)
-}
-
-func unixTime(digits string) (time.Time, bool) {
-	seconds, err := strconv.ParseFloat(digits, 64)
-	if seconds >= 1e11 { // the year 5138 in seconds, 1973 in milliseconds
-		seconds /= 1000
-	}
-	if err != nil || !(seconds > 0 && seconds < 1e11) {
-		return time.Time{}, false
-	}
-	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), true
-}
-
-// rest is what is left of a record: members without a field of their own, without
-// secrets, and not nested without end.
-func (r record) rest() map[string]any {
-	strip(r.members)
-	if len(r.members) == 0 {
-		return nil
-	}
-	return r.members
-}
-
-// strip takes out of an object what must not be passed on.
-func strip(members map[string]any) {
-	for name, member := range members {
-		if secretNames[fold(name)] || suspicious(name) || !keep(member, 1) {
-			delete(members, name)
-		}
-	}
-}
-
-func keep(value any, depth int) bool {
-	if depth > maxDepth {
-		return false
-	}
-	switch v := value.(type) {
-	case string:
-		return !suspicious(v)
-	case []any:
-		for _, item := range v {
-			if !keep(item, depth+1) {
-				return false
-			}
-		}
-	case map[string]any:
-		for name, member := range v {
-			if secretNames[fold(name)] || suspicious(name) || !keep(member, depth+1) {
-				delete(v, name)
-			}
-		}
-	}
-	return true
 }

@@ -18,7 +18,8 @@ func readModels(a answer) ([]Model, error) {
 	}
 	models := make([]Model, 0, len(items))
 	for _, item := range items {
-		if id, ok := identifier(item); ok {
+		item = a.item(item)
+		if id, ok := asID(item); ok {
 			models = append(models, Model{ID: id, ObserveTime: a.time})
 			continue
 		}
@@ -26,7 +27,7 @@ func readModels(a answer) ([]Model, error) {
 		if !ok {
 			continue
 		}
-		if m, ok := a.model(r, ""); ok {
+		if m, ok := newModel(a, r, ""); ok {
 			models = append(models, m)
 		}
 	}
@@ -46,16 +47,16 @@ func readModel(a answer, asked string) (Model, error) {
 	if !ok || r.score(modelWeights) == 0 {
 		return Model{}, a.malformed("no record of a model")
 	}
-	m, _ := a.model(r, asked)
+	m, _ := newModel(a, r, asked)
 	if top, ok := newRecord(value); ok && len(m.Fields) == 0 {
-		m.Fields, _ = take(top, fieldListNames, a.fields)
+		m.Fields, _ = take(top, fieldListNames, readFields)
 	}
 	return m, nil
 }
 
-// model reads a record. The identifier of a record without one is the one asked for.
-func (a answer) model(r record, asked string) (Model, bool) {
-	id, ok := take(r, modelIDNames, identifier)
+// newModel reads a record. The identifier of a record without one is the one asked for.
+func newModel(a answer, r record, asked string) (Model, bool) {
+	id, ok := take(r, modelIDNames, asID)
 	if !ok {
 		id = asked
 	}
@@ -63,11 +64,11 @@ func (a answer) model(r record, asked string) (Model, bool) {
 		return Model{}, false
 	}
 	m := Model{ID: id, ObserveTime: a.time}
-	m.Name, _ = take(r, modelNameNames, word)
-	m.Description, _ = take(r, descriptionNames, word)
+	m.Name, _ = take(r, modelNameNames, asWord)
+	m.Description, _ = take(r, descriptionNames, asWord)
 	m.Output, _, _ = find(r, outputNames, outputKind) // stays in Extra: "video" says more than "file"
-	m.Fields, _ = take(r, fieldListNames, a.fields)
-	m.Extra = r.rest()
+	m.Fields, _ = take(r, fieldListNames, readFields)
+	m.Extra = extraOf(r)
 	return m, true
 }
 
@@ -106,28 +107,28 @@ func outputWord(s string) (OutputKind, bool) {
 	return OutputUnknown, false
 }
 
-// fields reads input fields: a list of descriptions or of mere names, an object keyed
+// readFields reads input fields: a list of descriptions or of mere names, an object keyed
 // by name, or a JSON schema. An object has no order; its required fields come first.
-func (a answer) fields(value any) ([]InputField, bool) {
+func readFields(value any) ([]InputField, bool) {
 	switch v := value.(type) {
 	case []any:
-		return a.fieldList(v)
+		return fieldList(v)
 	case map[string]any:
 		if r, ok := newRecord(v); ok {
-			if properties, _, ok := find(r, propertiesNames, object); ok {
-				required, _, _ := find(r, requiredNames, array)
-				return a.fieldObject(properties, required)
+			if properties, _, ok := find(r, propertiesNames, as[map[string]any]); ok {
+				required, _, _ := find(r, requiredNames, as[[]any])
+				return fieldObject(properties, required)
 			}
 		}
-		return a.fieldObject(v, nil)
+		return fieldObject(v, nil)
 	}
 	return nil, false
 }
 
-func (a answer) fieldList(items []any) ([]InputField, bool) {
+func fieldList(items []any) ([]InputField, bool) {
 	fields := make([]InputField, 0, len(items))
 	for _, item := range items {
-		if name, ok := word(item); ok {
+		if name, ok := asWord(item); ok {
 			fields = append(fields, InputField{Name: name})
 			continue
 		}
@@ -135,27 +136,27 @@ func (a answer) fieldList(items []any) ([]InputField, bool) {
 		if !ok {
 			return nil, false
 		}
-		name, ok := take(r, fieldNameNames, word)
+		name, ok := take(r, fieldNameNames, asWord)
 		if !ok {
 			return nil, false
 		}
-		fields = append(fields, a.field(r, name))
+		fields = append(fields, newField(r, name))
 	}
 	return fields, true
 }
 
 // fieldObject reads fields keyed by name. A member may be a mere type.
-func (a answer) fieldObject(members map[string]any, required []any) ([]InputField, bool) {
+func fieldObject(members map[string]any, required []any) ([]InputField, bool) {
 	fields := make([]InputField, 0, len(members))
 	for name, member := range members {
-		if kind, ok := word(member); ok {
+		if kind, ok := asWord(member); ok {
 			member = map[string]any{"type": kind}
 		}
 		r, ok := newRecord(member)
 		if !ok {
 			return nil, false
 		}
-		field := a.field(r, name)
+		field := newField(r, name)
 		if required != nil && field.Required == nil {
 			must := slices.Contains(required, any(name))
 			field.Required = &must
@@ -175,19 +176,19 @@ func rank(f InputField) int {
 	return 1
 }
 
-func (a answer) field(r record, name string) InputField {
+func newField(r record, name string) InputField {
 	f := InputField{Name: name}
-	f.DisplayName, _ = take(r, fieldLabelNames, word)
-	f.Description, _ = take(r, descriptionNames, word)
+	f.DisplayName, _ = take(r, fieldLabelNames, asWord)
+	f.Description, _ = take(r, descriptionNames, asWord)
 	f.Type = takeFieldType(r)
 	f.Required = takeRequired(r)
-	f.Default, _ = take(r, defaultNames, func(v any) (any, bool) { return v, v != nil && shallow(v, 1) })
+	f.Default, _ = take(r, defaultNames, func(v any) (any, bool) { return v, v != nil && isShallow(v, 1) })
 	f.Allowed = takeAllowed(r)
 	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // of others it bounds the length
 		f.Minimum = takeBound(r, minimumNames)
 		f.Maximum = takeBound(r, maximumNames)
 	}
-	f.Extra = r.rest()
+	f.Extra = extraOf(r)
 	return f
 }
 
@@ -218,16 +219,16 @@ func fieldType(value any) (FieldType, bool) {
 		}
 		value = list[0]
 	}
-	word, _ := text(value)
+	word, _ := value.(string)
 	kind, ok := fieldTypes[asciiLower(strings.TrimSpace(word))]
 	return kind, ok
 }
 
 func takeRequired(r record) *bool {
-	if required, ok := take(r, requiredNames, boolean); ok {
+	if required, ok := take(r, requiredNames, as[bool]); ok {
 		return &required
 	}
-	if optional, ok := take(r, optionalNames, boolean); ok {
+	if optional, ok := take(r, optionalNames, as[bool]); ok {
 		required := !optional
 		return &required
 	}
@@ -241,14 +242,14 @@ func takeAllowed(r record) []any {
 		return plain
 	}
 	labelled, _, _ := find(r, allowedNames, func(v any) ([]any, bool) {
-		items, _ := array(v)
+		items, _ := v.([]any)
 		values := make([]any, 0, len(items))
 		for _, item := range items {
 			inner, ok := newRecord(item)
 			if !ok {
 				return nil, false
 			}
-			value, _, ok := find(inner, allowedValueNames, func(v any) (any, bool) { return v, scalar(v) })
+			value, _, ok := find(inner, allowedValueNames, func(v any) (any, bool) { return v, isScalar(v) })
 			if !ok {
 				return nil, false
 			}
@@ -260,11 +261,11 @@ func takeAllowed(r record) []any {
 }
 
 func plainValues(value any) ([]any, bool) {
-	items, ok := array(value)
-	return items, ok && len(items) > 0 && !slices.ContainsFunc(items, func(v any) bool { return !scalar(v) })
+	items, ok := value.([]any)
+	return items, ok && len(items) > 0 && !slices.ContainsFunc(items, func(v any) bool { return !isScalar(v) })
 }
 
-func scalar(value any) bool {
+func isScalar(value any) bool {
 	switch value.(type) {
 	case string, json.Number, bool, nil:
 		return true
@@ -273,18 +274,8 @@ func scalar(value any) bool {
 }
 
 func takeBound(r record, names []string) *float64 {
-	if bound, ok := take(r, names, double); ok {
+	if bound, ok := take(r, names, asFloat); ok {
 		return &bound
 	}
 	return nil
-}
-
-func array(value any) ([]any, bool) {
-	items, ok := value.([]any)
-	return items, ok
-}
-
-func object(value any) (map[string]any, bool) {
-	members, ok := value.(map[string]any)
-	return members, ok
 }

@@ -3,7 +3,7 @@ package catalog
 // The reading rules. The specification leaves many spellings open, so each member is
 // looked for under the names of a table, the first readable one wins, and a new
 // spelling is one more word. Names are compared without case, '_' and '-': costCents
-// stands for cost_cents, CostCents and cost-cents too..
+// stands for cost_cents, CostCents and cost-cents too.
 
 // Lists: the body is an array, or an object with one of these, or with one array.
 var (

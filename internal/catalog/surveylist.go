@@ -8,7 +8,7 @@ import (
 
 // list looks for a list, and tells where it is.
 func (s *survey) list(part, table string, known []string, weights []weight) (items []any, at string, ok bool) {
-	items, ok = list(s.value, known, weights)
+	items, ok = findList(s.value, known, weights)
 	if !ok {
 		s.add(Finding{Part: part, Fault: "more than one array, or none, and none under a name of " + table, Cures: s.arrays(table, known, weights)})
 		return nil, "", false
@@ -33,7 +33,7 @@ func (s *survey) arrays(table string, known []string, weights []weight) []Cure {
 	var right, objects []Cure
 	for path, r := range s.objects() {
 		for _, name := range slices.Sorted(maps.Keys(r.members)) {
-			items, _ := array(r.members[name])
+			items, _ := r.members[name].([]any)
 			if len(items) == 0 {
 				continue
 			}

@@ -12,27 +12,27 @@ import (
 func accountSlot() slot {
 	return slot{
 		part: "balance", table: "balanceNames", names: balanceNames, want: "a whole number of cents",
-		reads: readable(whole), hints: []string{"balanc", "credit", "fund", "cent", "remain", "wallet", "money"}, needed: true,
+		reads: readable(asInteger), hints: []string{"balanc", "credit", "fund", "cent", "remain", "wallet", "money"}, needed: true,
 	}
 }
 
 func priceSlot() slot {
 	return slot{
 		part: "price", table: "priceCentsNames", names: slices.Concat(priceCentsNames, priceNames), want: "a whole number of cents",
-		reads: readable(whole), hints: []string{"price", "cost", "cent", "amount", "total", "fee", "charge", "quote", "sum"}, needed: true,
+		reads: readable(asInteger), hints: []string{"price", "cost", "cent", "amount", "total", "fee", "charge", "quote", "sum"}, needed: true,
 	}
 }
 
 func modelSlots(detail bool) []slot {
 	slots := []slot{
-		{part: "model id", table: "modelIDNames", names: modelIDNames, want: "a text or a whole number", reads: readable(identifier), hints: []string{"id", "slug", "ref", "code"}, needed: true},
-		{part: "model name", table: "modelNameNames", names: modelNameNames, want: "a text", reads: readable(word), hints: []string{"name", "title", "label"}},
-		{part: "model description", table: "descriptionNames", names: descriptionNames, want: "a text", reads: readable(word), hints: []string{"descr", "about", "summary"}},
+		{part: "model id", table: "modelIDNames", names: modelIDNames, want: "a text or a whole number", reads: readable(asID), hints: []string{"id", "slug", "ref", "code"}, needed: true},
+		{part: "model name", table: "modelNameNames", names: modelNameNames, want: "a text", reads: readable(asWord), hints: []string{"name", "title", "label"}},
+		{part: "model description", table: "descriptionNames", names: descriptionNames, want: "a text", reads: readable(asWord), hints: []string{"descr", "about", "summary"}},
 	}
 	if detail {
 		slots = append(slots, slot{
 			part: "input fields", table: "fieldListNames", names: fieldListNames, want: "a list or an object of fields",
-			reads: func(v any) bool { _, ok := answer{}.fields(copied(v)); return ok && scalarFree(v) }, hints: []string{"field", "input", "param", "arg", "knob", "option", "setting", "schema"}, needed: true,
+			reads: func(v any) bool { _, ok := readFields(copied(v)); return ok && scalarFree(v) }, hints: []string{"field", "input", "param", "arg", "knob", "option", "setting", "schema"}, needed: true,
 		})
 	}
 	return slots
@@ -51,18 +51,18 @@ func scalarFree(value any) bool {
 
 func generationSlots() []slot {
 	return []slot{
-		{part: "render id", table: "generationIDNames", names: generationIDNames, want: "a text or a whole number", reads: readable(identifier), hints: []string{"id", "ref", "uuid", "ticket", "number"}, needed: true},
+		{part: "render id", table: "generationIDNames", names: generationIDNames, want: "a text or a whole number", reads: readable(asID), hints: []string{"id", "ref", "uuid", "ticket", "number"}, needed: true},
 		{part: "status", table: "statusNames", names: statusNames, want: "a word", reads: statusLike, hints: []string{"stat", "phase", "stage", "progress", "condition"}, needed: true},
-		{part: "model of a render", table: "modelOfNames", names: modelOfNames, want: "a text or a whole number", reads: readable(identifier), hints: []string{"model", "engine"}},
-		{part: "cost", table: "costNames", names: costNames, want: "a whole number of cents", reads: readable(whole), hints: []string{"cost", "cent", "charge", "price", "paid"}},
-		{part: "order time", table: "createTimeNames", names: createTimeNames, want: "a time that timeLayouts has", reads: readable(moment), hints: []string{"creat", "submit", "order", "queued", "born", "added"}},
-		{part: "inputs", table: "inputsNames", names: inputsNames, want: "an object", reads: readable(object), hints: []string{"input", "param", "arg"}},
+		{part: "model of a render", table: "modelOfNames", names: modelOfNames, want: "a text or a whole number", reads: readable(asID), hints: []string{"model", "engine"}},
+		{part: "cost", table: "costNames", names: costNames, want: "a whole number of cents", reads: readable(asInteger), hints: []string{"cost", "cent", "charge", "price", "paid"}},
+		{part: "order time", table: "createTimeNames", names: createTimeNames, want: "a time that timeLayouts has", reads: readable(asTime), hints: []string{"creat", "submit", "order", "queued", "born", "added"}},
+		{part: "inputs", table: "inputsNames", names: inputsNames, want: "an object", reads: readable(as[map[string]any]), hints: []string{"input", "param", "arg"}},
 	}
 }
 
 // statusLike reports whether a value can be a status: text, or a number that stands for one.
 func statusLike(value any) bool {
-	_, isText := word(value)
+	_, isText := asWord(value)
 	return isText
 }
 
@@ -76,7 +76,7 @@ func (s *survey) account() {
 }
 
 func (s *survey) quote() {
-	if _, ok := whole(s.value); ok {
+	if _, ok := asInteger(s.value); ok {
 		s.add(Finding{Part: "price", Where: "the body itself"})
 		return
 	}
@@ -86,7 +86,7 @@ func (s *survey) quote() {
 		return
 	}
 	s.money(r, priceSlot(), quoteWrappers, "quoteWrappers")
-	if _, read := price(s.value); !read && len(s.found) > 0 && s.found[0].Fault == "" {
+	if _, read := readPrice(s.value); !read && len(s.found) > 0 && s.found[0].Fault == "" {
 		s.found[0].Fault = "two members that could be the price do not agree: which one is charged only the catalog's operator can say"
 	}
 }
@@ -107,16 +107,16 @@ func (s *survey) money(r record, sl slot, wrappers []string, table string) {
 
 // foreignUnit finds a currency or a unit that are not euro cents.
 func foreignUnit(r record, at string) (Finding, bool) {
-	if !foreign(r) {
+	if !inOtherUnits(r) {
 		return Finding{}, false
 	}
-	if unit, name, ok := find(r, unitNames, word); ok && !slices.Contains(centUnits, fold(unit)) {
+	if unit, name, ok := find(r, unitNames, asWord); ok && !slices.Contains(centUnits, fold(unit)) {
 		return Finding{
 			Part: "unit", Where: at + r.folded[name], Fault: quote(unit) + " is not known as a name of euro cents",
 			Cures: []Cure{{Table: "centUnits", Line: quote(unit), Note: "only if it means euro cents"}},
 		}, true
 	}
-	_, name, _ := find(r, currencyNames, word)
+	_, name, _ := find(r, currencyNames, asWord)
 	return Finding{Part: "currency", Where: at + r.folded[name], Fault: "amounts are not in EUR: no line cures that, as nothing is converted"}, true
 }
 
@@ -126,7 +126,7 @@ func (s *survey) models() {
 		return
 	}
 	for _, item := range items {
-		if _, ok := identifier(item); ok {
+		if _, ok := asID(item); ok {
 			s.add(Finding{Part: "model id", Where: at + " itself"})
 			continue
 		}
@@ -167,7 +167,7 @@ func (s *survey) output(r record, at string) {
 		s.add(Finding{Part: "what it makes", Where: at + r.folded[name], Value: map[OutputKind]string{OutputFile: "a file", OutputText: "a text"}[kind]})
 		return
 	}
-	if said, name, ok := find(r, outputNames, word); ok {
+	if said, name, ok := find(r, outputNames, asWord); ok {
 		s.add(Finding{
 			Part: "what it makes", Where: at + r.folded[name], Fault: quote(said) + " is no word that is known", Hint: true,
 			Cures: []Cure{{Table: "outputKinds", Line: quote(strings.ToLower(said)) + ": OutputFile", Note: "or OutputText"}},
@@ -182,7 +182,7 @@ func (s *survey) fields(r record, name string) {
 		if _, _, ok := find(field, fieldTypeNames, fieldType); ok {
 			continue
 		}
-		if said, name, ok := find(field, fieldTypeNames, word); ok {
+		if said, name, ok := find(field, fieldTypeNames, asWord); ok {
 			s.add(Finding{
 				Part: "type of an input", Where: where + "[]." + field.folded[name], Fault: quote(said) + " is no word that is known", Hint: true,
 				Cures: []Cure{{Table: "fieldTypes", Line: quote(strings.ToLower(said)) + ": FieldString", Note: "or the type that it means"}},
@@ -193,10 +193,10 @@ func (s *survey) fields(r record, name string) {
 
 // fieldRecords are the descriptions of input fields, by the shapes that are read.
 func fieldRecords(value any) (fields []record) {
-	items, _ := array(value)
-	if members, ok := object(value); ok {
+	items, _ := value.([]any)
+	if members, ok := value.(map[string]any); ok {
 		if r, ok := newRecord(members); ok {
-			if properties, _, ok := find(r, propertiesNames, object); ok {
+			if properties, _, ok := find(r, propertiesNames, as[map[string]any]); ok {
 				members = properties
 			}
 		}
@@ -241,7 +241,7 @@ func (s *survey) render(r record, at string) {
 	slots := generationSlots()
 	s.look(r, at, slots)
 	if name, ok := slots[1].in(r); ok {
-		said, _ := word(r.members[name])
+		said, _ := asWord(r.members[name])
 		s.statusWord(r, at+name, said)
 	}
 }
@@ -254,7 +254,7 @@ func (s *survey) statusWord(r record, where, said string) {
 	}
 	guess := "StateRunning"
 	own, _ := newRecord(copied(r.members))
-	if _, _, ok := find(r, slices.Concat(contentURLNames, textOutputNames), word); ok {
+	if _, _, ok := find(r, slices.Concat(contentURLNames, textOutputNames), asWord); ok {
 		guess = "StateSucceeded"
 	} else if takeFailure(own) != "" {
 		guess = "StateFailed"

@@ -1,10 +1,9 @@
 package simulation
 
 const (
-	createGo  = "internal/catalog/create.go"
-	clientGo  = "internal/catalog/client.go"
-	requestGo = "internal/catalog/request.go"
-	retryGo   = "internal/catalog/retry.go"
+	orderGo     = "internal/catalog/order.go"
+	orderbookGo = "internal/catalog/orderbook.go"
+	requestGo   = "internal/catalog/request.go"
 )
 
 // bugs are what the simulation must catch. Each has been a real bug of some program of this
@@ -12,22 +11,22 @@ const (
 var bugs = []bug{
 	{
 		name:   "an order ends with its first caller",
-		edits:  []edit{{createGo, "c.submit(context.WithoutCancel(ctx), cred, order, sub, run)", "c.submit(ctx, cred, order, sub, run)"}},
+		edits:  []edit{{orderGo, "o.submit(context.WithoutCancel(ctx), cred, order, sub, run)", "o.submit(ctx, cred, order, sub, run)"}},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"an order that may have left is finished"},
 	},
 	{
 		name: "each attempt has a key of its own",
 		edits: []edit{{
-			clientGo, "body: body, idempotencyKey: order.IdempotencyKey}",
-			`body: body, idempotencyKey: fmt.Sprint(order.IdempotencyKey, ".", time.Now().UnixNano())}`,
+			orderGo, "body: body, idempotencyKey: order.IdempotencyKey}",
+			`body: body, idempotencyKey: order.IdempotencyKey + time.Now().Format(".150405.000000000")}`,
 		}},
 		jobs:   seeds("only-U14", 1, 2, 3),
 		breaks: []string{"one key is one charge"},
 	},
 	{
 		name:   "a refusal is believed of a key that may have an order",
-		edits:  []edit{{createGo, "if err == nil || !s.mayExist ||", "if err == nil || s.mayExist ||"}},
+		edits:  []edit{{orderbookGo, "if err == nil || !s.mayExist ||", "if err == nil || s.mayExist ||"}},
 		jobs:   seeds("only-A10", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is said of an order that is not known"},
 	},
@@ -45,43 +44,43 @@ var bugs = []bug{
 	},
 	{
 		name:   "a key of unknown outcome that is sent again goes under the newest API key",
-		edits:  []edit{{createGo, "	if !sub.mayExist {\n		sub.cred", "	if true {\n		sub.cred"}},
+		edits:  []edit{{orderbookGo, "	if !sub.mayExist {\n		sub.cred", "	if true {\n		sub.cred"}},
 		jobs:   seeds("only-A11", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
 		breaks: []string{"one key is one charge"},
 	},
 	{
 		name:   "an order of unknown outcome ends with its caller",
-		edits:  []edit{{createGo, "if run.waiting == 0 && !sub.mayExist ||", "if run.waiting == 0 ||"}},
+		edits:  []edit{{orderbookGo, "if run.waiting == 0 && !sub.mayExist ||", "if run.waiting == 0 ||"}},
 		jobs:   seeds("only-K7", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an order that may have left is finished"},
 	},
 	{
 		name:   "what a lost answer has left open is forgotten",
-		edits:  []edit{{createGo, "	sub.run = nil\n	switch {", "	sub.run, sub.mayExist = nil, false\n	switch {"}},
+		edits:  []edit{{orderbookGo, "	sub.run = nil\n	switch {", "	sub.run, sub.mayExist = nil, false\n	switch {"}},
 		jobs:   seeds("only-A10", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is said of an order that is not known"},
 	},
 	{
 		name:   "two calls with one key submit twice",
-		edits:  []edit{{createGo, "if sub.run == nil {", "if sub.run == nil || true {"}},
+		edits:  []edit{{orderbookGo, "if sub.run == nil {", "if sub.run == nil || true {"}},
 		jobs:   seeds("only-K8", 1, 2, 3),
 		breaks: []string{"one key has one submission at a time, and none after it succeeded"},
 	},
 	{
 		name:   "a key that succeeded is posted again",
-		edits:  []edit{{createGo, "if sub.receipt != nil {", "if sub.receipt != nil && false {"}},
+		edits:  []edit{{orderbookGo, "if sub.receipt != nil {", "if sub.receipt != nil && false {"}},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"one key has one submission at a time, and none after it succeeded"},
 	},
 	{
 		name:   "calls retry without a budget",
-		edits:  []edit{{retryGo, "if !again || !allowed || n >= c.attempts {", "_ = allowed\n\t\tif !again || n >= c.attempts {"}},
+		edits:  []edit{{"internal/catalog/retrier.go", "if !again || !allowed || n >= r.attempts {", "_ = allowed\n\t\tif !again || n >= r.attempts {"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"calls retry little in an outage"},
 	},
 	{
 		name:   "Retry-After is read as nothing",
-		edits:  []edit{{retryGo, "return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second", "return 0"}},
+		edits:  []edit{{"internal/catalog/failure.go", "return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second", "return 0"}},
 		jobs:   seeds("only-U5", 1, 2, 3),
 		breaks: []string{"no poll while the catalog asks to wait"},
 	},

@@ -106,13 +106,13 @@ func TestRetriesComeBackAfterAnOutage(t *testing.T) {
 		for range 50 {
 			_, _ = c.Account(t.Context(), testCredential)
 		}
-		c.transport = answering(200, "application/json", `{"balanceCents":1}`)
+		c.upstream.transport = answering(200, "application/json", `{"balanceCents":1}`)
 		for range 80 {
 			if _, err := c.Account(t.Context(), testCredential); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.transport, upstream.requests = upstream, 0
+		c.upstream.transport, upstream.requests = upstream, 0
 		if _, _ = c.Account(t.Context(), testCredential); upstream.requests < 2 {
 			t.Error("no retry although the catalog was well for long")
 		}

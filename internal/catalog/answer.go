@@ -1,0 +1,67 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// answer is a 2xx with its body.
+type answer struct {
+	op       string
+	status   int
+	body     []byte
+	time     time.Time
+	redactor redactor
+}
+
+// malformed is the error of an answer that can't be read.
+func (a answer) malformed(why string) error {
+	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
+}
+
+// list reads a body that is a list. Most of its items are as they were sent: [answer.item] decodes them.
+func (a answer) list(names []string, weights []weight) ([]any, error) {
+	value, err := decodeOutline(a.body)
+	if err != nil {
+		return nil, a.malformed(err.Error())
+	}
+	items, ok := findList(a.redactor.redact(value), names, weights)
+	if !ok {
+		return nil, a.malformed("no list in the body")
+	}
+	return items, nil
+}
+
+// item is an item of a list, decoded.
+func (a answer) item(item any) any {
+	raw, ok := item.(json.RawMessage)
+	if !ok {
+		return item
+	}
+	value, _ := decode(raw) // the whole list was read before: it is JSON
+	return a.redactor.redact(value)
+}
+
+// record reads a body that is one record.
+func (a answer) record(wrappers []string, weights []weight) (record, error) {
+	value, err := a.decode()
+	if err != nil {
+		return record{}, err
+	}
+	r, ok := unwrap(value, wrappers, weights)
+	if !ok {
+		return record{}, a.malformed("the body is not an object")
+	}
+	return r, nil
+}
+
+// decode reads the body. Wherever the API key of the call stands in it, it is taken out: a held
+// one is nothing for those who call under it.
+func (a answer) decode() (any, error) {
+	value, err := decode(a.body)
+	if err != nil {
+		return nil, a.malformed(err.Error())
+	}
+	return a.redactor.redact(value), nil
+}

@@ -1,0 +1,52 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxIDBytes is the longest identifier that is sent.
+const maxIDBytes = 256
+
+// checkID refuses identifiers that could lead to another path than the intended one,
+// on the wire or behind a proxy that decodes it.
+func checkID(op, field, id string) error {
+	switch {
+	case id == "":
+		return invalid(op, field, "must not be empty")
+	case len(id) > maxIDBytes:
+		return invalid(op, field, fmt.Sprintf("must not be longer than %d bytes", maxIDBytes))
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return invalid(op, field, "must be text without control characters")
+	}
+	for _, part := range strings.FieldsFunc(id, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if part == "." || part == ".." {
+			return invalid(op, field, "must not have . or .. between slashes")
+		}
+	}
+	return nil
+}
+
+func checkIdempotencyKey(key string) error {
+	if !printable(key) || len(key) > maxIDBytes {
+		return invalid(opCreate, "idempotency_key", fmt.Sprintf("must have 1 to %d visible ASCII characters", maxIDBytes))
+	}
+	return nil
+}
+
+// printable reports whether text is of one or more visible ASCII characters.
+func printable(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+func isObject(text json.RawMessage) bool {
+	start := bytes.TrimLeft(text, " \t\r\n")
+	return len(start) > 0 && start[0] == '{' && json.Valid(text) && utf8.Valid(text)
+}
+
+func invalid(op, field, description string) error {
+	return &Error{Kind: KindInvalidInput, Op: op, Violations: []Violation{{Field: field, Description: description}}}
+}

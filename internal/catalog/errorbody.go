@@ -1,0 +1,265 @@
+package catalog
+
+import (
+	"encoding/json"
+	"maps"
+	"mime"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// readErrorBody reads what the body of an error says.
+func readErrorBody(op, contentType string, body []byte, redact redactor) errorBody {
+	e := errorBody{op: op, redactor: redact}
+	e.read(contentType, body)
+	return e
+}
+
+// errorBody is what the body of an error says.
+type errorBody struct {
+	redactor   redactor
+	op         string
+	code       string
+	message    string
+	violations []Violation
+}
+
+// codeLine is plain text that begins with a code, or is one.
+var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
+
+// codeHeading is a page whose heading is a code.
+var codeHeading = regexp.MustCompile(`(?i:<h1>)\s*([A-Z][A-Z0-9_]{2,63})\s*(?i:</h1>)`)
+
+// read reads a body of JSON or of plain text. HTML is for people at a browser and is
+// not repeated; only a heading that is a code is read. A code counts only where codes
+// stand: the text of a body may echo a prompt that holds one.
+func (e *errorBody) read(contentType string, body []byte) {
+	if value, err := decode(body); err == nil {
+		e.readJSON(value)
+		return
+	}
+	switch media, _, _ := mime.ParseMediaType(contentType); media {
+	case "text/plain":
+		line := string(body)
+		if code := codeLine.FindStringSubmatch(line); code != nil {
+			e.code, line = e.redactor.clean(code[1]), line[len(code[0]):]
+		}
+		e.message = e.redactor.clean(strings.TrimSpace(line))
+	case "text/html":
+		if code := codeHeading.FindSubmatch(body); code != nil {
+			e.code = e.redactor.clean(string(code[1]))
+		}
+	}
+}
+
+func (e *errorBody) readJSON(value any) {
+	r, ok := newRecord(value)
+	if !ok {
+		if line, ok := asWord(value); ok {
+			e.message = e.redactor.clean(strings.TrimSpace(line))
+		}
+		return
+	}
+	e.readMember(r, dataWrapper)
+	e.readRecord(r)
+	for _, name := range errorWrappers {
+		e.readMember(r, name)
+	}
+	e.readViolations(value, "", 0)
+	if e.message == "" && len(e.violations) > 0 {
+		e.message = e.violations[0].Description
+	}
+}
+
+func (e *errorBody) readMember(r record, name string) {
+	member, _ := r.get(name)
+	if inner, ok := newRecord(member); ok {
+		e.readRecord(inner)
+	}
+}
+
+// readRecord reads code and message. What is read later knows better.
+func (e *errorBody) readRecord(r record) {
+	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
+		e.code = e.redactor.clean(code)
+	}
+	if message, _, ok := find(r, errorTextNames, sentence); ok {
+		e.message = e.redactor.clean(message)
+	} else if message, _, ok := find(r, errorTextNames, asWord); ok && e.message == "" && message != e.code {
+		e.message = e.redactor.clean(message)
+	}
+}
+
+// codeWord is a short word for programs. The type of a problem is one when it is no
+// address; of an address, the last part is.
+func codeWord(value any) (string, bool) {
+	s, ok := asWord(value)
+	if address, _, isAddress := strings.Cut(s, "?"); isAddress || strings.Contains(s, "/") {
+		s = address[strings.LastIndexByte(address, '/')+1:]
+	}
+	isCode := func(r rune) bool {
+		return r == '_' || r == '-' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r)
+	}
+	ok = ok && s != "" && len(s) <= 64
+	return s, ok && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
+}
+
+// sentence is a text of more than one word.
+func sentence(value any) (string, bool) {
+	s, ok := asWord(value)
+	return s, ok && strings.ContainsRune(s, ' ')
+}
+
+const (
+	maxViolations     = 16
+	maxViolationText  = 200 // bytes of a field or of its description
+	maxViolationDepth = 4
+)
+
+// readViolations collects the fields that an error names, in the shapes that the
+// tables of rules.go know. list is the folded name of the member that holds value, ""
+// for the error itself.
+func (e *errorBody) readViolations(value any, list string, depth int) {
+	if depth > maxViolationDepth {
+		return
+	}
+	switch v := value.(type) {
+	case string:
+		if namesFields(list) {
+			e.violate(v, "")
+		}
+	case []any:
+		for _, item := range v {
+			e.readViolations(item, list, depth+1)
+		}
+	case map[string]any:
+		if r, ok := newRecord(v); ok {
+			e.readViolationRecord(r, list, depth)
+		}
+	}
+}
+
+// namesFields reports whether the plain texts of a list are names of fields.
+func namesFields(list string) bool {
+	return list == "fields" || list == "invalidfields" || list == "invalidparams" || list == "params"
+}
+
+// readViolationRecord reads an object: about one field, or holding lists, or keyed by
+// the names of fields.
+func (e *errorBody) readViolationRecord(r record, list string, depth int) {
+	fieldNames := violationFields
+	if list == "" { // there, "name" and "path" are about the error or the request
+		fieldNames = ownFieldNames
+	}
+	if field, name, ok := find(r, fieldNames, fieldPath); ok {
+		r.drop(name)
+		description, _, _ := find(r, violationTexts, asWord)
+		e.violate(field, description)
+		return
+	}
+	found := len(e.violations)
+	for _, names := range [][]string{violationLists, anyErrorWrapper} {
+		for _, name := range names {
+			if member, ok := r.get(name); ok {
+				inner := name
+				if list == "" && slices.Contains(anyErrorWrapper, name) {
+					inner = ""
+				}
+				e.readViolations(member, inner, depth+1)
+			}
+		}
+	}
+	if len(e.violations) == found && slices.Contains(keyedByField, list) {
+		e.readKeyed(r)
+	}
+}
+
+// readKeyed reads {"prompt":"too long"} and {"prompt":["too long"]}.
+func (e *errorBody) readKeyed(r record) {
+	for _, name := range slices.Sorted(maps.Keys(r.members)) {
+		if slices.Contains(notFieldNames, fold(name)) {
+			continue
+		}
+		if description, ok := fieldText(r.members[name]); ok {
+			e.violate(name, description)
+		}
+	}
+}
+
+func fieldText(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return asWord(v)
+	case []any:
+		if len(v) > 0 {
+			return fieldText(v[0])
+		}
+	case map[string]any:
+		if r, ok := newRecord(v); ok {
+			description, _, ok := find(r, violationTexts, asWord)
+			return description, ok
+		}
+	}
+	return "", false
+}
+
+// fieldPath reads the name of a field: a text, or a list of steps.
+func fieldPath(value any) (string, bool) {
+	steps, ok := value.([]any)
+	if !ok {
+		return asWord(value)
+	}
+	parts := make([]string, 0, len(steps))
+	for _, step := range steps {
+		switch s := step.(type) {
+		case string:
+			parts = append(parts, s)
+		case json.Number:
+			parts = append(parts, s.String())
+		}
+	}
+	return asWord(strings.Join(parts, "."))
+}
+
+// violate adds a violation once.
+func (e *errorBody) violate(field, description string) {
+	v := Violation{
+		Field:       clamp(e.redactor.clean(contractField(e.op, field)), maxViolationText),
+		Description: clamp(e.redactor.clean(description), maxViolationText),
+	}
+	same := func(other Violation) bool { return other.Field == v.Field }
+	if len(e.violations) < maxViolations && !slices.ContainsFunc(e.violations, same) {
+		e.violations = append(e.violations, v)
+	}
+}
+
+// bracketed is a step such as [prompt] or ["prompt"]; [0] stays as it is.
+var bracketed = regexp.MustCompile(`\[["']?([^\]"'0-9][^\]"']*)["']?\]`)
+
+// contractField is the name that callers know a field of the catalog by.
+func contractField(op, field string) string {
+	field = bracketed.ReplaceAllString(strings.TrimSpace(field), ".$1")
+	steps := strings.Split(strings.ReplaceAll(field, "/", "."), ".")
+	for len(steps) > 1 && slices.Contains(pathPrefixes, fold(steps[0])) {
+		steps = steps[1:]
+	}
+	first := fold(steps[0])
+	takesInputs := op == opQuote || op == opCreate
+	switch {
+	case len(steps) > 1 && slices.Contains(inputsFieldNames, first):
+		return "inputs." + strings.Join(steps[1:], ".")
+	case len(steps) == 1 && slices.Contains(modelFieldNames, first), op == opModel && first == "id":
+		return "model_id"
+	case len(steps) == 1 && slices.Contains(orderKeyNames, first):
+		return "idempotency_key"
+	case len(steps) == 1 && slices.Contains(inputsFieldNames, first):
+		return "inputs"
+	case takesInputs:
+		return "inputs." + strings.Join(steps, ".")
+	case first == "id":
+		return "generation_id"
+	}
+	return strings.Join(steps, ".")
+}

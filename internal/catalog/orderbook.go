@@ -1,0 +1,333 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	submitTimeout = time.Minute // for callers without a deadline
+
+	refusedPause = 10 * time.Second // before an idempotency key of unknown outcome is sent again that was refused
+
+	orderMemory   = 24 * time.Hour // how long this process knows what an idempotency key stands for
+	orderCapacity = 100_000        // and of how many idempotency keys
+	resendWindow  = 12 * time.Hour // the default of Config.ResendWindow
+)
+
+// orderBook knows what the idempotency keys of recent orders stand for.
+type orderBook struct {
+	work   sync.WaitGroup
+	window time.Duration
+	ended  chan struct{} // closed when no further attempt may begin
+	ending sync.Once
+
+	mu       sync.Mutex
+	orders   map[orderKey]*submission
+	finished []*submission // those that succeeded or may have, oldest first
+}
+
+func newOrderBook(window time.Duration) *orderBook {
+	return &orderBook{window: window, ended: make(chan struct{}), orders: map[orderKey]*submission{}}
+}
+
+type orderKey struct {
+	tenant Tenant
+	key    string
+}
+
+// submission is what is known of one key. The goroutine of its run alone writes cred, mayExist
+// and begun, under the book's mutex, and so may read them without.
+type submission struct {
+	id       orderKey
+	digest   [sha256.Size]byte
+	run      *submitRun // the one under way; nil when there is none
+	receipt  *Receipt   // what the key stands for, once that is known
+	kept     time.Time  // since when it stands in finished; zero when it does not
+	cred     Credential // of every attempt: its API key is the one of the first
+	mayExist bool       // an attempt of unknown outcome was made
+	begun    time.Time  // when the first of those was
+}
+
+// submitRun is one series of attempts, shared by all who sent the key meanwhile.
+type submitRun struct {
+	book *orderBook
+	done chan struct{}
+
+	// Guarded by the book's mutex:
+	waiting int
+	until   time.Time // when the time of the last caller is over, whether it still waits or not
+	led     bool
+	sent    bool  // an attempt of this run may have reached the catalog
+	last    error // what the last attempt said, while no other is on its way
+
+	receipt Receipt // set before done is closed
+	err     error
+}
+
+// join finds or makes the submission of an idempotency key and joins its run for a caller that waits as
+// long as ctx allows; the run is nil where the key is known to have succeeded, and then the receipt counts.
+func (b *orderBook) join(ctx context.Context, tenant Tenant, order Order) (Receipt, *submission, *submitRun, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id, digest := orderKey{tenant, order.IdempotencyKey}, digestOf(order)
+	b.forget(time.Now())
+	sub := b.orders[id]
+	if sub == nil {
+		sub = &submission{id: id, digest: digest}
+		b.orders[id] = sub
+	}
+	if sub.digest != digest {
+		return Receipt{}, nil, nil, &Error{Kind: KindKeyReused, Op: opCreate, Unsent: true}
+	}
+	if sub.receipt != nil {
+		return *sub.receipt, sub, nil, nil
+	}
+	if sub.run == nil {
+		sub.run = &submitRun{book: b, done: make(chan struct{})}
+	}
+	sub.run.waiting++
+	if until := answerBy(ctx); until.After(sub.run.until) {
+		sub.run.until = until
+	}
+	return Receipt{}, sub, sub.run, nil
+}
+
+// credential gives what every attempt of a submission runs under: the credential with the API
+// key of its first attempt.
+func (b *orderBook) credential(sub *submission, cred Credential) Credential {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !sub.mayExist {
+		sub.cred = cred.pinned()
+	}
+	return sub.cred
+}
+
+// errWindowOver is why an order is not sent again.
+var errWindowOver = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
+
+// begin notes that an attempt is on its way, or says why there is none: the time of all callers
+// is over, or nobody waits for an order that has not left yet.
+func (b *orderBook) begin(sub *submission, run *submitRun) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if run.waiting == 0 && !sub.mayExist || !time.Now().Before(run.until) || b.isEnded() {
+		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Unsent: !sub.mayExist && !run.sent}
+	}
+	if sub.mayExist && time.Since(sub.begun) >= b.window {
+		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: errWindowOver}
+	}
+	run.last = nil
+	return nil
+}
+
+// failed notes what an attempt has said, and gives what can be said of the order now.
+func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	arrived := mayHaveArrived(err)
+	run.sent = run.sent || arrived
+	if arrived && !sub.mayExist && (KindOf(err) == KindOutcomeUnknown || KindOf(err) == KindInProgress) {
+		sub.mayExist, sub.begun = true, time.Now()
+	}
+	if !run.sent && !sub.mayExist {
+		err = unsent(err)
+	}
+	run.last = sub.certain(err)
+	return err
+}
+
+// isEnded reports whether no further attempt may begin.
+func (b *orderBook) isEnded() bool {
+	select {
+	case <-b.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// end lets no further attempt begin.
+func (b *orderBook) end() { b.ending.Do(func() { close(b.ended) }) }
+
+// finish notes the outcome of a run and tells all who wait.
+func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err error) {
+	b.mu.Lock()
+	if err == nil {
+		run.receipt = Receipt{Generation: g, Placed: time.Now()}
+		sub.receipt, sub.mayExist, sub.cred = &run.receipt, false, Credential{}
+	}
+	b.conclude(sub, err)
+	b.mu.Unlock()
+	run.err = err
+	close(run.done)
+}
+
+// conclude keeps of a run that is over what later calls must know; mu is held.
+func (b *orderBook) conclude(sub *submission, err error) {
+	sub.run = nil
+	switch {
+	case err != nil && !sub.mayExist:
+		delete(b.orders, sub.id)
+	case sub.kept.IsZero():
+		sub.kept = time.Now()
+		b.finished = append(b.finished, sub)
+	}
+}
+
+// forget drops what is too old or too much; mu is held.
+func (b *orderBook) forget(now time.Time) {
+	for len(b.finished) > 0 {
+		oldest := b.finished[0]
+		if len(b.finished) <= orderCapacity && now.Sub(oldest.kept) < max(orderMemory, 2*b.window) {
+			return
+		}
+		b.finished = b.finished[1:]
+		oldest.kept = time.Time{}
+		// A key that was refused meanwhile may stand for a younger submission.
+		if oldest.run == nil && b.orders[oldest.id] == oldest {
+			delete(b.orders, oldest.id)
+		}
+	}
+}
+
+// close waits for the orders that are on their way. When ctx ends before, no further attempt begins.
+func (b *orderBook) close(ctx context.Context) error {
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		b.work.Wait()
+	}()
+	select {
+	case <-finished:
+		return nil
+	case <-ctx.Done():
+		b.end()
+		return fmt.Errorf("catalog: orders are still on their way: %w", ctx.Err())
+	}
+}
+
+// digestOf tells two orders under one key apart. The limit of the cost is no part of it: it may
+// be raised to send a refused order again. While a submission is under way, the limit of
+// the call that began it counts.
+func digestOf(o Order) [sha256.Size]byte {
+	return sha256.Sum256([]byte(o.ModelID + "\x00" + string(o.Inputs)))
+}
+
+// certain keeps a refusal from looking final while an attempt may have been taken: a caller
+// that believed it would order again under a new key.
+func (s *submission) certain(err error) error {
+	if err == nil || !s.mayExist || KindOf(err) == KindOutcomeUnknown || KindOf(err) == KindInProgress {
+		return err
+	}
+	var last *Error
+	if !errors.As(err, &last) {
+		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
+	}
+	return &Error{
+		Kind: KindOutcomeUnknown, Op: opCreate, Status: last.Status, Code: last.Code,
+		Message: cmp.Or(last.Message, last.Kind.String()), RetryAfter: max(last.RetryAfter, refusedPause), Err: err,
+	}
+}
+
+// unsent marks an error of a call that has sent nothing.
+func unsent(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	marked := *e
+	marked.Unsent = true
+	return &marked
+}
+
+// mayHaveArrived reports whether an attempt that failed may have reached the catalog: the catalog has
+// answered it, or a connection was there.
+func mayHaveArrived(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Status != 0 {
+		return true
+	}
+	var op *net.OpError
+	dial := errors.As(err, &op) && op.Op == "dial"
+	return e.Kind == KindOutcomeUnknown && !dial
+}
+
+// lead reports whether the caller is the one to start the attempts.
+func (r *submitRun) lead() bool {
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	first := !r.led
+	r.led = true
+	return first
+}
+
+// pause waits, but no longer than the callers have time: who comes meanwhile may have more.
+func (r *submitRun) pause(d time.Duration) {
+	for due := time.Now().Add(d); ; {
+		now, end := time.Now(), r.deadline()
+		if !now.Before(due) || !now.Before(end) {
+			return
+		}
+		timer := time.NewTimer(min(due.Sub(now), end.Sub(now)))
+		select {
+		case <-timer.C:
+		case <-r.book.ended:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// deadline is when the time of all callers is over.
+func (r *submitRun) deadline() time.Time {
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	return r.until
+}
+
+// wait gives the outcome, or says shortly before ctx ends that it is not known.
+func (r *submitRun) wait(ctx context.Context) (Receipt, error) {
+	timer := time.NewTimer(time.Until(answerBy(ctx)))
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return r.receipt, r.err
+	case <-timer.C:
+		return Receipt{}, r.giveUp(context.DeadlineExceeded)
+	case <-ctx.Done():
+		return Receipt{}, r.giveUp(ctx.Err())
+	}
+}
+
+// giveUp leaves before the outcome is there, with what the last attempt said. Where others wait
+// for the same submission it may be sent later, so that nothing is certain then.
+func (r *submitRun) giveUp(cause error) error {
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	r.waiting--
+	e, ok := errors.AsType[*Error](r.last)
+	if !ok {
+		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}
+	}
+	last := *e
+	last.Unsent = last.Unsent && r.waiting == 0
+	return &last
+}
+
+// answerBy is how long a caller waits for the outcome of an order: until shortly before its
+// deadline, so that the answer still reaches it.
+func answerBy(ctx context.Context) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Now().Add(submitTimeout)
+	}
+	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
+}

@@ -1,0 +1,132 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// backoffBase is the longest wait after the first failure; it doubles.
+const backoffBase = 100 * time.Millisecond
+
+// fetch sends a request that may be repeated, and reads its answer.
+func fetch[T any](ctx context.Context, upstream retrier, cred Credential, r request, read func(answer) (T, error)) (T, error) {
+	var value T
+	err := upstream.retry(ctx, func(ctx context.Context) error {
+		a, err := upstream.attempt(ctx, cred, r)
+		if err == nil {
+			value, err = read(a)
+		}
+		return err
+	})
+	return value, err
+}
+
+// retrier repeats what may be repeated.
+type retrier struct {
+	requester
+	attempts int // for one call, at most
+	jitter   *jitter
+	budget   *budget
+}
+
+// retry runs a call that may be repeated until it succeeds, fails for good, or is out
+// of attempts, time or budget.
+func (r retrier) retry(ctx context.Context, once func(context.Context) error) error {
+	for n := 1; ; n++ {
+		err := once(numbered(ctx, n))
+		allowed := r.budget.note(err)
+		wait, again := r.pause(ctx, n, err)
+		if !again || !allowed || n >= r.attempts {
+			return err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// pause says whether an error may pass by itself and how long to wait for that, after
+// n attempts. A wait that the caller's deadline or our patience does not allow is
+// left to the caller.
+func (r retrier) pause(ctx context.Context, n int, err error) (time.Duration, bool) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !temporary(e) {
+		return 0, false
+	}
+	wait := max(r.backoff(n), e.RetryAfter)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return 0, false
+	}
+	return wait, wait <= r.timeout
+}
+
+// backoff draws the wait after n failures, anything from nothing up to a limit that
+// doubles, so that callers who failed together do not come back together.
+func (r retrier) backoff(n int) time.Duration { return r.jitter.below(backoffBase << (n - 1)) }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type attemptKey struct{}
+
+// numbered notes in a context which attempt it is for.
+func numbered(ctx context.Context, attempt int) context.Context {
+	if attempt <= 1 {
+		return ctx
+	}
+	return context.WithValue(ctx, attemptKey{}, attempt)
+}
+
+// Attempt tells a transport which attempt a request is, of those for one call, by the
+// request's context: 1 is the first. Of a download, each connection is one.
+func Attempt(ctx context.Context) int {
+	attempt, ok := ctx.Value(attemptKey{}).(int)
+	if !ok {
+		return 1
+	}
+	return attempt
+}
+
+// budget holds retries back while most calls fail, as gRPC does: a failure takes a
+// token, a success gives a tenth of one back, and only a bucket that is more than half
+// full allows a retry. An outage therefore costs a handful of retries in all, and a
+// catalog that fails now and then at most one for ten calls.
+type budget struct {
+	mu     sync.Mutex
+	tokens float64
+}
+
+const (
+	budgetTokens = 10
+	budgetRefill = 0.1
+)
+
+func newBudget() *budget { return &budget{tokens: budgetTokens} }
+
+// note counts the outcome of an attempt and reports whether a retry may follow.
+func (b *budget) note(err error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		b.tokens = min(budgetTokens, b.tokens+budgetRefill)
+	} else if e, ok := errors.AsType[*Error](err); ok && temporary(e) {
+		b.tokens = max(0, b.tokens-1)
+	}
+	return b.tokens > budgetTokens/2
+}
+
+// temporary reports whether the catalog was not there or broken. What it refused, it
+// will refuse again.
+func temporary(e *Error) bool {
+	return e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
+}
