@@ -25,8 +25,8 @@ const (
 type orderBook struct {
 	work   sync.WaitGroup
 	window time.Duration
-	ended  chan struct{} // closed when no further attempt may begin
-	ending sync.Once
+	open   context.Context // over when no further attempt may begin
+	end    context.CancelFunc
 
 	mu       sync.Mutex
 	orders   map[orderKey]*submission
@@ -34,7 +34,8 @@ type orderBook struct {
 }
 
 func newOrderBook(window time.Duration) *orderBook {
-	return &orderBook{window: window, ended: make(chan struct{}), orders: map[orderKey]*submission{}}
+	open, end := context.WithCancel(context.Background())
+	return &orderBook{window: window, open: open, end: end, orders: map[orderKey]*submission{}}
 }
 
 type orderKey struct {
@@ -118,7 +119,7 @@ var errWindowOver = errors.New("its first attempt is too long ago to send it aga
 func (b *orderBook) begin(sub *submission, run *submitRun) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if run.waiting == 0 && !sub.mayExist || !time.Now().Before(run.until) || b.isEnded() {
+	if run.waiting == 0 && !sub.mayExist || !time.Now().Before(run.until) || b.open.Err() != nil {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Unsent: !sub.mayExist && !run.sent}
 	}
 	if sub.mayExist && time.Since(sub.begun) >= b.window {
@@ -143,19 +144,6 @@ func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
 	run.last = sub.certain(err)
 	return err
 }
-
-// isEnded reports whether no further attempt may begin.
-func (b *orderBook) isEnded() bool {
-	select {
-	case <-b.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// end lets no further attempt begin.
-func (b *orderBook) end() { b.ending.Do(func() { close(b.ended) }) }
 
 // finish notes the outcome of a run and tells all who wait.
 func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err error) {
@@ -279,7 +267,7 @@ func (r *submitRun) pause(d time.Duration) {
 		timer := time.NewTimer(min(due.Sub(now), end.Sub(now)))
 		select {
 		case <-timer.C:
-		case <-r.book.ended:
+		case <-r.book.open.Done():
 			timer.Stop()
 			return
 		}

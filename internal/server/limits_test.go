@@ -95,7 +95,7 @@ func limits() []limit {
 			[]string{"TestACallTooManyOnAConnectionIsHeldBack"},
 			nil,
 		},
-		{"connections to the catalog", "256 for reads, 256 for orders and prices, 256 for downloads", "a request waits for one", []string{
+		{"connections to the catalog", "256 for orders, 256 for downloads, 256 for all other calls", "a request waits for one", []string{
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting",
 		}, nil},
 		{
