@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -74,11 +75,11 @@ func (c *doctorCmd) Run(ctx context.Context, p *program) error {
 
 func (c *doctorCmd) credential(p *program) (catalog.Credential, error) {
 	if c.UpstreamKeyFile != "" {
-		key, err := readKeyFile(c.UpstreamKeyFile)
+		key, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return catalog.Credential{}, wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 		}
-		return catalog.Forwarded(key), nil
+		return catalog.Forwarded(key.Get()), nil
 	}
 	key, err := connection{}.key(&program{lookup: p.lookup})
 	if err == nil && key == "" {

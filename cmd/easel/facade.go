@@ -194,7 +194,7 @@ func (c *serveCmd) held(logger *slog.Logger) (*catalog.Credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	credential := catalog.Held(key.newest)
+	credential := catalog.Held(key.Get)
 	return &credential, nil
 }
 

@@ -21,7 +21,7 @@ func TestAHeldKeyFollowsItsFile(t *testing.T) { // X1 X2
 		}
 		want := func(when, key string) {
 			t.Helper()
-			if got := held.newest().Reveal(); got != key {
+			if got := held.Get().Reveal(); got != key {
 				t.Errorf("%s: the key is %s, want %s", when, got, key)
 			}
 		}
@@ -58,7 +58,7 @@ func TestAHeldKeyFollowsItsFile(t *testing.T) { // X1 X2
 		if n := strings.Count(logs.String(), "has changed"); n != 2 {
 			t.Errorf("two changes are logged %d times:\n%s", n, logs.String())
 		}
-		if text := logs.String() + fmt.Sprintf("%v %+v %#v", held.newest(), held.newest(), held.newest()); strings.Contains(text, "third") {
+		if text := logs.String() + fmt.Sprintf("%v %+v %#v", held.Get(), held.Get(), held.Get()); strings.Contains(text, "third") {
 			t.Errorf("the key is printed:\n%s", text)
 		}
 	})

@@ -26,9 +26,10 @@ var allowed = map[string][]string{
 	"internal/watch/budget":   {}, // what is below watch is pure
 	"internal/watch/history":  {module + "/internal/catalog", module + "/internal/watch/schedule"},
 	"internal/watch/schedule": {},
-	"internal/service":        {module + "/gen/", module + "/internal/catalog", module + "/internal/watch", "google.golang.org/"},
-	"internal/server":         {module + "/gen/", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
-	"internal/telemetry":      {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "google.golang.org/protobuf/encoding/protowire"},
+	"internal/reload":         {},
+	"internal/service":        {module + "/gen/", module + "/internal/catalog", module + "/internal/reload", module + "/internal/watch", "google.golang.org/", "golang.org/x/sync/"},
+	"internal/server":         {module + "/gen/", module + "/internal/reload", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
+	"internal/telemetry":      {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
 	"internal/status":         {module + "/internal/server", module + "/internal/telemetry", module + "/internal/watch"},
 	"internal/sandbox":        {"modernc.org/sqlite", "golang.org/x/image/"},
 	"internal/page":           {module + "/gen/scalar"},

@@ -89,7 +89,7 @@ func (c *serveCmd) upstreamFaults(list *faultList) {
 		list.add("EASEL_UPSTREAM_URL must be https, else keys travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
 	}
 	if c.UpstreamKeyFile != "" {
-		_, err := readKeyFile(c.UpstreamKeyFile)
+		_, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler))
 		list.addError("EASEL_UPSTREAM_KEY_FILE", err)
 	}
 }

@@ -36,7 +36,7 @@ func (s *Server) newPublicGRPC() *grpc.Server {
 		}),
 	)
 	if s.certificates != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(s.certificates.config())))
+		options = append(options, grpc.Creds(credentials.NewTLS(newestCertificates(s.certificates))))
 	}
 	server := grpc.NewServer(options...)
 	s.config.Service.Register(registrar{server})

@@ -16,6 +16,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/easel-grpc/easel/internal/reload"
 )
 
 // Server serves one configuration once: New, Listen, Serve.
@@ -35,7 +38,7 @@ type Server struct {
 	gates        *gates
 	tracing      *tracing
 	health       *healthServer
-	certificates *certificates // nil without TLS
+	certificates *reload.Value[*tls.Config] // nil without TLS
 
 	grpcListener, httpListener, adminListener net.Listener
 	grpcRoom, httpRoom                        chan struct{} // a token for each open connection
@@ -140,7 +143,7 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 	run.admin.Protocols.SetHTTP1(true)
 	run.admin.Protocols.SetUnencryptedHTTP2(true) // for gRPC, see adminHandler
 	if s.certificates != nil {
-		run.http.TLSConfig = s.certificates.config()
+		run.http.TLSConfig = newestCertificates(s.certificates)
 	}
 	return run, nil
 }

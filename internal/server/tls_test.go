@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/reload"
 )
 
 // authority signs the certificates of a test.
@@ -220,7 +221,7 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) { // X4
 		}
 		name := func() string {
 			t.Helper()
-			config, err := c.config().GetConfigForClient(nil)
+			config, err := newestCertificates(c).GetConfigForClient(nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,22 +235,22 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) { // X4
 		if got := name(); got != "first" {
 			t.Errorf("the files are looked at all the time: %q", got)
 		}
-		time.Sleep(certificateCheck)
+		time.Sleep(reload.Interval)
 		if got := name(); got != "second" {
 			t.Errorf("a new certificate is not taken: %q", got)
 		}
 		writeFile(t, files.CertFile, []byte("half a certif"))
 		for range 3 {
-			time.Sleep(certificateCheck)
+			time.Sleep(reload.Interval)
 			if got := name(); got != "second" {
 				t.Errorf("the old certificate is not kept: %q", got)
 			}
 		}
-		if got := countLines(logs.String(), "can't be reloaded"); got != 1 {
+		if got := countLines(logs.String(), "can't be read"); got != 1 {
 			t.Errorf("one failure is logged %d times", got)
 		}
 		files.rename(t, "third")
-		time.Sleep(certificateCheck)
+		time.Sleep(reload.Interval)
 		if got := name(); got != "third" {
 			t.Errorf("a good certificate after a bad one is not taken: %q", got)
 		}
@@ -289,9 +290,9 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
 			// The certificate is there for a while before the key that belongs to it.
 			certificate, key := files.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
 			writeFile(t, files.CertFile, certificate)
-			time.Sleep(3 * certificateCheck / 2)
+			time.Sleep(3 * reload.Interval / 2)
 			writeFile(t, files.KeyFile, key)
-			time.Sleep(3 * certificateCheck / 2)
+			time.Sleep(3 * reload.Interval / 2)
 		}
 		close(done)
 		load.Wait()

@@ -1,0 +1,195 @@
+package reload
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pair is what two files hold, and how often they were parsed.
+type pair struct {
+	*Value[string]
+	files  []string
+	parsed int
+	logs   bytes.Buffer
+}
+
+func parseBoth(contents ...[]byte) (string, error) {
+	text := string(bytes.Join(contents, []byte("+")))
+	if strings.Contains(text, "broken") {
+		return "", errors.New("does not look right")
+	}
+	return text, nil
+}
+
+// openPair runs a test in virtual time with two files, "a" and "b".
+func openPair(t *testing.T, test func(p *pair)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pair{files: []string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}}
+		p.write(t, 0, "a")
+		p.write(t, 1, "b")
+		var err error
+		p.Value, err = Open("pair", slog.New(slog.NewTextHandler(&p.logs, nil)), func(contents ...[]byte) (string, error) {
+			p.parsed++
+			return parseBoth(contents...)
+		}, p.files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(p)
+	})
+}
+
+func (p *pair) write(t *testing.T, file int, text string) {
+	t.Helper()
+	if err := os.WriteFile(p.files[file], []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *pair) want(t *testing.T, when, value string) {
+	t.Helper()
+	if got := p.Get(); got != value {
+		t.Errorf("%s: %q, want %q", when, got, value)
+	}
+}
+
+func (p *pair) wantLogged(t *testing.T, text string, n int) {
+	t.Helper()
+	if got := strings.Count(p.logs.String(), text); got != n {
+		t.Errorf("%q is logged %d times, want %d:\n%s", text, got, n, p.logs.String())
+	}
+}
+
+func TestAChangeIsTakenAfterASecond(t *testing.T) {
+	openPair(t, func(p *pair) {
+		p.write(t, 1, "c") // as long as before: no size tells the change
+		time.Sleep(Interval - time.Nanosecond)
+		p.want(t, "within the second", "a+b")
+		time.Sleep(time.Nanosecond)
+		p.want(t, "after a second", "a+c")
+		p.wantLogged(t, "pair has changed", 1)
+	})
+}
+
+func TestAChangeThatKeepsTimeAndSizeIsTaken(t *testing.T) {
+	openPair(t, func(p *pair) {
+		info, err := os.Stat(p.files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write(t, 0, "c")
+		if err := os.Chtimes(p.files[0], info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Interval)
+		p.want(t, "with the same time and size", "c+b")
+	})
+}
+
+func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
+	openPair(t, func(p *pair) {
+		p.write(t, 0, "broken")
+		for range 3 {
+			time.Sleep(Interval)
+			p.want(t, "while a file is broken", "a+b")
+		}
+		if err := os.Remove(p.files[0]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Interval)
+		p.want(t, "while a file is gone", "a+b")
+		p.wantLogged(t, "pair can't be read", 1)
+
+		p.write(t, 0, "a")
+		time.Sleep(Interval)
+		p.want(t, "when it is back", "a+b")
+		p.wantLogged(t, "pair has changed", 0)
+
+		p.write(t, 0, "broken")
+		time.Sleep(Interval)
+		p.want(t, "when it breaks again", "a+b")
+		p.wantLogged(t, "pair can't be read", 2)
+	})
+}
+
+func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
+	openPair(t, func(p *pair) {
+		for range 5 {
+			time.Sleep(Interval)
+			var callers sync.WaitGroup
+			for range 100 {
+				callers.Go(func() { p.want(t, "to one of many", "a+b") })
+			}
+			callers.Wait()
+		}
+		if p.parsed != 6 {
+			t.Errorf("the files were read %d times, want 6", p.parsed)
+		}
+	})
+}
+
+func TestNobodyWaitsForWhoeverReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		slowness := time.Duration(0)
+		v, err := Open("file", slog.New(slog.DiscardHandler), func(contents ...[]byte) (string, error) {
+			time.Sleep(slowness)
+			return parseBoth(contents...)
+		}, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Interval)
+		slowness = 5 * time.Second
+		if err := os.WriteFile(path, []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		go v.Get()
+		synctest.Wait()
+		for range 4 {
+			began := time.Now()
+			if got := v.Get(); got != "old" || time.Since(began) != 0 {
+				t.Errorf("%q after %v", got, time.Since(began))
+			}
+			time.Sleep(Interval)
+		}
+		time.Sleep(Interval)
+		synctest.Wait()
+		slowness = 0
+		if got := v.Get(); got != "new" {
+			t.Errorf("afterwards it is %q", got)
+		}
+	})
+}
+
+func TestFilesThatCannotBeReadAtFirstAreAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	open := func() error {
+		_, err := Open("file", slog.New(slog.DiscardHandler), parseBoth, path)
+		return err
+	}
+	if err := open(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "broken") {
+		t.Errorf("with a broken one: %v", err)
+	}
+}
