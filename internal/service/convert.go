@@ -98,8 +98,9 @@ func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 		TerminalTime:   timestamp(g.TerminalTime),
 		ObserveTime:    timestamp(g.ObserveTime),
 		Etag:           etag,
+		Inputs:         object(g.Inputs),
+		UpstreamFields: object(g.Extra),
 	}
-	addObjects(out, g)
 	switch {
 	case g.Text != nil:
 		out.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: clean(*g.Text)}}

@@ -32,22 +32,15 @@ func updates() map[string]*watch.Update {
 	}
 }
 
-// wholeUpdate is an update with all members of its record in fields, none in wire form.
-func wholeUpdate(u *watch.Update) *easelv1.GenerationUpdate {
-	update := updateMessage(u)
-	update.Generation = wholeGeneration(u.Generation, u.Etag)
-	return update
-}
-
 func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testing.T) {
 	for name, u := range updates() {
 		u.Etag = clean(u.Etag)
 		for _, sent := range []time.Time{time.Now(), time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(253402300799, 1)} {
 			one := &easelv1.WatchGenerationResponse{
-				Event: &easelv1.WatchGenerationResponse_Update{Update: wholeUpdate(u)}, EmitTime: timestamppb.New(sent),
+				Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u)}, EmitTime: timestamppb.New(sent),
 			}
 			many := &easelv1.WatchGenerationsResponse{
-				Event: &easelv1.WatchGenerationsResponse_Update{Update: wholeUpdate(u)}, EmitTime: timestamppb.New(sent),
+				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u)}, EmitTime: timestamppb.New(sent),
 			}
 			wire := encoded{encode(u), sent}.Wire().Materialize()
 			for _, slow := range []proto.Message{one, many} {
