@@ -2,32 +2,16 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	protobuf "google.golang.org/protobuf/proto"
-
-	"github.com/easel-grpc/easel/internal/service"
 )
 
-// A request that can't be decoded is the caller's mistake: INVALID_ARGUMENT, with a
-// line in the log. The library would answer INTERNAL, before any interceptor runs. So
-// the codec tells it that all is well and leaves the error in the received.
-type received struct {
-	message any
-	err     error
-}
-
-// refused is the error of a message that could not be decoded.
-func (r *received) refused() error {
-	if r.err == nil {
-		return nil
-	}
-	return service.InvalidRequest(service.Violation{Description: "the request can't be decoded: " + r.err.Error()})
-}
-
+// codec is the stock one, but for what answers lie in and for requests that can't be decoded.
 type codec struct {
 	encoding.CodecV2
 }
@@ -49,6 +33,13 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
+// received is what a request is decoded into. A request that can't be decoded is the caller's
+// mistake, with a line in the log; the library would answer INTERNAL as soon as it hears of it.
+type received struct {
+	message any
+	err     error // why it can't be decoded
+}
+
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	r, ok := v.(*received)
@@ -59,45 +50,38 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// registrar registers services whose unary requests are decoded as above.
+// request is the message, or this itself where there is none: the rules refuse it.
+func (r *received) request() any {
+	if r.err != nil {
+		return r
+	}
+	return r.message
+}
+
+// registrar has the requests of unary calls decoded like that.
 type registrar struct {
 	grpc.ServiceRegistrar
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
 func (r registrar) RegisterService(desc *grpc.ServiceDesc, implementation any) {
-	checked := *desc
-	checked.Methods = make([]grpc.MethodDesc, len(desc.Methods))
+	shown := *desc
+	shown.Methods = slices.Clone(desc.Methods)
 	for n, method := range desc.Methods {
-		checked.Methods[n] = grpc.MethodDesc{
-			MethodName: method.MethodName,
-			Handler:    refuseMalformed("/"+desc.ServiceName+"/"+method.MethodName, method.Handler),
+		shown.Methods[n].Handler = func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+			var in received
+			return method.Handler(srv, ctx, func(message any) error {
+				in.message = message
+				return decode(&in)
+			}, func(ctx context.Context, _ any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+				return intercept(ctx, in.request(), info, handler)
+			})
 		}
 	}
-	r.ServiceRegistrar.RegisterService(&checked, implementation)
+	r.ServiceRegistrar.RegisterService(&shown, implementation)
 }
 
-func refuseMalformed(fullMethod string, handler grpc.MethodHandler) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-		var refused error
-		resp, err := handler(srv, ctx, func(message any) error {
-			r := &received{message: message}
-			if err := decode(r); err != nil {
-				return err
-			}
-			refused = r.refused()
-			return refused
-		}, intercept)
-		if refused == nil {
-			return resp, err
-		}
-		info := &grpc.UnaryServerInfo{Server: srv, FullMethod: fullMethod}
-		return intercept(ctx, nil, info, func(context.Context, any) (any, error) { return nil, refused })
-	}
-}
-
-// checkedStream decodes as above what a streaming call receives, and holds the rules
-// against it.
+// checkedStream holds the rules against what a streaming call receives.
 type checkedStream struct {
 	grpc.ServerStream
 	ctx   context.Context
@@ -120,14 +104,11 @@ func (s *checkedStream) SendMsg(message any) error {
 
 // RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(message any) error {
-	r := &received{message: message}
-	if err := s.ServerStream.RecvMsg(r); err != nil {
+	in := received{message: message}
+	if err := s.ServerStream.RecvMsg(&in); err != nil {
 		return err
 	}
-	if err := r.refused(); err != nil {
-		return err
-	}
-	err := s.rules.check(s.ctx, message)
+	err := s.rules.check(s.ctx, in.request())
 	if err == nil {
 		s.span.asked(message, true)
 	}

@@ -178,6 +178,12 @@ func TestARequestThatCannotBeDecodedIsTheCallersMistake(t *testing.T) {
 	err := s.grpc.Invoke(withKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
 		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
 	wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	err = s.grpc.Invoke(withKey(t.Context()), easelv1.GenerationService_CreateGeneration_FullMethodName, notUTF8,
+		&easelv1.CreateGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
+	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	if got := detail[*errdetails.ErrorInfo](st).GetMetadata()["order_outcome"]; got != "not_placed_by_this_call" {
+		t.Errorf("of the order is known: %q", got)
+	}
 
 	stream, err := s.grpc.NewStream(withKey(t.Context()), &grpc.StreamDesc{ServerStreams: true},
 		easelv1.GenerationService_WatchGeneration_FullMethodName, grpc.ForceCodec(rawCodec{}))
@@ -194,7 +200,7 @@ func TestARequestThatCannotBeDecodedIsTheCallersMistake(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if calls := s.lines(t, "call"); len(calls) != 2 {
+	if calls := s.lines(t, "call"); len(calls) != 3 {
 		t.Errorf("logged %v", calls)
 	}
 }

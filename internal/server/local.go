@@ -101,10 +101,7 @@ func (s *localStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *localStream) RecvMsg(m any) error {
-	if r, ok := m.(*received); ok {
-		m = r.message
-	}
-	proto.Merge(m.(proto.Message), s.req)
+	proto.Merge(m.(*received).message.(proto.Message), s.req)
 	return nil
 }
 

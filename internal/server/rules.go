@@ -36,6 +36,10 @@ func newRules() (rules, error) {
 // check completes a request with what stands in the headers of a REST call, then
 // holds the rules against it. Every violation is listed.
 func (r rules) check(ctx context.Context, req any) error {
+	if malformed, ok := req.(*received); ok {
+		text := "the request can't be decoded: " + malformed.err.Error()
+		return service.InvalidRequest(service.Violation{Description: text})
+	}
 	if order, ok := req.(*easelv1.CreateGenerationRequest); ok {
 		if err := takeIdempotencyKey(ctx, order); err != nil {
 			return err
@@ -43,9 +47,6 @@ func (r rules) check(ctx context.Context, req any) error {
 	}
 	message, ok := req.(proto.Message)
 	if !ok || !ofContract(message.ProtoReflect().Descriptor().FullName()) {
-		return nil
-	}
-	if plainlySound(message) {
 		return nil
 	}
 	err := r.validator.Validate(message)
@@ -58,24 +59,6 @@ func (r rules) check(ctx context.Context, req any) error {
 	default: // a rule that can't be evaluated is our fault
 		return fmt.Errorf("hold the rules against a request: %w", err)
 	}
-}
-
-// plainlySound reports whether the request that comes most often keeps the rules for sure. The
-// engine of the rules says the same, and why not where it is not so, but takes 1.3 µs instead of
-// 0.03 (BenchmarkTheRulesOfARead), and amid a call, where nothing of it is in the processor's
-// cache, 3 % of the whole.
-func plainlySound(message proto.Message) bool {
-	m, ok := message.(*easelv1.GetGenerationRequest)
-	if !ok || m.GenerationId == "" || len(m.GenerationId) > 256 || m.GenerationId[0] == '.' {
-		return false
-	}
-	for _, c := range []byte(m.GenerationId) {
-		if c < '!' || c > '~' || c == '/' || c == '\\' {
-			return false
-		}
-	}
-	limit := m.GetMaxStaleness()
-	return limit == nil || limit.IsValid() && limit.AsDuration() >= 0
 }
 
 func violationsOf(message proto.Message, invalid *protovalidate.ValidationError) []service.Violation {
