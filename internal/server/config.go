@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // Service is what the server serves. Package service has the one that counts.
@@ -21,6 +24,8 @@ type Service interface {
 	// "authorization"; certName is the name in the caller's verified client
 	// certificate, or "". The context it returns says who calls.
 	Authenticate(ctx context.Context, certName string) (context.Context, error)
+	// Content opens the result of a generation as DownloadGeneration does, for its REST form.
+	Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error)
 	// Drain tells every open watch and wait that the server goes down. Downloads go on
 	// until the time of the drain is over.
 	Drain()

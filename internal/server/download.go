@@ -3,50 +3,46 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"strconv"
+	"time"
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	grpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
-// download serves the bytes of a result as a plain file, with ranges and etags. It is
-// the gRPC call underneath; a part is a call with an offset and a limit.
+const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodName
+
+// download serves the bytes of a result as a plain file, with ranges and etags. It is a call of
+// DownloadGeneration like any other, but that the bytes go from the service to the response.
 //
 // The query parameters readOffset and readLimit name a part too. Then that part is
 // the whole file as far as HTTP goes, and a Range header is ignored.
 func (g *gateway) download(w http.ResponseWriter, r *http.Request, params map[string]string) {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	ctx, err := g.annotate(ctx, r, easelv1.GenerationService_DownloadGeneration_FullMethodName, contentPath)
-	if err != nil {
-		refuse(w, r, err)
-		return
-	}
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
-	if err := query(r, req, "generation_id"); err != nil {
+	a := &fileAnswer{service: g.service, request: r, code: http.StatusOK, length: unbounded}
+	ctx, err := g.annotate(r.Context(), r, downloadMethod, contentPath)
+	if err == nil {
+		err = query(r, req, "generation_id")
+	}
+	if err == nil {
+		err = g.calls.local(ctx, downloadMethod, req, func(ctx context.Context, span *callSpan) error { return a.serve(ctx, w, req, span) })
+	}
+	switch {
+	case err == nil:
+	case !a.begun:
 		refuse(w, r, err)
-		return
-	}
-	answer, err := g.plan(ctx, r, req)
-	if err != nil {
-		refuse(w, r, err)
-		return
-	}
-	defer answer.body.close()
-	allowPauses(w)
-	answer.writeHeader(w)
-	if answer.code >= http.StatusMultipleChoices || r.Method == http.MethodHead {
-		return
-	}
-	if err := answer.writeBody(w); err != nil {
+	default:
 		// The headers are out; only a broken connection tells the client now.
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, "the content broke off")
 		panic(http.ErrAbortHandler)
@@ -55,86 +51,99 @@ func (g *gateway) download(w http.ResponseWriter, r *http.Request, params map[st
 
 // fileAnswer is what a request for a file is answered with.
 type fileAnswer struct {
+	service Service
+	request *http.Request
+	content *service.Content // nil before it is open
+
 	code   int
-	info   *easelv1.ContentInfo
 	part   byteRange // of the file, where code is 206
 	length int64     // bytes to be sent; or unbounded
-	body   *contentStream
+	begun  bool      // the headers are out
 }
 
-// plan makes the calls that a request needs, usually one, up to the first chunk.
-func (g *gateway) plan(ctx context.Context, r *http.Request, req *easelv1.DownloadGenerationRequest) (fileAnswer, error) {
+// serve is in the place of the handler of a gRPC call.
+func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, span *callSpan) error {
+	defer a.close()
+	if err := a.plan(ctx, req); err != nil {
+		return err
+	}
+	allowPauses(w)
+	a.begun = true
+	a.writeHeader(w)
+	if a.code >= http.StatusMultipleChoices || a.request.Method == http.MethodHead {
+		return nil
+	}
+	return a.writeBody(w, span)
+}
+
+// open opens a result in the place of the one that is open.
+func (a *fileAnswer) open(ctx context.Context, req *easelv1.DownloadGenerationRequest) (err error) {
+	a.close()
+	a.content, err = a.service.Content(ctx, req)
+	return err
+}
+
+func (a *fileAnswer) close() {
+	if a.content != nil {
+		_ = a.content.Body.Close() // it was read as far as it was wanted
+	}
+	a.content = nil
+}
+
+// plan opens what the request asks for, usually at once.
+func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
-	want, ranged := parseRange(r.Header.Get("Range"))
-	if window || r.Method == http.MethodHead {
-		ranged = false
-	}
-	if ranged {
-		answer, served, err := g.planRange(ctx, r, req, want)
-		if served || err != nil {
-			return answer, err
+	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
+		if served, err := a.planRange(ctx, req, want); served || err != nil {
+			return err
 		}
 	}
-	if r.Method == http.MethodHead && !window {
-		req.ReadLimit = 1 // the first chunk says all there is to say
+	if err := a.open(ctx, req); err != nil {
+		return err
 	}
-	body, err := g.openContent(ctx, req)
-	if err != nil {
-		return fileAnswer{}, err
-	}
-	answer := fileAnswer{code: http.StatusOK, info: body.info, length: unbounded, body: body}
-	if body.info.SizeBytes != nil {
-		answer.length = max(0, body.info.GetSizeBytes()-req.GetReadOffset())
-		if limit := req.GetReadLimit(); window && limit > 0 {
-			answer.length = min(answer.length, limit)
+	if size := a.content.Info.SizeBytes; size != nil {
+		a.length = max(0, *size-req.GetReadOffset())
+		if limit := req.GetReadLimit(); limit > 0 {
+			a.length = min(a.length, limit)
 		}
 	}
-	return answer, answer.precondition(r)
+	return a.precondition()
 }
 
-// planRange answers with a part. It reports false where the whole is to be sent: the
-// client has other bytes, or the size is not known, without which HTTP can't say
-// which part it is.
-func (g *gateway) planRange(ctx context.Context, r *http.Request, req *easelv1.DownloadGenerationRequest, want byteRange) (fileAnswer, bool, error) {
-	part := &easelv1.DownloadGenerationRequest{
-		GenerationId: req.GetGenerationId(), Etag: req.GetEtag(), WaitTimeout: req.GetWaitTimeout(),
-		ReadOffset: want.first,
+// planRange opens a part. It reports false where the whole is to be sent: the client has other
+// bytes, or the size is not known, without which HTTP can't say which part it is.
+func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (served bool, err error) {
+	ifRange := a.request.Header.Get("If-Range")
+	part := proto.CloneOf(req)
+	if !want.suffix { // where it begins is known once the size is
+		part.ReadOffset = want.first
 	}
-	switch {
-	case want.suffix: // where it begins is known once the size is
-		part.ReadOffset, part.ReadLimit = 0, 1
-	case want.last != unbounded:
-		part.ReadLimit = want.length()
-	}
-	body, err := g.openContent(ctx, part)
-	if err != nil {
+	if err := a.open(ctx, part); err != nil {
 		// With If-Range the offset may be one of a longer file than there is now.
-		if status.Code(err) == grpccodes.OutOfRange && r.Header.Get("If-Range") != "" {
-			return fileAnswer{}, false, nil
+		if statusOf(err).Code() == grpccodes.OutOfRange && ifRange != "" {
+			return false, nil
 		}
-		return fileAnswer{}, false, err
+		return false, err
 	}
-	answer := fileAnswer{code: http.StatusPartialContent, info: body.info, body: body}
-	if err := answer.precondition(r); err != nil || answer.code == http.StatusNotModified {
-		return answer, true, err
+	if err := a.precondition(); err != nil || a.code == http.StatusNotModified {
+		return true, err
 	}
-	if body.info.SizeBytes == nil || !sameFile(r.Header.Get("If-Range"), body.info) {
-		body.close()
-		return fileAnswer{}, false, nil
+	info := a.content.Info
+	if info.SizeBytes == nil || !sameFile(ifRange, info) {
+		return false, nil
 	}
-	size := body.info.GetSizeBytes()
-	answer.part, err = want.fit(size)
-	if err == nil && want.suffix {
-		body.close()
-		part.ReadOffset, part.ReadLimit, part.Etag = answer.part.first, 0, body.info.GetEtag()
-		answer.body, err = g.openContent(ctx, part)
+	if a.part, err = want.fit(info.GetSizeBytes()); err != nil {
+		return false, err
 	}
-	if err != nil {
-		body.close()
-		return fileAnswer{}, false, err
+	if want.suffix {
+		part.ReadOffset, part.Etag = a.part.first, info.GetEtag()
+		if err := a.open(ctx, part); err != nil {
+			return false, err
+		}
 	}
-	answer.length = answer.part.length()
-	return answer, true, nil
+	a.code, a.length = http.StatusPartialContent, a.part.length()
+	a.content.Limit = a.length
+	return true, nil
 }
 
 // fit is within as an error that knows the size.
@@ -160,66 +169,69 @@ func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 }
 
 // precondition applies If-Match and If-None-Match.
-func (a *fileAnswer) precondition(r *http.Request) error {
-	quoted := quoteEtag(a.info.GetEtag())
-	if match := r.Header.Get("If-Match"); match != "" && !listsEtag(match, quoted, false) {
-		a.body.close()
+func (a *fileAnswer) precondition() error {
+	header, quoted := a.request.Header, quoteEtag(a.content.Info.GetEtag())
+	if match := header.Get("If-Match"); match != "" && !listsEtag(match, quoted, false) {
 		return refusal(grpccodes.FailedPrecondition, reasonPrecondition, "the file is not the one that If-Match names")
 	}
-	if none := r.Header.Get("If-None-Match"); none != "" && listsEtag(none, quoted, true) {
+	if none := header.Get("If-None-Match"); none != "" && listsEtag(none, quoted, true) {
 		a.code = http.StatusNotModified
 	}
 	return nil
 }
 
 func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
-	header := w.Header()
+	header, info := w.Header(), a.content.Info
 	header.Set("Cache-Control", "private, no-cache") // it may be kept, but not used unasked
-	if quoted := quoteEtag(a.info.GetEtag()); quoted != "" {
+	if quoted := quoteEtag(info.GetEtag()); quoted != "" {
 		header.Set("ETag", quoted)
 	}
 	if a.code == http.StatusNotModified {
 		w.WriteHeader(a.code)
 		return
 	}
-	header.Set("Content-Type", contentType(a.info.GetContentType()))
-	header.Set("Content-Disposition", disposition(a.info.GetFileName()))
+	header.Set("Content-Type", contentType(info.GetContentType()))
+	header.Set("Content-Disposition", disposition(info.GetFileName()))
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	header.Set("Accept-Ranges", "none")
-	if a.info.SizeBytes != nil {
+	if info.SizeBytes != nil {
 		header.Set("Accept-Ranges", "bytes")
 	}
 	if a.length != unbounded {
 		header.Set("Content-Length", strconv.FormatInt(a.length, 10))
 	}
 	if a.code == http.StatusPartialContent {
-		header.Set("Content-Range", a.part.contentRange(a.info.GetSizeBytes()))
+		header.Set("Content-Range", a.part.contentRange(info.GetSizeBytes()))
 	}
 	w.WriteHeader(a.code)
 }
 
-// writeBody copies chunk by chunk, and fails unless every byte went out.
-func (a *fileAnswer) writeBody(w io.Writer) error {
+// writeBody copies the bytes, and fails unless every one went out.
+func (a *fileAnswer) writeBody(w io.Writer, span *callSpan) error {
 	var sent int64
-	for {
-		data, err := a.body.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if sent += int64(len(data)); a.length != unbounded && sent > a.length {
+	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
+		if sent += int64(len(chunk.GetData())); a.length != unbounded && sent > a.length {
 			return errors.New("more bytes than were announced")
 		}
-		if _, err := w.Write(data); err != nil {
-			return err
+		began := time.Now()
+		if _, err := w.Write(chunk.GetData()); err != nil {
+			return notTaken(time.Since(began))
 		}
+		span.message(len(chunk.GetData()))
+		return nil
+	})
+	if err == nil && a.length != unbounded && sent != a.length {
+		err = errors.New("fewer bytes than were announced")
 	}
-	if a.length != unbounded && sent != a.length {
-		return errors.New("fewer bytes than were announced")
+	return err
+}
+
+// notTaken is the error of bytes that a client has not taken for so long.
+func notTaken(waited time.Duration) error {
+	if waited < downloadTimeout {
+		return context.Canceled // it went away
 	}
-	return nil
+	return refusal(grpccodes.ResourceExhausted, reasonTooSlow, fmt.Sprintf("the client took no byte for %v", downloadTimeout))
 }
 
 // contentType is the catalog's media type where it is one.

@@ -2,18 +2,19 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // file is what the studio of these tests sends: byte n is n mod 251.
@@ -23,12 +24,15 @@ type file struct {
 	etag      string
 	name      string
 	mediaType string
-	// spoil changes a chunk on its way, or fails before it.
-	spoil func(n int, chunk *easelv1.ContentChunk) error
+	// tail follows after some bytes of the body; nil is the rest of them.
+	tail io.Reader
+	// says is the size that the catalog claims, 0: the right one.
+	says  int
 	calls int
 }
 
-const filePiece = 1000
+// tailAt is where the tail of a file follows.
+const tailAt = 2000
 
 func fileBytes(size int) []byte {
 	all := make([]byte, size)
@@ -38,40 +42,25 @@ func fileBytes(size int) []byte {
 	return all
 }
 
-func (f *file) download(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+func (f *file) content(_ context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 	f.calls++
 	if req.GetReadOffset() > int64(f.size) {
-		return refusal(codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "past the end")
-	}
-	rest := fileBytes(f.size)[req.GetReadOffset():]
-	if limit := req.GetReadLimit(); limit > 0 {
-		rest = rest[:min(int64(len(rest)), limit)]
+		return nil, refusal(codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "past the end")
 	}
 	info := &easelv1.ContentInfo{ContentType: f.mediaType, FileName: f.name, Etag: f.etag}
 	if !f.unsized {
-		info.SizeBytes = proto.Int64(int64(f.size))
+		info.SizeBytes = proto.Int64(int64(cmp.Or(f.says, f.size)))
 	}
-	offset := req.GetReadOffset()
-	for n := 0; n == 0 || len(rest) > 0; n++ {
-		piece := rest[:min(filePiece, len(rest))]
-		rest = rest[len(piece):]
-		chunk := &easelv1.ContentChunk{Offset: offset, Data: piece, Info: info}
-		info, offset = nil, offset+int64(len(piece))
-		if f.spoil != nil {
-			if err := f.spoil(n, chunk); err != nil {
-				return err
-			}
-		}
-		if err := stream.Send(&easelv1.DownloadGenerationResponse{Chunk: chunk}); err != nil {
-			return err
-		}
+	body := io.Reader(bytes.NewReader(fileBytes(f.size)[req.GetReadOffset():]))
+	if f.tail != nil {
+		body = io.MultiReader(io.LimitReader(body, tailAt), f.tail)
 	}
-	return nil
+	return &service.Content{Info: info, Body: io.NopCloser(body), Offset: req.GetReadOffset(), Limit: req.GetReadLimit()}, nil
 }
 
 func serveFile(t *testing.T, f *file) *site {
 	studio := newStudio()
-	studio.download = f.download
+	studio.content = f.content
 	return serve(t, studio)
 }
 
@@ -155,6 +144,15 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 	}
 }
 
+func TestARangeIsAnsweredWithoutTheBytesBehindIt(t *testing.T) {
+	f := &file{size: 5000, tail: ending(func() error { t.Error("they are read"); return nil })}
+	s := serveFile(t, f)
+	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=0-1999"))
+	if answer.StatusCode != http.StatusPartialContent || body != string(fileBytes(tailAt)) {
+		t.Errorf("answered %s with %d bytes", answer.Status, len(body))
+	}
+}
+
 func TestADownloadSaysWhatItIs(t *testing.T) {
 	for _, test := range []struct {
 		name        string
@@ -195,8 +193,8 @@ func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
 
 func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
 	studio := newStudio()
-	studio.download = func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-		return refusal(codes.FailedPrecondition, "CONTENT_NOT_READY", "not yet")
+	studio.content = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+		return nil, refusal(codes.FailedPrecondition, "CONTENT_NOT_READY", "not yet")
 	}
 	s := serve(t, studio)
 	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=1-"))
@@ -207,53 +205,22 @@ func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
 }
 
 func TestBytesThatFailBreakTheConnection(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		unsized bool
-		spoil   func(int, *easelv1.ContentChunk) error
-	}{
-		{name: "an error", spoil: func(n int, _ *easelv1.ContentChunk) error {
-			if n == 2 {
-				return refusal(codes.Unavailable, "CONTENT_INTERRUPTED", "cut")
-			}
-			return nil
-		}},
-		{name: "an error, and no size", unsized: true, spoil: func(n int, _ *easelv1.ContentChunk) error {
-			if n == 2 {
-				return refusal(codes.DataLoss, "CONTENT_CHANGED", "other bytes")
-			}
-			return nil
-		}},
-		{name: "a gap", unsized: true, spoil: func(n int, chunk *easelv1.ContentChunk) error {
-			if n == 2 {
-				chunk.Offset++
-			}
-			return nil
-		}},
-		{name: "too few bytes", spoil: func(n int, chunk *easelv1.ContentChunk) error {
-			if n == 0 {
-				chunk.Info.SizeBytes = proto.Int64(6000)
-			}
-			return nil
-		}},
-		{name: "too many bytes", spoil: func(n int, chunk *easelv1.ContentChunk) error {
-			if n == 0 {
-				chunk.Info.SizeBytes = proto.Int64(4000)
-			}
-			return nil
-		}},
+	cut, changed := refusal(codes.Unavailable, "CONTENT_INTERRUPTED", "cut"), refusal(codes.DataLoss, "CONTENT_CHANGED", "other bytes")
+	for name, f := range map[string]*file{
+		"an error":              {size: 5000, tail: iotest.ErrReader(cut)},
+		"an error, and no size": {size: 5000, tail: iotest.ErrReader(changed), unsized: true},
+		"too few bytes":         {size: 5000, says: 6000},
+		"too many bytes":        {size: 5000, says: 4000},
+		"a panic":               {size: 5000, tail: ending(func() error { panic("broken") })},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := serveFile(t, &file{size: 5000, unsized: test.unsized, spoil: test.spoil})
+		t.Run(name, func(t *testing.T) {
+			s := serveFile(t, f)
 			answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g/content", ""))
 			if err != nil {
 				return // broken before a byte was on its way
 			}
 			defer answer.Body.Close()
 			body, err := io.ReadAll(answer.Body)
-			if test.name == "too many bytes" && len(body) == 4000 && err == nil {
-				return // the client was promised 4000, and has them
-			}
 			if err == nil {
 				t.Errorf("%d bytes passed for the whole", len(body))
 			}
@@ -261,21 +228,20 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 	}
 }
 
+// endlessBody goes on until it is closed.
+type endlessBody chan struct{}
+
+func (endlessBody) Read(p []byte) (int, error) { return len(p), nil }
+
+func (b endlessBody) Close() error {
+	close(b)
+	return nil
+}
+
 func TestADownloadThatNobodyReadsAnyMoreEnds(t *testing.T) {
-	studio := newStudio()
-	ended := make(chan error, 1)
-	studio.download = func(_ *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-		chunk := &easelv1.ContentChunk{Info: &easelv1.ContentInfo{}}
-		err := stream.Send(&easelv1.DownloadGenerationResponse{Chunk: chunk})
-		for err == nil {
-			data := bytes.Repeat([]byte("x"), 64<<10)
-			err = stream.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{
-				Offset: chunk.GetOffset(), Data: data,
-			}})
-			chunk.Offset += int64(len(data))
-		}
-		ended <- err
-		return err
+	studio, body := newStudio(), make(endlessBody)
+	studio.content = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+		return &service.Content{Info: &easelv1.ContentInfo{}, Body: body}, nil
 	}
 	s := serve(t, studio)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -288,8 +254,12 @@ func TestADownloadThatNobodyReadsAnyMoreEnds(t *testing.T) {
 	}
 	cancel()
 	answer.Body.Close()
-	if err := <-ended; err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("the call ended with %v", err)
+	<-body
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if lines := s.lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "Canceled" || lines[0]["bytes"].(float64) < 1<<20 {
+		t.Errorf("the call is logged as %v", lines)
 	}
 }
 

@@ -35,14 +35,15 @@ const (
 // gateway is the REST form of the contract: it turns requests into calls of our own
 // gRPC server, in memory, so that there is one path and one set of interceptors.
 type gateway struct {
-	mux    *runtime.ServeMux
-	client easelv1.GenerationServiceClient
-	local  *local
+	mux     *runtime.ServeMux
+	client  easelv1.GenerationServiceClient
+	service Service      // of the calls that take no way through a connection
+	calls   *interceptor // what they pass
 }
 
-// newGateway routes the contract's REST forms to conn.
-func newGateway(ctx context.Context, conn *grpc.ClientConn, local *local) (*gateway, error) {
-	g := &gateway{client: easelv1.NewGenerationServiceClient(conn), local: local}
+// newGateway routes the contract's REST forms to conn, and downloads through calls to service.
+func newGateway(ctx context.Context, conn *grpc.ClientConn, service Service, calls *interceptor) (*gateway, error) {
+	g := &gateway{client: easelv1.NewGenerationServiceClient(conn), service: service, calls: calls}
 	g.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{
 			MarshalOptions:   jsonOut,

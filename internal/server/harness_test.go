@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +43,7 @@ type studio struct {
 	model    func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error)
 	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
 	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
-	download func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error
+	content  func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
 	draining chan struct{}
 
@@ -102,8 +103,8 @@ func (s *studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream g
 	return s.watchAll(req, stream)
 }
 
-func (s *studio) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	return s.download(req, stream)
+func (s *studio) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+	return s.content(ctx, req)
 }
 
 // site is a server that runs over in-memory connections until the test ends.

@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
@@ -62,6 +64,19 @@ func orderFailure(err error, entered bool) error {
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, span *callSpan) error {
 		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, span: span})
+	})
+}
+
+// local makes a call that the gateway handles itself: handle is in the place of the handler of a
+// gRPC call. ctx is one that a client would call with.
+func (i *interceptor) local(ctx context.Context, method string, req proto.Message, handle func(context.Context, *callSpan) error) error {
+	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
+	return i.around(metadata.NewIncomingContext(ctx, md), method, true, func(ctx context.Context, span *callSpan) error {
+		if err := i.rules.check(ctx, req); err != nil {
+			return err
+		}
+		span.asked(req, true)
+		return handle(ctx, span)
 	})
 }
 

@@ -96,6 +96,14 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	}
 }
 
+// contextStream is a stream that has a context and nothing else.
+type contextStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *contextStream) Context() context.Context { return s.ctx }
+
 func TestAPanicBeforeAnybodyIsAskedIsAnInternalErrorToo(t *testing.T) {
 	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
 		logs := &lockedBuffer{}
@@ -103,7 +111,7 @@ func TestAPanicBeforeAnybodyIsAskedIsAnInternalErrorToo(t *testing.T) {
 			logger: slog.New(slog.NewJSONHandler(logs, nil)),
 			origin: func(context.Context) origin { panic("the secret of the house") },
 		}
-		err := i.stream(nil, &localStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
+		err := i.stream(nil, &contextStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
 		if wantError(t, err, codes.Internal, "INTERNAL"); strings.Count(logs.String(), "\n") != 2 {
 			t.Errorf("%s is logged as\n%s", method, logs)
 		}
@@ -115,7 +123,7 @@ func TestACallThatWasTakenBackBeforeItBeganIsNoWorkAndNoLine(t *testing.T) {
 	cancel()
 	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
 		i := &interceptor{} // it has nothing to work with
-		err := i.stream(nil, &localStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method}, nil)
+		err := i.stream(nil, &contextStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method}, nil)
 		if status.Code(err) != codes.Canceled {
 			t.Errorf("%s ends with %v", method, err)
 		}

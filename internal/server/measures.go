@@ -83,7 +83,7 @@ func closureOf(st *status.Status) closure {
 		return closedDraining
 	case "STREAM_MAX_AGE":
 		return closedAge
-	case "READER_TOO_SLOW":
+	case reasonTooSlow:
 		return closedSlow
 	case "UPSTREAM_CREDENTIAL_REJECTED":
 		return closedKey

@@ -2,16 +2,17 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
@@ -76,9 +77,9 @@ func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
 		return &easelv1.GetGenerationResponse{}, nil
 	}
 	var offset int64
-	studio.download = func(req *easelv1.DownloadGenerationRequest, _ grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	studio.content = func(_ context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 		offset = req.GetReadOffset()
-		return nil
+		return nil, errors.New("that is all")
 	}
 	s := serve(t, studio)
 	for _, spelling := range []string{"maxStaleness", "max_staleness"} {

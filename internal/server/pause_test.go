@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net/http"
@@ -8,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
-
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
@@ -21,9 +21,9 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
 				const size = 1 << 20 // far more than lies in buffers
 				f := &file{size: size, etag: "e"}
 				studio, ended := newStudio(), make(chan struct{})
-				studio.download = func(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-					defer close(ended)
-					return f.download(req, stream)
+				studio.content = func(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+					context.AfterFunc(ctx, func() { close(ended) })
+					return f.content(ctx, req)
 				}
 				s := serve(t, studio, func(c *Config) { c.TLS = files.TLS })
 				transport := smallWindows(s, files.clientConfig(t, nil), http2)
@@ -44,6 +44,11 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
 				<-ended
 				if took := time.Since(stuck); took != downloadTimeout {
 					t.Errorf("a download that is stuck was freed after %v", took)
+				}
+				time.Sleep(5 * time.Second) // TLS tries to say goodbye for so long
+				synctest.Wait()
+				if lines := s.lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
+					t.Errorf("the call is logged as %v", lines)
 				}
 				if n, err := io.Copy(io.Discard, answer.Body); err == nil {
 					t.Errorf("it ended as if all had come, after %d more bytes", n)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,11 +11,11 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // watchUntilLeft is a watch that lasts until its caller ends it.
@@ -119,14 +120,18 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // L5
 	})
 }
 
+// ending is a body that ends as it says.
+type ending func() error
+
+func (e ending) Read([]byte) (int, error) { return 0, cmp.Or(e(), io.EOF) }
+
 func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 	synctest.Test(t, func(t *testing.T) {
 		studio := newStudio()
 		var end func(context.Context) error
 		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error { return end(stream.Context()) }
-		studio.download = func(_ *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-			_ = stream.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{Info: &easelv1.ContentInfo{}}})
-			return end(stream.Context())
+		studio.content = func(ctx context.Context, _ *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+			return &service.Content{Info: &easelv1.ContentInfo{}, Body: io.NopCloser(ending(func() error { return end(ctx) }))}, nil
 		}
 		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = 1 })
 		caller := func(ctx context.Context) {

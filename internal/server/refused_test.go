@@ -1,19 +1,21 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestADownloadOrAWatchThatCanNotBeginIsAStatus(t *testing.T) {
 	studio := newStudio()
-	studio.download = func(_ *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-		return stream.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{Data: []byte("x")}})
+	studio.content = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+		return nil, errors.New("what only the log may know")
 	}
 	s := serve(t, studio)
 	for _, test := range []struct {
@@ -26,7 +28,7 @@ func TestADownloadOrAWatchThatCanNotBeginIsAStatus(t *testing.T) {
 		{"a download in no time", "/v1/generations/g/content", []string{"Grpc-Timeout: soon"}, 400, codes.InvalidArgument, "INVALID_REQUEST"},
 		{"a download from nowhere", "/v1/generations/g/content?readOffset=here", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},
 		{"a download of a broken query", "/v1/generations/g/content?etag=%zz", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},
-		{"bytes that don't say what they are", "/v1/generations/g/content", nil, 500, codes.Internal, "INTERNAL"},
+		{"a download that breaks", "/v1/generations/g/content", nil, 500, codes.Internal, "INTERNAL"},
 		{"a watch in no time", "/v1/generations/g:watch", []string{"Grpc-Timeout: soon"}, 400, codes.InvalidArgument, "INVALID_REQUEST"},
 		{"a watch until nothing known", "/v1/generations/g:watch?until=LATER", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},
 		{"a watch of many until nothing known", "/v1/generations:watch?until=LATER", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},

@@ -32,9 +32,7 @@ func obliging() *studio {
 	s.watchAll = func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 		return nil
 	}
-	s.download = func(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-		return (&file{size: 10, mediaType: "text/plain"}).download(r, stream)
-	}
+	s.content = (&file{size: 10, mediaType: "text/plain"}).content
 	return s
 }
 

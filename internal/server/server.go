@@ -3,8 +3,8 @@
 //
 // Every call takes one path. REST requests become calls of a second gRPC server that
 // is reached in memory, with the same interceptors as the public one. The event streams have
-// handlers of their own, over the same calls; so has the download, which alone goes to the
-// interceptors without that server.
+// handlers of their own, over the same calls. The bytes of a download alone take no way through
+// that server: their handler passes the interceptors, and copies them from the service.
 //
 //	gRPC client ── TLS ──▶ public gRPC server ─┐
 //	                                           ├─▶ interceptor ─▶ service
@@ -121,7 +121,7 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect the gateway: %w", err)
 	}
-	gateway, err := newGateway(ctx, conn, newLocal(s.interceptor(restOrigin), s.config.Service.Register))
+	gateway, err := newGateway(ctx, conn, s.config.Service, s.interceptor(restOrigin))
 	if err == nil {
 		err = s.handlePages(gateway)
 	}

@@ -1,17 +1,21 @@
 package server_test
 
 import (
+	"bytes"
 	"io"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server"
 )
 
 // eventually waits for a condition.
@@ -25,19 +29,20 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// handlers counts the calls of GenerationService that are being handled.
-func handlers() int {
+// handlers counts the frames of calls of GenerationService that are being handled.
+func handlers() (n int) {
 	stacks := make([]byte, 8<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "service.(*generations).")
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, frame := range []string{"service.(*generations).", "service.(*patient).content(", "server.(*fileAnswer).serve("} {
+		n += bytes.Count(stacks, []byte(frame))
+	}
+	return n
 }
 
-// largeResult is a stack that is soon out of patience, and a result in it that does not fit into
-// the buffers on the way to a caller: only giving up ends the handler.
-func largeResult(t *testing.T) (c grpcCaller, id string) {
-	s := newStack(t, func(o *options) {
-		o.sandbox.Speed = 1e6
-		o.service.SendPatience, o.service.DownloadPatience = 300*time.Millisecond, 300*time.Millisecond
-	})
+// largeResult makes a result that does not fit into the buffers on the way to a caller: only giving
+// up ends the handler.
+func largeResult(t *testing.T, change ...func(*options)) (c grpcCaller, id string) {
+	s := newStack(t, append(change, func(o *options) { o.sandbox.Speed = 1e6 })...)
 	c = grpcCaller{s, s.key}
 	g := create(t, c, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/print", IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x"}),
@@ -47,7 +52,9 @@ func largeResult(t *testing.T) (c grpcCaller, id string) {
 }
 
 func TestACallerThatReadsNothingOfAResultIsLetGoAndHearsWhy(t *testing.T) { // L1
-	c, id := largeResult(t)
+	c, id := largeResult(t, func(o *options) {
+		o.service.SendPatience, o.service.DownloadPatience = 300*time.Millisecond, 300*time.Millisecond
+	})
 	client := easelv1.NewGenerationServiceClient(c.grpc)
 	for name, open := range map[string]func() (grpc.ClientStream, error){
 		"download": func() (grpc.ClientStream, error) {
@@ -73,20 +80,35 @@ func TestACallerThatReadsNothingOfAResultIsLetGoAndHearsWhy(t *testing.T) { // L
 }
 
 func TestARESTCallerThatReadsNothingOfAResultIsLetGoAndNobodyElse(t *testing.T) { // L1
-	c, id := largeResult(t)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.restURL+"/v1/generations/"+id+"/content", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+c.key)
-	answer, err := c.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	eventually(t, "the service has given up", func() bool { return handlers() == 0 })
-	if n, err := io.Copy(io.Discard, answer.Body); err == nil {
-		t.Errorf("it ended after %d bytes as if all had come", n)
-	}
-	wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL) // the server is there for others
+	synctest.Test(t, func(t *testing.T) {
+		var logs lockedText
+		c, id := largeResult(t, func(o *options) {
+			o.memory = true
+			o.server.Logger = slog.New(slog.NewJSONHandler(&logs, nil))
+		})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.restURL+"/v1/generations/"+id+"/content", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+c.key)
+		answer, err := c.http.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		time.Sleep(server.DownloadTimeout - time.Nanosecond)
+		synctest.Wait()
+		if handlers() == 0 {
+			t.Errorf("it was let go before %v", server.DownloadTimeout)
+		}
+		time.Sleep(2 * time.Nanosecond)
+		synctest.Wait()
+		if handlers() > 0 || !strings.Contains(logs.take(), "READER_TOO_SLOW") {
+			t.Error("it is not let go, or nobody hears why")
+		}
+		if n, err := io.Copy(io.Discard, answer.Body); err == nil {
+			t.Errorf("it ended after %d bytes as if all had come", n)
+		}
+		wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL) // the server is there for others
+	})
 }

@@ -29,6 +29,7 @@ const (
 	reasonChanged      = "CONTENT_CHANGED"
 	reasonStreamQuota  = "STREAM_QUOTA_EXCEEDED"
 	reasonOverloaded   = "OVERLOADED"
+	reasonTooSlow      = "READER_TOO_SLOW"
 )
 
 // statusOf is the status that an error is told to a caller with. What the libraries

@@ -5,12 +5,9 @@ import (
 	"time"
 )
 
-// A piece is written under one limit, so that a slow client is told from a stuck one. Those of
-// a download are as the service makes them.
-const (
-	steadyPiece   = 32 << 10
-	downloadPiece = 256 << 10
-)
+// steadyPiece is how much is written under one limit, so that a slow client is told from a stuck
+// one.
+const steadyPiece = 32 << 10
 
 // steadyWriter limits how long a client may take no byte. The limit is set for each
 // piece and lifted after: in HTTP/2 it would else end a stream that has nothing to
@@ -19,13 +16,12 @@ type steadyWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
 	patience   time.Duration
-	piece      int
 }
 
 // steadyWrites puts the limit on every answer.
 func steadyWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		steady := &steadyWriter{ResponseWriter: w, connection: http.NewResponseController(w), patience: writeTimeout, piece: steadyPiece}
+		steady := &steadyWriter{ResponseWriter: w, connection: http.NewResponseController(w), patience: writeTimeout}
 		defer steady.limit() // what is left in buffers is written after the handler
 		next.ServeHTTP(steady, r)
 	})
@@ -36,7 +32,7 @@ func steadyWrites(next http.Handler) http.Handler {
 func allowPauses(w http.ResponseWriter) {
 	for {
 		if steady, ok := w.(*steadyWriter); ok {
-			steady.patience, steady.piece = downloadTimeout, downloadPiece
+			steady.patience = downloadTimeout
 			return
 		}
 		wrapped, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -50,7 +46,7 @@ func allowPauses(w http.ResponseWriter) {
 // Write implements io.Writer.
 func (w *steadyWriter) Write(p []byte) (written int, err error) {
 	for {
-		piece := p[written:min(len(p), written+w.piece)]
+		piece := p[written:min(len(p), written+steadyPiece)]
 		w.limit()
 		n, err := w.ResponseWriter.Write(piece)
 		w.unlimit()

@@ -270,8 +270,8 @@ func appendAttributes(all []attribute.KeyValue, message any) []attribute.KeyValu
 
 // bytesOf is how many bytes of a result a message carries.
 func bytesOf(message any) int {
-	if piece, ok := message.(service.Piece); ok {
-		return piece.Len()
+	if chunk, ok := message.(service.EncodedChunk); ok {
+		return chunk.Bytes()
 	}
 	return 0
 }

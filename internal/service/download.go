@@ -2,206 +2,141 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"hash/crc32"
 	"io"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-const (
-	// chunkSize is how many bytes of a result one message carries.
-	chunkSize = 64 << 10
-	// largeChunk is the same where they flow: a GB takes 1.3 instead of 1.6 s, as there are
-	// fewer reads, writes and wake-ups. It is the most that the contract allows.
-	largeChunk = 256 << 10
-	// A download flows after so many bytes, as long as each chunk comes and goes in so little
-	// time. One that stalls, or is short, does so with small chunks in memory.
-	flowsAfter  = 1 << 20
-	flowsWithin = 100 * time.Millisecond
-	// largeDownloads is how many downloads may have large chunks at once: together they keep
-	// at most 20 MiB.
-	largeDownloads = 16
-)
+// chunkSize is how many bytes of a result one message carries.
+const chunkSize = 64 << 10
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-type unsummedKey struct{}
-
-// WithoutSums gives the context of a download whose caller hears of no checksum, so that none
-// is computed: they would be 0.7 of the 1.2 s that a GB takes then. What comes from the catalog
-// is checked all the same.
-func WithoutSums(ctx context.Context) context.Context {
-	return context.WithValue(ctx, unsummedKey{}, true)
-}
-
-// download is the part of a result to send.
-type download struct {
-	id     string
-	offset int64
-	limit  int64 // 0 = all
-	etag   string
-}
-
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	ctx := stream.Context() // not ended by a drain: bytes on their way get the time that is left
-	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 {
-		if _, err := s.await(ctx, req.GetGenerationId(), watch.Terminal, wait); err != nil {
-			return err
-		}
-	}
-	return s.content(ctx, download{
-		id: req.GetGenerationId(), offset: req.GetReadOffset(), limit: req.GetReadLimit(), etag: req.GetEtag(),
-	}, &patient{stream: stream, patience: s.cfg.DownloadPatience}, func(chunk *easelv1.ContentChunk, data mem.Buffer) Piece {
-		return Piece{chunk: chunk, data: data, field: chunkOfDownload}
-	})
-}
-
-// content sends a result in chunks: the first with what it is, the last, where the whole
-// was read, with what was sent.
-func (s *generations) content(ctx context.Context, d download, out *patient, piece func(*easelv1.ContentChunk, mem.Buffer) Piece) error {
-	content, err := s.cfg.Catalog.Content(ctx, credential(ctx), d.id, d.offset, quoted(d.etag))
+	content, err := s.Content(stream.Context(), req) // not ended by a drain: bytes on their way get the time that is left
 	if err != nil {
-		return s.noContent(ctx, d.id, err)
+		return err
 	}
-	s.downloads.Add(1)
-	err = out.all(func(send func(any) error) error {
-		defer s.downloads.Add(-1)
-		defer content.Body.Close() // not sooner: it may be read until here
-		c := chunker{
-			offset: d.offset, left: d.limit, bounded: d.limit > 0, info: contentInfo(d.id, content), size: chunkSize,
-			unsummed: ctx.Value(unsummedKey{}) != nil, downloads: &s.downloads,
-			send: func(chunk *easelv1.ContentChunk, data mem.Buffer) error { return send(piece(chunk, data)) },
-		}
-		if d.offset == 0 && !c.unsummed {
-			c.whole = newWholeSum()
-			defer c.whole.stop()
-		}
-		return c.copy(content.Body)
+	out := patient{stream: stream, patience: s.cfg.DownloadPatience}
+	return out.content(content, func(chunk *easelv1.ContentChunk) proto.Message {
+		return &easelv1.DownloadGenerationResponse{Chunk: chunk}
 	})
-	return aboutGeneration(err, d.id)
 }
 
-// chunker cuts a body into messages.
-type chunker struct {
-	offset  int64
-	left    int64 // bytes still wanted, where bounded
-	bounded bool
-	info    *easelv1.ContentInfo // of the first chunk; nil once it was sent
-	whole   *wholeSum            // nil where the read did not begin at 0
-	size    int64                // of the next chunk, at most
-	flowing int64                // bytes sent without a pause
-	send    func(*easelv1.ContentChunk, mem.Buffer) error
+// Content is a result that is open, or a part of it.
+type Content struct {
+	Info *easelv1.ContentInfo
+	// Body is the result from Offset on. It ends with io.EOF only where every byte came. Whoever has
+	// it closes it, and not while it is read.
+	Body          io.ReadCloser
+	Offset, Limit int64 // of the part; a Limit of 0 goes to the end
 
-	unsummed  bool          // nobody hears of any checksum
-	downloads *atomic.Int32 // that are open, this one among them
+	id string // of the generation
 }
 
-func (c *chunker) copy(body io.Reader) error {
-	for {
-		began := time.Now()
-		// Another buffer each time: the message before may still be on its way.
-		data := buffers.Get(int(c.room()))
-		n, ended, broken := fill(body, *data)
-		*data = (*data)[:n]
-		buffer := mem.NewBuffer(data, buffers)
-		chunk := c.next(buffer)
-		full := c.bounded && c.left == 0
-		if full && !ended {
-			ended = c.atEnd(body)
+// Content opens a result, once it is there where the request says to wait for it. It is open for as
+// long as ctx.
+func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
+	id := req.GetGenerationId()
+	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 {
+		if _, err := s.await(ctx, id, watch.Terminal, wait); err != nil {
+			return nil, err
 		}
-		if ended && c.whole != nil {
-			chunk.Summary = &easelv1.ContentSummary{SizeBytes: c.offset, Sha256: c.whole.text()}
+	}
+	content, err := s.cfg.Catalog.Content(ctx, credential(ctx), id, req.GetReadOffset(), quoted(req.GetEtag()))
+	if err != nil {
+		return nil, s.noContent(ctx, id, err)
+	}
+	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id}, nil
+}
+
+// Copy hands the bytes to sink, in chunks that are good until sink returns. The first chunk says what
+// the bytes are; where the whole was read, the last one says how many there were.
+func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
+	body := io.Reader(c.Body)
+	if c.Limit > 0 {
+		body = io.LimitReader(body, c.Limit)
+	}
+	chunk, data := &easelv1.ContentChunk{Info: c.Info, Offset: c.Offset}, make([]byte, chunkSize)
+	for {
+		n, err := fill(body, data)
+		chunk.Data = data[:n]
+		next := chunk.Offset + int64(n)
+		ended := err == io.EOF //nolint:errorlint // an error that wraps one is a body that broke off
+		if ended && c.whole(next) {
+			chunk.Summary = &easelv1.ContentSummary{SizeBytes: next}
 		}
 		// Also before an error: what the caller has and next_offset must agree.
 		if n > 0 || chunk.Info != nil || chunk.Summary != nil {
-			if err := c.send(chunk, buffer); err != nil {
+			if err := sink(chunk); err != nil {
 				return err
 			}
 		}
-		if ended || full || broken != nil {
-			return broken
-		}
-		c.resize(n, time.Since(began))
-	}
-}
-
-// resize makes chunks large where they flow, and small again where one took its time.
-func (c *chunker) resize(sent int, took time.Duration) {
-	c.flowing += int64(sent)
-	if took > flowsWithin {
-		c.flowing = 0
-	}
-	c.size = chunkSize
-	if c.flowing >= flowsAfter && c.downloads.Load() <= largeDownloads {
-		c.size = largeChunk
-	}
-}
-
-// fill reads until data is full or the body has ended; a large chunk goes as it is where the
-// bytes do not flow any more. Only a bare io.EOF is an end: an error that wraps one is a body
-// that broke off.
-func fill(body io.Reader, data []byte) (n int, ended bool, err error) {
-	for began := time.Now(); n < len(data) && (n < chunkSize || time.Since(began) < flowsWithin); {
-		read, err := body.Read(data[n:])
-		n += read
-		if err == io.EOF { //nolint:errorlint // see above
-			return n, true, nil
+		if ended {
+			return nil
 		}
 		if err != nil {
-			return n, false, err
+			return aboutGeneration(err, c.id)
 		}
+		chunk = &easelv1.ContentChunk{Offset: next}
 	}
-	return n, false, nil
 }
 
-// room is how many bytes the next chunk may carry.
-func (c *chunker) room() int64 {
-	if c.bounded {
-		return min(c.size, c.left)
-	}
-	return c.size
-}
-
-// next says what the next bytes are.
-func (c *chunker) next(data mem.Buffer) *easelv1.ContentChunk {
-	chunk := &easelv1.ContentChunk{Offset: c.offset, Info: c.info}
-	if !c.unsummed {
-		chunk.Crc32C = crc32.Checksum(data.ReadOnlyData(), castagnoli)
-	}
-	c.info = nil
-	if c.whole != nil {
-		c.whole.add(data)
-	}
-	c.offset += int64(data.Len())
-	c.left -= int64(data.Len())
-	return chunk
-}
-
-// atEnd reports whether a body of which enough was read is known to have nothing left.
-func (c *chunker) atEnd(body io.Reader) bool {
-	if c.whole == nil {
+// whole reports whether all of the result was read, once the part has ended at end.
+func (c *Content) whole(end int64) bool {
+	switch {
+	case c.Offset > 0:
 		return false
+	case c.Limit == 0 || end < c.Limit:
+		return true
+	case c.Info.GetSizeBytes() > 0:
+		return end == c.Info.GetSizeBytes()
 	}
-	var one [1]byte
-	n, ended, _ := fill(body, one[:])
-	return ended && n == 0
+	n, err := fill(c.Body, make([]byte, 1))
+	return n == 0 && err == io.EOF //nolint:errorlint // as above
+}
+
+// fill reads until data is full or the body has ended.
+func fill(body io.Reader, data []byte) (n int, err error) {
+	for n < len(data) && err == nil {
+		var read int
+		read, err = body.Read(data[n:])
+		n += read
+	}
+	return n, err
+}
+
+// summed puts into chunks the checksums that callers of gRPC are told.
+func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
+	digest := sha256.New()
+	return func(chunk *easelv1.ContentChunk) error {
+		chunk.Crc32C = crc32.Checksum(chunk.GetData(), castagnoli)
+		if c.Offset == 0 { // else no summary follows
+			digest.Write(chunk.GetData())
+		}
+		if chunk.Summary != nil {
+			chunk.Summary.Sha256 = hex.EncodeToString(digest.Sum(nil))
+		}
+		return sink(chunk)
+	}
 }
 
 // noContent says why there are no bytes: the catalog's answer to the content alone does not
 // tell a render that is not finished from one that has no file.
-func (s *generations) noContent(ctx context.Context, id string, err error) error {
+func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	switch catalog.KindOf(err) {
 	case catalog.KindNotFound, catalog.KindContentNotReady, catalog.KindNoContent:
 	default:

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,50 +12,73 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// slowReader takes a message when it is let, or never once its call has ended.
+// slowReader takes message n when it is let, or never once its call has ended.
 type slowReader struct {
 	grpc.ServerStream
-	takes func(m any) time.Duration
+	takes func(n int) time.Duration
 	ended chan struct{}
-	got   []any
+	got   int
 }
 
-func (r *slowReader) SendMsg(m any) error {
+func (r *slowReader) SendMsg(any) error {
 	select {
-	case <-time.After(r.takes(m)):
-		r.got = append(r.got, m)
+	case <-time.After(r.takes(r.got)):
+		r.got++
 		return nil
 	case <-r.ended:
 		return errors.New("the call has ended")
 	}
 }
 
-// flowTo sends n messages to a reader, and gives how it ended and after how long.
-func flowTo(r *slowReader, n int) (took time.Duration, err error) {
+// body is one whose reads take their time, and which tells when it is closed.
+type body struct {
+	io.Reader
+	pause  time.Duration
+	closed chan struct{}
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	time.Sleep(b.pause)
+	return b.Reader.Read(p)
+}
+
+func (b *body) Close() error {
+	close(b.closed)
+	return nil
+}
+
+// flowTo sends n chunks to a reader, and gives how it ended and after how long.
+func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
-	began, done := time.Now(), make(chan struct{})
-	err = (&patient{stream: r, patience: time.Minute}).all(func(send func(any) error) error {
-		defer close(done)
-		for i := range n {
-			if err := send(i); err != nil {
-				return err
-			}
-		}
-		return nil
+	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}
+	err = (&patient{stream: r, patience: time.Minute}).content(&Content{Body: result}, func(chunk *easelv1.ContentChunk) proto.Message {
+		return &easelv1.DownloadGenerationResponse{Chunk: chunk}
 	})
 	took = time.Since(began)
 	close(r.ended)
-	<-done
+	<-result.closed
 	return took, err
 }
 
 func TestACallerHasTheWholePatienceForEachMessageOfADownload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &slowReader{takes: func(any) time.Duration { return time.Minute - 1 }}
-		if took, err := flowTo(r, 5); err != nil || took != 5*(time.Minute-1) || len(r.got) != 5 {
-			t.Errorf("%d messages in %v, %v", len(r.got), took, err)
+		r := &slowReader{takes: func(int) time.Duration { return time.Minute - 1 }}
+		if took, err := flowTo(r, 5, 0); err != nil || took != 5*(time.Minute-1) || r.got != 5 {
+			t.Errorf("%d messages in %v, %v", r.got, took, err)
+		}
+	})
+}
+
+func TestACatalogThatIsSlowIsNotTheCallersFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &slowReader{takes: func(int) time.Duration { return time.Second }}
+		if _, err := flowTo(r, 5, time.Hour); err != nil || r.got != 5 {
+			t.Errorf("%d messages, %v", r.got, err)
 		}
 	})
 }
@@ -61,44 +86,29 @@ func TestACallerHasTheWholePatienceForEachMessageOfADownload(t *testing.T) {
 func TestADownloadIsGivenUpAMinuteAfterTheMessageThatIsNotTaken(t *testing.T) { // L1
 	for stuck := range 3 {
 		synctest.Test(t, func(t *testing.T) {
-			r := &slowReader{takes: func(m any) time.Duration {
-				if m == stuck {
+			r := &slowReader{takes: func(n int) time.Duration {
+				if n == stuck {
 					return time.Hour
 				}
 				return 25 * time.Second
 			}}
-			took, err := flowTo(r, 5)
-			if code := status.Code(err); code != codes.ResourceExhausted || took != time.Duration(stuck)*25*time.Second+time.Minute || len(r.got) != stuck {
-				t.Errorf("%d messages in %v, %v", len(r.got), took, err)
+			took, err := flowTo(r, 5, 0)
+			if code := status.Code(err); code != codes.ResourceExhausted || took != time.Duration(stuck)*25*time.Second+time.Minute || r.got != stuck {
+				t.Errorf("%d messages in %v, %v", r.got, took, err)
 			}
 		})
 	}
 }
 
-func TestNoMessageIsSentAfterADownloadWasGivenUp(t *testing.T) {
+func TestAPanicInADownloadIsAnErrorOfItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &flow{stream: &slowReader{takes: func(any) time.Duration { return time.Hour }}, epoch: time.Now().Add(-1)}
-		sent := make(chan error)
-		go func() { sent <- f.send("late") }()
-		time.Sleep(time.Minute)
-		if rest := f.rest(time.Minute); rest != 0 {
-			t.Fatalf("the caller has still %v", rest)
+		r := &slowReader{takes: func(int) time.Duration { panic("no such bytes") }}
+		_, err := flowTo(r, 1, 0)
+		if err == nil || !strings.Contains(err.Error(), "no such bytes") || !strings.Contains(err.Error(), "flow_test.go") {
+			t.Errorf("it ended with %v", err)
 		}
-		if err := <-sent; !errors.Is(err, errGivenUp) {
-			t.Errorf("a message that was taken later ended with %v", err)
-		}
-		if err := f.send("more"); !errors.Is(err, errGivenUp) {
-			t.Errorf("another one ended with %v", err)
+		if st := Status(err); st.Code() != codes.Internal || strings.Contains(st.Message(), "bytes") {
+			t.Errorf("the caller is told %v", st)
 		}
 	})
-}
-
-func TestAPanicInADownloadIsOneOfItsCall(t *testing.T) {
-	defer func() {
-		if value, _ := recover().(string); !strings.Contains(value, "no such bytes") || !strings.Contains(value, "flow_test.go") {
-			t.Errorf("recovered %q", value)
-		}
-	}()
-	_ = (&patient{patience: time.Minute}).all(func(func(any) error) error { panic("no such bytes") })
-	t.Error("it was swallowed")
 }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -16,8 +15,6 @@ import (
 type generations struct {
 	*Service
 	easelv1.UnimplementedGenerationServiceServer
-
-	downloads atomic.Int32 // that are sent now
 }
 
 // QuoteGeneration prices inputs, and looks whether the balance covers them.

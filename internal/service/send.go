@@ -1,8 +1,6 @@
 package service
 
 import (
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,29 +18,16 @@ type patient struct {
 
 // send sends m. m is not touched again.
 func (p *patient) send(m any) error {
+	sent := make(chan error, 1)
+	go func() { sent <- guarded(func() error { return p.stream.SendMsg(m) }) }()
 	timer := time.NewTimer(p.patience)
 	defer timer.Stop()
 	select {
-	case err := <-p.begin(m):
+	case err := <-sent:
 		return err
 	case <-timer.C:
 		return tooSlow(p.patience)
 	}
-}
-
-// begin sends m on a goroutine of its own, and gives what that ends with. A panic there is an
-// error of this call: nobody above would recover it, and it would be the end of all calls.
-func (p *patient) begin(m any) chan error {
-	sent := make(chan error, 1)
-	go func() {
-		defer func() {
-			if value := recover(); value != nil {
-				sent <- fmt.Errorf("panic while a message was sent: %v\n%s", value, debug.Stack())
-			}
-		}()
-		sent <- p.stream.SendMsg(m)
-	}()
-	return sent
 }
 
 // tooSlow is the error of a caller that has taken no message for too long.

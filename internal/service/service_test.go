@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -318,38 +317,6 @@ func TestAFileNameIsSafeToCreate(t *testing.T) {
 	} {
 		if got := fileName(row.id, row.contentType); got != row.want {
 			t.Errorf("%q %q: %q, want %q", row.id, row.contentType, got, row.want)
-		}
-	}
-}
-
-// broken is a body that ends with an error after some bytes.
-type broken struct {
-	left int
-	err  error
-}
-
-func (b *broken) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		return 0, b.err
-	}
-	n := min(b.left, len(p))
-	b.left -= n
-	return n, nil
-}
-
-func TestOnlyABareEOFIsTheEndOfABody(t *testing.T) { // U16
-	for _, row := range []struct {
-		err   error
-		ended bool
-	}{
-		{io.EOF, true},
-		{io.ErrUnexpectedEOF, false},
-		{fmt.Errorf("cut: %w", io.EOF), false},
-		{&catalog.Error{Kind: catalog.KindInterrupted, Err: io.EOF}, false},
-	} {
-		_, ended, err := fill(&broken{10, row.err}, make([]byte, 20))
-		if ended != row.ended || (err == nil) != row.ended {
-			t.Errorf("%v: ended %v with %v", row.err, ended, err)
 		}
 	}
 }

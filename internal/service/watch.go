@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -95,8 +95,12 @@ func (w *watchOfOne) finish(err error) error {
 	if err != nil || !w.content || !w.file {
 		return err
 	}
-	return w.service.content(w.out.stream.Context(), download{id: w.id}, &w.out, func(chunk *easelv1.ContentChunk, data mem.Buffer) Piece {
-		return Piece{chunk: chunk, data: data, field: chunkOfWatch, sent: time.Now()}
+	content, err := w.service.Content(w.out.stream.Context(), &easelv1.DownloadGenerationRequest{GenerationId: w.id})
+	if err != nil {
+		return err
+	}
+	return w.out.content(content, func(chunk *easelv1.ContentChunk) proto.Message {
+		return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Content{Content: chunk}, EmitTime: timestamppb.Now()}
 	})
 }
 
@@ -167,7 +171,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 var errWaited = errors.New("the wait is over")
 
 // await gives the state at the goal, or the newest when the time is over.
-func (s *generations) await(ctx context.Context, id string, until watch.Goal, timeout time.Duration) (watch.Update, error) {
+func (s *Service) await(ctx context.Context, id string, until watch.Goal, timeout time.Duration) (watch.Update, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)
 	}
