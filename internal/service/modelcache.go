@@ -1,13 +1,12 @@
 package service
 
 import (
-	"container/list"
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -22,316 +21,251 @@ const (
 	copyPatience = 5 * time.Second  // for a renewal, where an old copy could serve
 	copyRest     = 10 * time.Second // from a renewal that failed to the next try, at least
 
-	copyRoom = 32 << 20 // bytes of all copies
-	copyCost = 1 << 10  // bytes that a copy takes besides its messages, about
+	copyRoom = 32 << 20 // bytes of all copies; those used least recently make room, whoever's they are
+	copyCost = 1 << 10  // bytes that a copy takes besides its message, about
 )
 
 // modelCache keeps what the catalog said of models, for each credential apart: models
 // change seldom, and every form that lets somebody order asks for them. While the catalog
 // can't be reached, what it said last is the answer.
-//
-// A copy is kept as the bytes of messages: nobody who gets one can change it, and its size
-// is known. There is room for 32 MiB of them. Those used least recently go first, whoever's
-// they are.
-//
-// A copy is read by one flight at a time, which all who need it share. It runs on a context
-// of its own, so that whoever began it may leave. The flight is a member of the slot that it
-// fills, under the one mutex: what to do depends on both.
 type modelCache struct {
 	catalog *catalog.Client
 	room    int
-	ended   context.Context // done when the cache is closed
-	end     context.CancelFunc
-	work    sync.WaitGroup
+	work    sync.WaitGroup // of renewals
+	flights singleflight.Group
 
-	mu    sync.Mutex
-	slots map[catalog.Tenant]map[string]*slot // by tenant, and by what is in them
-	used  *list.List                          // of slots with a copy, the last one used in front
-	size  int                                 // of all copies, in bytes
+	mu     sync.Mutex
+	copies map[copyKey]*modelCopy
+	reads  map[copyKey]*modelRead // under way
+	size   int                    // of all copies, in bytes
+	closed bool
 }
 
-// slot is the place of one copy. It has a copy, a flight, or both.
-type slot struct {
+// copyKey says whose copy it is, and of which model; "" is the list of all.
+type copyKey struct {
 	tenant catalog.Tenant
-	what   string
-	flight *flight // under way; nil where there is none
-
-	models []packed // the copy; nil where there is none
-	size   int
-	read   time.Time     // when the copy came
-	asked  time.Time     // when it was last used
-	place  *list.Element // in modelCache.used
-	rests  time.Time     // a renewal has failed, and none begins before
+	id     string
 }
 
-// What a slot can hold.
-const (
-	everyModel = "models"
-	oneModel   = "model " // and its id
-)
+func (k copyKey) flight() string { return string(k.tenant) + " " + k.id }
 
-// flight is one read of the catalog.
-type flight struct {
+// modelCopy is what the catalog said, as the bytes of a message: so nobody who is given it can change
+// it, and its size is known.
+type modelCopy struct {
+	wire       []byte
+	read, used time.Time
+
+	renewal chan struct{} // closed when the renewal that is under way has ended; nil: there is none
+	begun   time.Time     // when that began
+	rests   time.Time     // no renewal begins before
+}
+
+// modelRead is a read of the catalog, for as long as somebody waits for it.
+type modelRead struct {
+	ctx     context.Context
 	cancel  context.CancelFunc
-	began   time.Time
-	waiting int           // callers; guarded by the cache's mutex
-	done    chan struct{} // closed when models or err is set
-	models  []packed
-	err     error
-}
-
-// packed is one model as the bytes of its message.
-type packed struct {
-	id   string
-	wire []byte
+	waiting int
+	stale   bool // the key was rejected meanwhile, so that it leaves no copy
 }
 
 func newModelCache(client *catalog.Client, room int) *modelCache {
-	c := &modelCache{catalog: client, room: room, slots: map[catalog.Tenant]map[string]*slot{}, used: list.New()}
-	c.ended, c.end = context.WithCancel(context.Background())
-	return c
+	return &modelCache{catalog: client, room: room, copies: map[copyKey]*modelCopy{}, reads: map[copyKey]*modelRead{}}
 }
 
-// close ends all flights and waits for them.
+// close ends all reads, and waits for those behind answers.
 func (c *modelCache) close() {
 	c.mu.Lock()
-	c.end() // under the lock: no flight begins after it
+	c.closed = true // nothing begins after it
+	for _, r := range c.reads {
+		r.cancel()
+	}
 	c.mu.Unlock()
 	c.work.Wait()
 }
 
-// list gives all models, in the catalog's order.
-func (c *modelCache) list(ctx context.Context, cred catalog.Credential) ([]packed, error) {
-	return c.get(ctx, cred, everyModel)
-}
-
-// model gives one model.
-func (c *modelCache) model(ctx context.Context, cred catalog.Credential, id string) (packed, error) {
-	models, err := c.get(ctx, cred, oneModel+id)
+// get gives a model, or all in the catalog's order. They belong to the caller.
+func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]*easelv1.Model, error) {
+	k := copyKey{cred.Tenant, id}
+	found := c.look(ctx, cred, k)
+	if found.renewal != nil && time.Since(found.read) >= copyGood {
+		found.wait(ctx)
+		found = c.look(ctx, cred, k)
+	}
+	wire, err := found.wire, error(nil)
+	if wire == nil {
+		wire, err = c.fetch(ctx, cred, k)
+	}
 	if err != nil {
-		return packed{}, err
+		return nil, err
 	}
-	return models[0], nil
+	models := &easelv1.ListModelsResponse{}
+	err = proto.Unmarshal(wire, models)
+	return models.GetModels(), err
 }
 
-func (c *modelCache) get(ctx context.Context, cred catalog.Credential, what string) ([]packed, error) {
-	old, s, f := c.open(ctx, cred, what)
-	switch {
-	case f == nil && old == nil:
-		return nil, &closing{easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, retryDelay}
-	case f == nil:
-		return old, nil
+// look gives the copy as it is now, with nothing in it where there is none. It begins a renewal where
+// one is due, which goes on whoever leaves.
+func (c *modelCache) look(ctx context.Context, cred catalog.Credential, k copyKey) modelCopy {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.copies[k]
+	if m == nil || now.Sub(m.read) >= copyKept {
+		return modelCopy{}
 	}
-	defer c.leave(s, f)
-	var enough <-chan time.Time // never, without an old copy
-	if old != nil {
-		timer := time.NewTimer(patience(ctx, f))
-		defer timer.Stop()
-		enough = timer.C
+	m.used = now
+	if now.Sub(m.read) >= copyFresh && m.renewal == nil && !now.Before(m.rests) && !c.closed {
+		renewal := make(chan struct{})
+		m.renewal, m.begun = renewal, now
+		c.work.Go(func() {
+			defer close(renewal)
+			_, _ = c.fetch(context.WithoutCancel(ctx), cred, k)
+		})
 	}
+	return *m
+}
+
+// wait waits for the renewal of an old copy, but not for long. Nobody waits who comes when the
+// catalog has been silent for long.
+func (m modelCopy) wait(ctx context.Context) {
+	patience := time.Until(m.begun.Add(copyPatience))
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)-answerMargin)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	select {
-	case <-f.done:
-		if f.err != nil && old != nil && outage(f.err) {
-			return old, nil
-		}
-		return f.models, f.err
-	case <-enough:
-		return old, nil
+	case <-m.renewal:
+	case <-ctx.Done():
+	}
+}
+
+// fetch reads the catalog, once for all who need it.
+func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, k copyKey) ([]byte, error) {
+	r := c.join(ctx, k)
+	if r == nil {
+		return nil, &closing{easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, retryDelay}
+	}
+	defer c.leave(k, r)
+	flight := c.flights.DoChan(k.flight(), func() (any, error) {
+		wire, err := c.read(r.ctx, cred, k.id)
+		c.land(k, r, wire, err)
+		return wire, err
+	})
+	select {
+	case landed := <-flight:
+		return landed.Val.([]byte), landed.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// patience is how long a caller with an old copy waits for a flight: nobody does who comes
-// when the catalog has been silent for long.
-func patience(ctx context.Context, f *flight) time.Duration {
-	wait := copyPatience - time.Since(f.began)
-	if deadline, ok := ctx.Deadline(); ok {
-		wait = min(wait, time.Until(deadline)-answerMargin)
-	}
-	return wait
-}
-
-// outage reports whether an old copy is a better answer than the error. What the catalog
-// has decided, it is not.
-func outage(err error) bool {
-	switch catalog.KindOf(err) {
-	case catalog.KindUnavailable, catalog.KindRateLimited, catalog.KindMalformed:
-		return true
-	}
-	return false
-}
-
-// open gives the copy that there is, and the flight that the caller should wait for. It
-// begins a flight where one is due. Both are nil after close.
-func (c *modelCache) open(ctx context.Context, cred catalog.Credential, what string) ([]packed, *slot, *flight) {
-	now := time.Now()
+// join adds a caller to a read; nil once the cache is closed. The read has a context of its own, as
+// whoever began it may leave: of ctx only the trace is taken along.
+func (c *modelCache) join(ctx context.Context, k copyKey) *modelRead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(now)
-	s := c.slots[cred.Tenant][what]
-	if s != nil && s.models != nil && now.Sub(s.read) >= copyKept {
-		c.remove(s)
-		s = nil
+	if c.closed {
+		return nil
 	}
-	if s == nil {
-		s = &slot{tenant: cred.Tenant, what: what}
+	r := c.reads[k]
+	if r == nil {
+		r = &modelRead{}
+		r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		c.reads[k] = r
 	}
-	age := now.Sub(s.read)
-	if s.models != nil {
-		s.asked = now
-		c.used.MoveToFront(s.place)
-		if age < copyFresh {
-			return s.models, s, nil
-		}
-	}
-	if s.flight == nil && !now.Before(s.rests) && c.ended.Err() == nil {
-		c.launch(ctx, cred, s)
-	}
-	if s.flight == nil || s.models != nil && age < copyGood {
-		return s.models, s, nil
-	}
-	s.flight.waiting++
-	return s.models, s, s.flight
+	r.waiting++
+	return r
 }
 
-// launch begins a flight; mu is held. Of ctx only the trace is taken along.
-func (c *modelCache) launch(ctx context.Context, cred catalog.Credential, s *slot) {
-	of := c.slots[s.tenant]
-	if of == nil {
-		of = map[string]*slot{}
-		c.slots[s.tenant] = of
+// leave takes a caller off a read, which ends with its last one.
+func (c *modelCache) leave(k copyKey, r *modelRead) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.waiting--; r.waiting == 0 {
+		r.cancel()
+		c.flights.Forget(k.flight())
+		delete(c.reads, k)
 	}
-	of[s.what] = s
-	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(c.ended, cancel) //nolint:contextcheck // the end of the cache is one more end, beside those of ctx
-	f := &flight{cancel: cancel, began: time.Now(), done: make(chan struct{})}
-	s.flight = f
-	c.work.Go(func() {
-		defer cancel()
-		defer stop()
-		f.models, f.err = c.read(detached, cred, s.what)
-		c.land(s, f)
-	})
 }
 
 // read asks the catalog.
-func (c *modelCache) read(ctx context.Context, cred catalog.Credential, what string) ([]packed, error) {
-	id, one := strings.CutPrefix(what, oneModel)
-	if !one {
-		all, err := c.catalog.Models(ctx, cred)
-		if err != nil {
-			return nil, err
-		}
-		return pack(all...)
+func (c *modelCache) read(ctx context.Context, cred catalog.Credential, id string) (wire []byte, err error) {
+	models := make([]catalog.Model, 1)
+	if id == "" {
+		models, err = c.catalog.Models(ctx, cred)
+	} else {
+		models[0], err = c.catalog.Model(ctx, cred, id)
 	}
-	model, err := c.catalog.Model(ctx, cred, id)
 	if err != nil {
 		return nil, err
 	}
-	return pack(model)
-}
-
-// land takes in what a flight has brought.
-func (c *modelCache) land(s *slot, f *flight) {
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer close(f.done)
-	s.flight = nil
-	kind := catalog.KindOf(f.err)
-	switch {
-	case kind == catalog.KindCredentialRejected || kind == catalog.KindForbidden:
-		for _, one := range c.slots[s.tenant] {
-			c.remove(one)
-		}
-	case c.slots[s.tenant][s.what] != s: // nobody waits any more, or the key was rejected meanwhile
-	case f.err == nil:
-		c.keep(s, f.models, now)
-	case s.models != nil && outage(f.err):
-		var detail *catalog.Error
-		errors.As(f.err, &detail)
-		s.rests = now.Add(max(copyRest, detail.RetryAfter))
-	default:
-		c.remove(s)
-	}
-}
-
-// leave takes a caller off a flight. One that fills an empty slot ends with its last caller;
-// the renewal of a copy goes on, for whoever asks next.
-func (c *modelCache) leave(s *slot, f *flight) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f.waiting--; f.waiting > 0 || s.models != nil || s.flight != f {
-		return
-	}
-	c.remove(s)
-	f.cancel()
-}
-
-// keep puts a copy into a slot, and makes room for it; mu is held.
-func (c *modelCache) keep(s *slot, models []packed, now time.Time) {
-	c.clear(s)
-	s.size = copyCost
+	out := &easelv1.ListModelsResponse{}
 	for _, m := range models {
-		s.size += len(m.id) + len(m.wire) + 64 // the headers of both, and of what they lie in
+		out.Models = append(out.Models, modelMessage(m))
 	}
-	s.models, s.read, s.asked, s.rests = models, now, now, time.Time{}
-	s.place = c.used.PushFront(s)
-	c.size += s.size
-	for c.size > c.room && c.used.Back() != s.place {
-		c.remove(c.used.Back().Value.(*slot))
+	return proto.Marshal(out)
+}
+
+// land takes in what a read has brought. In an outage an old copy is a better answer than an error;
+// what the catalog has decided, it is not.
+func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return // nobody waits any more
+	}
+	e, _ := errors.AsType[*catalog.Error](err)
+	switch catalog.KindOf(err) {
+	case catalog.KindCredentialRejected, catalog.KindForbidden:
+		c.reject(k.tenant)
+	case catalog.KindUnavailable, catalog.KindRateLimited, catalog.KindMalformed:
+		if m := c.copies[k]; m != nil {
+			m.renewal, m.rests = nil, time.Now().Add(max(copyRest, e.RetryAfter))
+		}
+	default:
+		c.remove(k)
+		if err == nil && !r.stale {
+			c.keep(k, wire)
+		}
 	}
 }
 
-// forget removes the copies that nobody has asked for in a long time; mu is held.
-func (c *modelCache) forget(now time.Time) {
-	for last := c.used.Back(); last != nil; last = c.used.Back() {
-		s := last.Value.(*slot)
-		if now.Sub(s.asked) < copyKept {
+// keep makes a copy, and room for it; mu is held.
+func (c *modelCache) keep(k copyKey, wire []byte) {
+	now := time.Now()
+	c.copies[k] = &modelCopy{wire: wire, read: now, used: now}
+	c.size += len(wire) + copyCost
+	for {
+		oldest := k
+		for other, m := range c.copies {
+			if oldest == k || other != k && m.used.Before(c.copies[oldest].used) {
+				oldest = other
+			}
+		}
+		if oldest == k || c.size <= c.room && now.Sub(c.copies[oldest].used) < copyKept {
 			return
 		}
-		c.remove(s)
+		c.remove(oldest)
 	}
 }
 
-// remove takes a slot out; mu is held. A flight that is under way brings its callers the
-// answer, and no copy.
-func (c *modelCache) remove(s *slot) {
-	c.clear(s)
-	of := c.slots[s.tenant]
-	if of[s.what] == s {
-		delete(of, s.what)
-	}
-	if len(of) == 0 {
-		delete(c.slots, s.tenant)
-	}
-}
-
-// clear takes the copy out of a slot; mu is held.
-func (c *modelCache) clear(s *slot) {
-	if s.models != nil {
-		c.used.Remove(s.place)
-		c.size -= s.size
-	}
-	s.models, s.place, s.size = nil, nil, 0
-}
-
-// pack makes a copy of models.
-func pack(models ...catalog.Model) ([]packed, error) {
-	out := make([]packed, len(models))
-	for i, m := range models {
-		wire, err := proto.Marshal(modelMessage(m))
-		if err != nil {
-			return nil, err
+// reject removes all that a key was told, and lets nothing stay that it is told now; mu is held.
+func (c *modelCache) reject(tenant catalog.Tenant) {
+	for k := range c.copies {
+		if k.tenant == tenant {
+			c.remove(k)
 		}
-		out[i] = packed{m.ID, wire}
 	}
-	return out, nil
+	for k, r := range c.reads {
+		r.stale = r.stale || k.tenant == tenant
+	}
 }
 
-// unpack makes a message that belongs to the caller.
-func (p packed) unpack() (*easelv1.Model, error) {
-	m := &easelv1.Model{}
-	return m, proto.Unmarshal(p.wire, m)
+// remove removes a copy, if there is one; mu is held.
+func (c *modelCache) remove(k copyKey) {
+	if m := c.copies[k]; m != nil {
+		c.size -= len(m.wire) + copyCost
+		delete(c.copies, k)
+	}
 }

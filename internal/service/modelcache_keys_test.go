@@ -130,7 +130,7 @@ func TestAnErrorIsNotKept(t *testing.T) {
 			}
 		}
 		s.wantRequests(3)
-		if n := len(s.services.copies.slots); n != 0 {
+		if n := len(s.services.copies.copies); n != 0 {
 			t.Errorf("%d keys are remembered for nothing", n)
 		}
 	})
@@ -157,20 +157,21 @@ func TestCopiesThatWereNotUsedForLongMakeRoom(t *testing.T) {
 		c := s.services.copies
 		c.room = 100 << 10
 		kept := func() int {
-			n := 0
-			for _, of := range c.slots {
-				n += len(of)
+			size := 0
+			for _, m := range c.copies {
+				size += len(m.wire) + copyCost
 			}
-			if n != c.used.Len() || c.size > c.room || c.size < 0 {
-				t.Errorf("%d copies, %d in order of use, %d bytes", n, c.used.Len(), c.size)
+			if size != c.size || size > c.room {
+				t.Errorf("%d copies of %d bytes, counted as %d", len(c.copies), size, c.size)
 			}
-			return n
+			return len(c.copies)
 		}
 		for i := range 300 {
 			if _, err := s.model(fmt.Sprint("key-", i%30), fmt.Sprint("model-", i)); err != nil {
 				t.Fatal(err)
 			}
-			s.want("2 k", 0, 0) // used all the time
+			s.want("2 k", 0, time.Duration(i)*time.Millisecond) // used all the time
+			time.Sleep(time.Millisecond)
 			kept()
 		}
 		if n := kept(); n < 20 || n > 60 {
@@ -198,8 +199,8 @@ func TestAKeyThatIsNeverSeenAgainIsForgotten(t *testing.T) {
 		if _, err := s.list("k"); err != nil {
 			t.Fatal(err)
 		}
-		if c := s.services.copies; len(c.slots) != 1 || c.used.Len() != 1 {
-			t.Errorf("%d keys are remembered, %d copies", len(c.slots), c.used.Len())
+		if c := s.services.copies; len(c.copies) != 1 || len(c.reads) != 0 {
+			t.Errorf("%d copies are kept, %d reads", len(c.copies), len(c.reads))
 		}
 	})
 }

@@ -27,34 +27,22 @@ type models struct {
 
 // ListModels lists the models, from a copy where there is a good one.
 func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
-	all, err := s.copies.list(ctx, credential(ctx))
+	all, err := s.copies.get(ctx, credential(ctx), "")
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := page(all, func(m packed) string { return m.id }, "models", req.GetPageSize(), req.GetPageToken())
+	items, next, err := page(all, (*easelv1.Model).GetModelId, "models", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	out := &easelv1.ListModelsResponse{NextPageToken: next}
-	for _, m := range items {
-		model, err := m.unpack()
-		if err != nil {
-			return nil, err
-		}
-		out.Models = append(out.Models, model)
-	}
-	return out, nil
+	return &easelv1.ListModelsResponse{Models: items, NextPageToken: next}, nil
 }
 
 // GetModel gives one model, from a copy where there is a good one.
 func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
-	one, err := s.copies.model(ctx, credential(ctx), req.GetModelId())
+	one, err := s.copies.get(ctx, credential(ctx), req.GetModelId())
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
 	}
-	model, err := one.unpack()
-	if err != nil {
-		return nil, err
-	}
-	return &easelv1.GetModelResponse{Model: model}, nil
+	return &easelv1.GetModelResponse{Model: one[0]}, nil
 }
