@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -27,7 +26,6 @@ import (
 // the addresses are bound; it may be nil.
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
-	defer makeRoomForGarbage()()
 	clock := &stopClock{limit: c.DrainTimeout}
 	observed, flush, err := c.observed(ctx, logs, clock)
 	if err != nil {
@@ -80,7 +78,6 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if ready != nil {
 		ready(front)
 	}
-	debug.FreeOSMemory() // what the start has used: an idle server takes 40 MB and not 41 (make bench-idle-memory)
 	return front.Serve(ctx)
 }
 

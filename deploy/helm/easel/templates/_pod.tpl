@@ -45,6 +45,9 @@
 {{- range $name, $value := .Values.telemetry }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
+{{- if .Values.goGC }}
+- {name: GOGC, value: {{ .Values.goGC | quote }}}
+{{- end }}
 {{- if .Values.goMemLimit }}
 - {name: GOMEMLIMIT, value: {{ .Values.goMemLimit | quote }}}
 {{- end }}
