@@ -183,11 +183,7 @@ func (i *interceptor) log(ctx context.Context, method, peer string, took time.Du
 			level = slog.LevelDebug
 		}
 	}
-	if handler := i.logger.Handler(); handler.Enabled(ctx, level) {
-		line := slog.NewRecord(time.Now(), level, "call", 0) // as the logger does, which also finds out where it was called
-		line.AddAttrs(attrs...)
-		_ = handler.Handle(ctx, line)
-	}
+	i.logger.LogAttrs(ctx, level, "call", attrs...)
 }
 
 // told is what else is known of a call: who made it, under which key, and how much a stream
