@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
-	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
 // A signal is what can be exported: "TRACES" or "METRICS".
@@ -106,37 +105,25 @@ func (s signal) endpointFault() error {
 	return fmt.Errorf("%s must be an address with its scheme, such as http://localhost:%s", name, port)
 }
 
-// tracerProvider makes spans until it is shut down.
-type tracerProvider interface {
-	oteltrace.TracerProvider
-	Shutdown(ctx context.Context) error
-}
-
 // newTracerProvider makes spans, and sends them where the environment says so. Where
 // it does not, requests still get trace ids, for logs and for the catalog, but only
 // a caller can ask for a span to be recorded.
-func newTracerProvider(ctx context.Context, about *resource.Resource) (tracerProvider, error) {
+func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
 			trace.WithResource(about),
 			trace.WithSampler(trace.ParentBased(trace.NeverSample())),
 		), nil
 	}
-	exporter, err := newSpanExporter(ctx)
+	exporter, err := autoexport.NewSpanExporter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if trace.NewSpanLimits() != usualLimits {
-		return trace.NewTracerProvider(trace.WithResource(about), trace.WithSampler(samplerOfEnvironment()), trace.WithBatcher(exporter)), nil
-	}
-	return &spans{about: about, sampler: samplerOfEnvironment(), ended: trace.NewBatchSpanProcessor(exporter)}, nil
-}
-
-// usualLimits are those of spans where the environment sets none. No span of ours comes near.
-var usualLimits = trace.SpanLimits{
-	AttributeValueLengthLimit: trace.DefaultAttributeValueLengthLimit, AttributeValueDepthLimit: trace.DefaultAttributeValueDepthLimit,
-	AttributeCountLimit: trace.DefaultAttributeCountLimit, EventCountLimit: trace.DefaultEventCountLimit, LinkCountLimit: trace.DefaultLinkCountLimit,
-	AttributePerEventCountLimit: trace.DefaultAttributePerEventCountLimit, AttributePerLinkCountLimit: trace.DefaultAttributePerLinkCountLimit,
+	return trace.NewTracerProvider(
+		trace.WithResource(about),
+		trace.WithSampler(samplerOfEnvironment()),
+		trace.WithBatcher(validExporter{exporter}),
+	), nil
 }
 
 // newMeterProvider measures for the handler, and for an exporter where the

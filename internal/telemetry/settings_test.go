@@ -16,15 +16,13 @@ import (
 	"sync"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 )
@@ -116,7 +114,7 @@ func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T
 	}
 }
 
-func TestSettingsOfTheStockExporterHold(t *testing.T) {
+func TestTheSettingsOfOpenTelemetryHold(t *testing.T) {
 	c := &collector{}
 	plain, secure := httptest.NewServer(c), httptest.NewTLSServer(c)
 	t.Cleanup(plain.Close)
@@ -133,49 +131,64 @@ func TestSettingsOfTheStockExporterHold(t *testing.T) {
 	collectorpb.RegisterTraceServiceServer(server, c)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
-	for name, settings := range map[string][]string{
-		"an endpoint":          {"ENDPOINT=" + plain.URL},
-		"one of traces":        {"ENDPOINT=http://127.0.0.1:1", "TRACES_ENDPOINT=" + plain.URL + "/other", "HEADERS=key=all", "TRACES_HEADERS=key=traces"},
-		"compression":          {"ENDPOINT=" + plain.URL + "/below", "COMPRESSION=gzip", "PROTOCOL=http/protobuf"},
-		"a certificate":        {"ENDPOINT=" + secure.URL, "CERTIFICATE=" + certificate, "HEADERS=key=secret"},
-		"gRPC":                 {"ENDPOINT=http://" + l.Addr().String(), "PROTOCOL=grpc", "HEADERS=key=secret"},
-		"gRPC, with no scheme": {"ENDPOINT=localhost:" + port(l), "PROTOCOL=grpc", "INSECURE=true"},
-		"gRPC for traces":      {"TRACES_ENDPOINT=http://" + l.Addr().String(), "TRACES_PROTOCOL=grpc", "PROTOCOL=http/protobuf", "COMPRESSION=gzip"},
-		"HTTP for traces only": {"TRACES_ENDPOINT=" + plain.URL, "PROTOCOL=grpc", "TRACES_PROTOCOL=http/protobuf"},
+	for name, test := range map[string]struct {
+		settings []string
+		want     received
+	}{
+		"an endpoint":          {[]string{"ENDPOINT=" + plain.URL}, received{path: "/v1/traces"}},
+		"one of traces":        {[]string{"ENDPOINT=http://127.0.0.1:1", "TRACES_ENDPOINT=" + plain.URL + "/other", "HEADERS=key=all", "TRACES_HEADERS=key=traces"}, received{path: "/other", key: "traces"}},
+		"compression":          {[]string{"ENDPOINT=" + plain.URL + "/below", "COMPRESSION=gzip", "PROTOCOL=http/protobuf"}, received{path: "/below/v1/traces", encoding: "gzip"}},
+		"a certificate":        {[]string{"ENDPOINT=" + secure.URL, "CERTIFICATE=" + certificate, "HEADERS=key=secret"}, received{path: "/v1/traces", key: "secret"}},
+		"gRPC":                 {[]string{"ENDPOINT=http://" + l.Addr().String(), "PROTOCOL=grpc", "HEADERS=key=secret"}, received{key: "secret"}},
+		"gRPC, with no scheme": {[]string{"ENDPOINT=localhost:" + port(l), "PROTOCOL=grpc", "INSECURE=true"}, received{}},
+		"gRPC for traces":      {[]string{"TRACES_ENDPOINT=http://" + l.Addr().String(), "TRACES_PROTOCOL=grpc", "PROTOCOL=http/protobuf", "COMPRESSION=gzip"}, received{}},
+		"HTTP for traces only": {[]string{"TRACES_ENDPOINT=" + plain.URL, "PROTOCOL=grpc", "TRACES_PROTOCOL=http/protobuf"}, received{path: "/"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, setting := range settings {
+			t.Setenv("OTEL_METRICS_EXPORTER", "none")
+			for _, setting := range test.settings {
 				name, value, _ := strings.Cut(setting, "=")
-				t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
-			}
-			stock, err := autoexport.NewSpanExporter(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			own, err := newSpanExporter(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, ok := own.(*otlp); !ok {
-				t.Errorf("the exporter is %T", own)
+				t.Setenv(otlpSettings+name, value)
 			}
 			c.got = nil
-			spans := tracetest.SpanStubs{{Name: "call", Resource: shop, Attributes: []attribute.KeyValue{attribute.String("a", "b")}}}.Snapshots()
-			for _, exporter := range []trace.SpanExporter{stock, own} {
-				if err := exporter.ExportSpans(t.Context(), spans); err != nil {
-					t.Fatal(err)
-				}
-				if err := exporter.Shutdown(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+			exportSpan(t, attribute.String("a", "b"))
+			if len(c.got) != 1 || c.got[0].path != test.want.path || c.got[0].key != test.want.key || c.got[0].encoding != test.want.encoding {
+				t.Fatalf("the collector has %+v, want %+v", c.got, test.want)
 			}
-			if err := own.ExportSpans(t.Context(), nil); err != nil {
-				t.Error("no spans:", err)
-			}
-			want := slices.Repeat(c.got[:1], 2)
-			if diff := gocmp.Diff(want, c.got, gocmp.AllowUnexported(received{}), protocmp.Transform()); diff != "" {
-				t.Error(diff)
+			if span := c.got[0].spans.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]; span.GetName() != "call" || span.GetAttributes()[0].GetKey() != "a" {
+				t.Errorf("the span is %v", span)
 			}
 		})
+	}
+}
+
+// exportSpan starts telemetry, makes a span, and stops.
+func exportSpan(t *testing.T, attributes ...attribute.KeyValue) {
+	t.Helper()
+	_, shutdown := start(t, Config{LogOutput: io.Discard})
+	_, span := otel.Tracer("calls").Start(t.Context(), "call", trace.WithAttributes(attributes...))
+	span.SetStatus(codes.Error, "caf\xe9")
+	span.End()
+	if err := shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestATextThatIsNotValidCostsNoOtherSpan(t *testing.T) {
+	c := &collector{}
+	plain := httptest.NewServer(c)
+	t.Cleanup(plain.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", plain.URL)
+	exportSpan(t, attribute.String("user_agent.original", "\xff browser"), attribute.String("url.path", "/v1"))
+	if len(c.got) != 1 {
+		t.Fatalf("the collector has %+v", c.got)
+	}
+	span := c.got[0].spans.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]
+	got := []string{span.GetStatus().GetMessage()}
+	for _, a := range span.GetAttributes() {
+		got = append(got, a.GetValue().GetStringValue())
+	}
+	if want := []string{"caf\uFFFD", "\uFFFD browser", "/v1"}; !slices.Equal(got, want) {
+		t.Errorf("it was sent as %q, want %q", got, want)
 	}
 }
