@@ -205,7 +205,7 @@ func holdJob(t *testing.T, s *traced, form string, j job) {
 	fetch := call(callersFetch, "DownloadGeneration", "GET /v1/generations/{generation_id}/content")
 	all.attributes(fetch, "easel.content.bytes", j.bytes, "easel.stream.reason", "done")
 	content := all.only(fetch.GetSpanId(), "GET /generations/{id}/content")
-	all.attributes(content, "http.response.body.size", j.bytes, "easel.attempt", int64(1))
+	all.attributes(content, "http.response.status_code", "*", "easel.attempt", int64(1))
 
 	holdShort(t, all, watch, end)
 	holdClean(t, s, j)

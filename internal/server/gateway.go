@@ -139,27 +139,12 @@ func allowMetadata(ctx context.Context) context.Context {
 			allowed[key] = values
 		}
 	}
-	otel.GetTextMapPropagator().Inject(ctx, metadataCarrier(allowed))
-	return metadata.NewOutgoingContext(ctx, allowed)
-}
-
-// metadataCarrier lets a propagator write metadata.
-type metadataCarrier metadata.MD
-
-var _ propagation.TextMapCarrier = metadataCarrier{}
-
-// Get implements propagation.TextMapCarrier.
-func (c metadataCarrier) Get(key string) string { return first(metadata.MD(c).Get(key)) }
-
-// Set implements propagation.TextMapCarrier.
-func (c metadataCarrier) Set(key, value string) { metadata.MD(c).Set(key, value) }
-
-// Keys implements propagation.TextMapCarrier.
-func (c metadataCarrier) Keys() (keys []string) {
-	for key := range c {
-		keys = append(keys, key)
+	trace := propagation.MapCarrier{}
+	otel.GetTextMapPropagator().Inject(ctx, trace)
+	for key, value := range trace {
+		allowed.Set(key, value)
 	}
-	return keys
+	return metadata.NewOutgoingContext(ctx, allowed)
 }
 
 // annotate prepares the context of a call that a handler of our own makes, just as

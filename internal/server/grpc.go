@@ -53,7 +53,7 @@ func (s *Server) newRESTGRPC() *grpc.Server {
 
 // interceptor is what all calls pass that come from where from says.
 func (s *Server) interceptor(from func(context.Context) origin) *interceptor {
-	return &interceptor{service: s.config.Service, rules: s.rules, gates: s.gates, tracing: s.tracing, logger: s.logger, origin: from}
+	return &interceptor{service: s.config.Service, rules: s.rules, gates: s.gates, tracing: s.tracing, calls: s.calls, logger: s.logger, origin: from}
 }
 
 // grpcOptions are what both servers have in common.
@@ -62,6 +62,7 @@ func (s *Server) grpcOptions(from func(context.Context) origin) []grpc.ServerOpt
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.config.Limits.messageBytes()),
 		grpc.ForceServerCodecV2(newCodec()),
+		grpc.StatsHandler(s.calls),
 		grpc.UnaryInterceptor(intercept.unary),
 		grpc.StreamInterceptor(intercept.stream),
 	}

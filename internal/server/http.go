@@ -36,7 +36,7 @@ func (s *Server) publicHandler(g *gateway) http.Handler {
 	if s.config.LoopbackHostsOnly {
 		handler = refuseOtherHosts(handler)
 	}
-	return skipAbandoned(limitReads(steadyWrites(securityHeaders(s.tracing.traceRequests(handler)))))
+	return skipAbandoned(limitReads(steadyWrites(securityHeaders(traceRequests(handler)))))
 }
 
 // skipAbandoned does nothing for a request that was taken back before its turn came. A

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -25,6 +27,7 @@ type interceptor struct {
 	rules   rules
 	gates   *gates
 	tracing *tracing
+	calls   stats.Handler // sees calls that take no way through a connection as it sees the others
 	logger  *slog.Logger
 	// origin says who calls: the peer of a connection, or who the gateway says it
 	// calls for.
@@ -71,82 +74,67 @@ func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 // gRPC call. ctx is one that a client would call with.
 func (i *interceptor) local(ctx context.Context, method string, req proto.Message, handle func(context.Context, *callSpan) error) error {
 	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
-	return i.around(metadata.NewIncomingContext(ctx, md), method, true, func(ctx context.Context, span *callSpan) error {
+	ctx = i.calls.TagRPC(metadata.NewIncomingContext(ctx, md), &stats.RPCTagInfo{FullMethodName: method})
+	began := time.Now()
+	err := i.around(ctx, method, true, func(ctx context.Context, span *callSpan) error {
 		if err := i.rules.check(ctx, req); err != nil {
 			return err
 		}
 		span.asked(req, true)
 		return handle(ctx, span)
 	})
-}
-
-// around makes one call: it is traced, authenticated and let in, its error or panic becomes
-// a status, and one line says how it went.
-func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *callSpan) error) error {
-	if ended := ctx.Err(); ended != nil {
-		return statusOf(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
-	}
-	c := call{interceptor: i, method: method, streams: streams}
-	return c.end(c.begin(ctx, handle))
+	i.calls.HandleRPC(ctx, &stats.End{BeginTime: began, EndTime: time.Now(), Error: err})
+	return err
 }
 
 // call is one call on its way through the interceptor.
 type call struct {
-	*interceptor
 	method  string
 	streams bool
 	start   time.Time
 	from    origin
-	ctx     context.Context // with the span
-	own     context.Context // of the handler
+	ctx     context.Context // says who calls once that is known
 	span    *callSpan
-	leave   func() // nil: it was not let in
-	fell    bool   // it has panicked, and that is in the log
 }
 
-// begin begins a call, and gives how its handler has ended.
-func (c *call) begin(ctx context.Context, handle func(context.Context, *callSpan) error) (cause error) {
-	c.start, c.ctx, c.own = time.Now(), ctx, ctx
-	defer c.recover(&cause)
-	c.from = c.origin(ctx)
-	ctx, c.span = c.tracing.begin(ctx, c.method, c.from)
-	own := withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
-	c.ctx, c.own = ctx, own
+// around makes one call: its error or panic becomes a status, and one line says how it went.
+func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *callSpan) error) error {
+	if ended := ctx.Err(); ended != nil {
+		return statusOf(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
+	}
+	c := &call{method: method, streams: streams, start: time.Now(), ctx: ctx, span: i.tracing.begin(ctx, method)}
+	cause := i.admit(ctx, c, handle)
+	st, took := statusOf(cause), time.Since(c.start)
+	i.log(c, st, cause, took)
+	c.span.end(st, took)
+	return st.Err()
+}
+
+// admit authenticates a call, lets it in, and handles it. A panic that is not recovered would be
+// the end of the process.
+func (i *interceptor) admit(ctx context.Context, c *call, handle func(context.Context, *callSpan) error) (cause error) {
+	defer func() {
+		if value := recover(); value != nil {
+			cause = i.panicked(c, value)
+		}
+	}()
+	c.from = i.origin(ctx)
+	c.span.from(c.from.peer)
+	ctx = withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
 	if !open(c.method) {
-		known, denied := c.service.Authenticate(own, c.from.certName)
+		known, denied := i.service.Authenticate(ctx, c.from.certName)
 		if denied != nil {
 			return denied
 		}
-		own, c.own = known, known
+		ctx, c.ctx = known, known
 	}
-	leave, full := c.gates.enter(own, c.method, c.streams, c.from)
+	leave, full := i.gates.enter(ctx, c.method, c.streams, c.from)
 	if full != nil {
 		return full
 	}
-	c.leave = leave
+	defer leave()
 	c.span.enter()
-	return handle(own, c.span)
-}
-
-// recover makes a panic the end of the call. What is not recovered ends the process.
-func (c *call) recover(cause *error) {
-	if value := recover(); value != nil {
-		*cause, c.fell = c.panicked(c.ctx, c.method, value), true
-	}
-}
-
-// end ends a call, and gives its status. cause is how it has ended, before it becomes one.
-func (c *call) end(cause error) error {
-	if c.leave != nil {
-		c.leave()
-	}
-	st := statusOf(cause)
-	if c.fell {
-		cause = nil
-	}
-	c.log(c.ctx, c.method, c.from.peer, time.Since(c.start), st, cause, c.span.told(c.own, c.streams))
-	c.span.end(st)
-	return st.Err()
+	return handle(ctx, c.span)
 }
 
 // open reports whether a method needs no credential. All that is not listed does.
@@ -155,52 +143,46 @@ func open(method string) bool {
 		strings.HasPrefix(method, "/grpc.reflection.")
 }
 
-// panicked logs a panic. The caller is told nothing of it: the value may hold
-// anything.
-func (i *interceptor) panicked(ctx context.Context, method string, value any) error {
-	i.logger.ErrorContext(ctx, "panic in a call", "method", method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
-	return refusal(codes.Internal, reasonInternal, "internal error")
+// errPanicked is how a call ends that has panicked. The caller is told nothing of it: the value may
+// hold anything.
+var errPanicked = refusal(codes.Internal, reasonInternal, "internal error")
+
+// panicked logs a panic.
+func (i *interceptor) panicked(c *call, value any) error {
+	i.logger.ErrorContext(c.ctx, "panic in a call", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+	return errPanicked
 }
 
-func (i *interceptor) log(ctx context.Context, method, peer string, took time.Duration, st *status.Status, cause error, more []slog.Attr) {
-	level := slog.LevelInfo
+func (i *interceptor) log(c *call, st *status.Status, cause error, took time.Duration) {
 	attrs := append(make([]slog.Attr, 0, 10),
-		slog.String("method", method),
+		slog.String("method", c.method),
 		slog.String("code", st.Code().String()),
 		slog.String("reason", reasonOf(st)),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
-		slog.String("peer", peer),
+		slog.String("peer", c.from.peer),
 	)
-	attrs = append(attrs, more...)
+	for _, who := range [][2]string{{"caller", service.Caller(c.ctx)}, {"key", service.Key(c.ctx)}} {
+		if who[1] != "" {
+			attrs = append(attrs, slog.String(who[0], who[1]))
+		}
+	}
+	if c.streams {
+		attrs = append(attrs, slog.Int64("messages", c.span.messages.Load()))
+	}
+	if bytes := c.span.bytes.Load(); bytes > 0 {
+		attrs = append(attrs, slog.Int64("bytes", bytes))
+	}
+	level := slog.LevelInfo
 	switch st.Code() {
 	case codes.Internal, codes.Unknown, codes.DataLoss: // somebody has to look
 		level = slog.LevelError
-		if cause != nil {
+		if !errors.Is(cause, errPanicked) {
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
 	case codes.OK:
-		if open(method) { // probes come every few seconds and say nothing
+		if open(c.method) { // probes come every few seconds and say nothing
 			level = slog.LevelDebug
 		}
 	}
-	i.logger.LogAttrs(ctx, level, "call", attrs...)
-}
-
-// told is what else is known of a call: who made it, under which key, and how much a stream
-// has sent. ctx is that of a call that has been authenticated, if it came so far.
-func (c *callSpan) told(ctx context.Context, streams bool) (attrs []slog.Attr) {
-	if caller := service.Caller(ctx); caller != "" {
-		attrs = append(attrs, slog.String("caller", caller))
-	}
-	if key := service.Key(ctx); key != "" {
-		attrs = append(attrs, slog.String("key", key))
-	}
-	if c == nil || !streams {
-		return attrs
-	}
-	attrs = append(attrs, slog.Int64("messages", c.sent.Load()))
-	if bytes := c.bytes.Load(); bytes > 0 {
-		attrs = append(attrs, slog.Int64("bytes", bytes))
-	}
-	return attrs
+	i.logger.LogAttrs(c.ctx, level, "call", attrs...)
 }

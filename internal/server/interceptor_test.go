@@ -107,11 +107,15 @@ func (s *contextStream) Context() context.Context { return s.ctx }
 func TestAPanicBeforeAnybodyIsAskedIsAnInternalErrorToo(t *testing.T) {
 	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
 		logs := &lockedBuffer{}
+		tracing, err := newTracing()
+		if err != nil {
+			t.Fatal(err)
+		}
 		i := &interceptor{
-			logger: slog.New(slog.NewJSONHandler(logs, nil)),
+			tracing: tracing, logger: slog.New(slog.NewJSONHandler(logs, nil)),
 			origin: func(context.Context) origin { panic("the secret of the house") },
 		}
-		err := i.stream(nil, &contextStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
+		err = i.stream(nil, &contextStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
 		if wantError(t, err, codes.Internal, "INTERNAL"); strings.Count(logs.String(), "\n") != 2 {
 			t.Errorf("%s is logged as\n%s", method, logs)
 		}

@@ -6,40 +6,39 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	"go.opentelemetry.io/otel/semconv/v1.43.0/httpconv"
-	"go.opentelemetry.io/otel/semconv/v1.43.0/rpcconv"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// measures are the metrics of this package. Their units, buckets and descriptions stand in
-// the one table of package telemetry.
+// measures are the metrics of streams. Their units and descriptions stand in the one table of
+// package telemetry.
 type measures struct {
-	calls    rpcconv.ServerCallDuration
-	requests httpconv.ServerRequestDuration
-	open     metric.Int64UpDownCounter // streams
-	closures metric.Int64Counter       // of streams
-	bytes    metric.Int64Counter       // of results
+	open     metric.Int64UpDownCounter
+	closures metric.Int64Counter
+	sent     metric.Int64Counter      // bytes of results
+	streams  map[string]*streamLabels // by full method
 }
 
 func newMeasures(meter metric.Meter) (measures, error) {
-	calls, callsErr := rpcconv.NewServerCallDuration(meter)
-	requests, requestsErr := httpconv.NewServerRequestDuration(meter)
 	open, openErr := meter.Int64UpDownCounter("easel.streams.open")
 	closures, closuresErr := meter.Int64Counter("easel.stream.closures")
-	bytes, bytesErr := meter.Int64Counter("easel.content.bytes")
-	return measures{calls, requests, open, closures, bytes}, errors.Join(callsErr, requestsErr, openErr, closuresErr, bytesErr)
+	sent, sentErr := meter.Int64Counter("easel.content.bytes")
+	streams := map[string]*streamLabels{}
+	for method := range lasting {
+		streams[method] = newStreamLabels(method[1:])
+	}
+	return measures{open, closures, sent, streams}, errors.Join(openErr, closuresErr, sentErr)
 }
 
-// streamMeasures are the labels of a method whose calls are streams.
-type streamMeasures struct {
+// streamLabels are the labels of a method whose calls are streams, made once.
+type streamLabels struct {
 	method   metric.MeasurementOption
 	closures map[closure]metric.MeasurementOption
 }
 
-func newStreamMeasures(method string) *streamMeasures {
+func newStreamLabels(method string) *streamLabels {
 	name := semconv.RPCMethod(method)
-	s := &streamMeasures{metric.WithAttributeSet(attribute.NewSet(name)), map[closure]metric.MeasurementOption{}}
+	s := &streamLabels{metric.WithAttributeSet(attribute.NewSet(name)), map[closure]metric.MeasurementOption{}}
 	for _, c := range closures {
 		s.closures[c] = metric.WithAttributeSet(attribute.NewSet(name, attribute.String("reason", string(c))))
 	}

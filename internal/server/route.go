@@ -29,9 +29,9 @@ func pathFilter(fields []string) *utilities.DoubleArray {
 // matched is where nameRoute leaves the route of a request, for what lies outside
 // of the gateway.
 type matched struct {
-	pattern string       // "GET /v1/generations/{generation_id}"
-	probe   bool         // only asks which route it would be
-	span    *requestSpan // of the request; nil for a probe
+	pattern string        // "GET /v1/generations/{generation_id}"
+	probe   bool          // only asks which route it would be, and has no request
+	request *http.Request // as OpenTelemetry's handler has it
 }
 
 type matchedKey struct{}
@@ -55,10 +55,11 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 		if m != nil && m.probe {
 			return
 		}
-		if m != nil {
-			m.span.routed(template)
+		if m == nil {
+			next(w, r, params)
+			return
 		}
-		next(w, r, params)
+		m.serve(w, r, template, func(w http.ResponseWriter) { next(w, r, params) })
 	}
 }
 

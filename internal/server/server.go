@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/easel-grpc/easel/internal/reload"
@@ -37,6 +38,7 @@ type Server struct {
 	rules        rules
 	gates        *gates
 	tracing      *tracing
+	calls        stats.Handler
 	health       *healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
 
@@ -59,7 +61,7 @@ func New(config Config) (*Server, error) {
 	}
 	conns := config.Limits.conns()
 	s := &Server{
-		config: config, logger: config.logger(), rules: rules, gates: newGates(config.Limits), tracing: tracing, health: newHealthServer(),
+		config: config, logger: config.logger(), rules: rules, gates: newGates(config.Limits), tracing: tracing, calls: newCallStats(), health: newHealthServer(),
 		grpcRoom: make(chan struct{}, conns), httpRoom: make(chan struct{}, conns),
 	}
 	if config.TLS.enabled() {

@@ -206,3 +206,21 @@ func TestAWaitIsAShortSpanAtEachEndAndOneForEachPush(t *testing.T) {
 		}
 	}
 }
+
+func TestAWatchThatIsRefusedIsOneSpan(t *testing.T) {
+	spans := recordSpans(t)
+	c := grpcCaller{newStack(t), "no such key"}
+	err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(*easelv1.WatchGenerationResponse) {})
+	if err == nil {
+		t.Fatal("it was not refused")
+	}
+	const name = "easel.v1.GenerationService/WatchGeneration"
+	eventually(t, "the span has ended", func() bool { return len(spansNamed(spans, name)) > 0 })
+	span := spansNamed(spans, name)[0]
+	if got := attributeOf(span, "rpc.response.status_code").AsString(); got != "UNAUTHENTICATED" || attributeOf(span, "easel.stream.reason").AsString() != "credential_rejected" {
+		t.Errorf("it says %v", span.Attributes)
+	}
+	if n := len(spansNamed(spans, name+" end")); n != 0 {
+		t.Errorf("it has ended %d times more", n)
+	}
+}

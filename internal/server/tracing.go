@@ -2,247 +2,154 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// scope names this package in what it measures.
+// scope names this package in what it traces and measures.
 const scope = "github.com/easel-grpc/easel/internal/server"
 
-// tracing makes a span and a measurement of each call of the contract, by the names of
-// OpenTelemetry's conventions. The stock handler would make one span of a watch that is open
-// for an hour, with an event for each message; here a watch or a wait has a short span when
-// it opens and one when it ends. All that is the same for every call of a method is made once.
+// newCallStats is OpenTelemetry's handler for the calls of the contract. Names that callers make up
+// would be spans and series without end.
+func newCallStats() stats.Handler {
+	contract := fullMethods()
+	return otelgrpc.NewServerHandler(otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return contract[info.FullMethodName] }))
+}
+
+// lingers reports whether a call may be open for an hour in which little happens. A span of all of
+// it would be seen after that: its span ends when it is open, and it has another when it ends.
+func lingers(method string) bool {
+	return lasting[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
+}
+
+// tracing adds to OpenTelemetry's handlers what a call says of renders, the spans of the ends of
+// calls that linger, and what streams send.
 type tracing struct {
 	tracer trace.Tracer
 	measures
-	methods map[string]*tracedMethod
-	answers sync.Map // of answerKey to metric.MeasurementOption
-}
-
-// tracedMethod is what the spans of a method have in common.
-type tracedMethod struct {
-	name     string // "easel.v1.GenerationService/GetGeneration"
-	lasts    bool   // for longer than a span should
-	about    []attribute.KeyValue
-	outcomes [codes.Unauthenticated + 1]metric.MeasurementOption
-	stream   *streamMeasures // nil where its calls are no streams
 }
 
 func newTracing() (*tracing, error) {
 	measures, err := newMeasures(otel.Meter(scope))
-	if err != nil {
-		return nil, fmt.Errorf("measure calls: %w", err)
-	}
-	t := &tracing{tracer: otel.Tracer(scope), measures: measures, methods: map[string]*tracedMethod{}}
-	for full := range fullMethods() {
-		m := &tracedMethod{name: full[1:], lasts: lasting[full] && !strings.HasSuffix(full, "/DownloadGeneration")}
-		m.about = []attribute.KeyValue{semconv.RPCSystemNameGRPC, semconv.RPCMethod(m.name)}
-		for code := range m.outcomes {
-			m.outcomes[code] = metric.WithAttributeSet(attribute.NewSet(
-				semconv.RPCMethod(m.name), semconv.RPCResponseStatusCode(codeName(codes.Code(code)))))
-		}
-		if lasting[full] {
-			m.stream = newStreamMeasures(m.name)
-		}
-		t.methods[full] = m
-	}
-	return t, nil
+	return &tracing{tracer: otel.Tracer(scope), measures: measures}, err
 }
 
-// callSpan is the tracing of one call. What a span says is set at once when it ends: each
-// further time would copy what is there.
+// callSpan is the tracing of one call.
 type callSpan struct {
 	*tracing
-	*tracedMethod
-	ctx     context.Context
-	span    trace.Span
-	began   time.Time
-	peer    string
-	asks    any         // the request
-	answer  any         // nil for a stream
-	entered bool        // it was let in
-	opened  atomic.Bool // the span of a call that lasts has ended at its opening
-	sent    atomic.Int64
-	bytes   atomic.Int64 // of results
+	ctx      context.Context
+	span     trace.Span // of OpenTelemetry's handler
+	name     string     // "easel.v1.GenerationService/WatchGeneration"
+	lingers  bool
+	stream   *streamLabels // nil where the call is none
+	entered  bool          // it was let in
+	answer   any           // nil for a stream
+	messages atomic.Int64
+	bytes    atomic.Int64 // of results
 }
 
-// begin begins the span of a call in the trace of the caller. A method that is not of the
-// contract has none: names that callers make up would be spans and series without end.
-func (t *tracing) begin(ctx context.Context, method string, from origin) (context.Context, *callSpan) {
-	m := t.methods[method]
-	if m == nil {
-		return ctx, nil
+// begin begins the tracing of a call.
+func (t *tracing) begin(ctx context.Context, method string) *callSpan {
+	return &callSpan{
+		tracing: t, ctx: ctx, span: trace.SpanFromContext(ctx), name: strings.TrimPrefix(method, "/"), lingers: lingers(method), stream: t.streams[method],
 	}
-	ctx = otel.GetTextMapPropagator().Extract(ctx, incoming{ctx})
-	below, span := t.tracer.Start(ctx, m.name, serverKind...)
-	if m.lasts { // with the span itself a watch would keep all of it, long after its end
-		below = trace.ContextWithSpanContext(ctx, span.SpanContext())
-	}
-	return below, &callSpan{tracing: t, tracedMethod: m, ctx: below, span: span, began: time.Now(), peer: from.peer}
 }
+
+// from notes who calls.
+func (c *callSpan) from(peer string) { c.span.SetAttributes(semconv.ClientAddress(peer)) }
 
 // enter notes that a call was let in.
 func (c *callSpan) enter() {
-	if c == nil || c.stream == nil {
-		return
+	if c.stream != nil {
+		c.entered = true
+		c.open.Add(c.ctx, 1, c.stream.method)
 	}
-	c.entered = true
-	c.measures.open.Add(c.ctx, 1, c.stream.method)
 }
 
-// asked notes a request that is well formed. A call of one request that lasts is open then.
+// asked notes a request that is well formed. A call of one request that lingers is open then.
 func (c *callSpan) asked(request any, streams bool) {
-	if c == nil {
-		return
+	if c.span.IsRecording() {
+		c.span.SetAttributes(attributesOf(request)...)
 	}
-	c.asks = request
-	if c.lasts && !streams {
-		c.open()
+	if c.lingers && !streams {
+		c.span.End()
+	}
+}
+
+// message notes that a message has left, with so many bytes of a result. A watch is open then.
+func (c *callSpan) message(bytes int) {
+	if c.messages.Add(1) == 1 && c.lingers {
+		c.span.End()
+	}
+	if bytes > 0 {
+		c.bytes.Add(int64(bytes))
+		c.sent.Add(c.ctx, int64(bytes), c.stream.method)
 	}
 }
 
 // answered notes the answer to a call.
-func (c *callSpan) answered(response any) {
-	if c != nil {
-		c.answer = response
-	}
-}
+func (c *callSpan) answered(response any) { c.answer = response }
 
-// open ends the span of the opening of a call that lasts.
-func (c *callSpan) open() {
-	if c.opened.CompareAndSwap(false, true) {
-		if c.span.IsRecording() {
-			list := lists.Get().(*[]attribute.KeyValue)
-			*list = c.begun((*list)[:0])
-			c.span.SetAttributes(*list...)
-			giveBack(list)
-		}
-		c.span.End()
-		c.span, c.asks = nil, nil // they are not needed any more, and the call may last for an hour
-	}
-}
-
-// message notes that a message has left, with so many bytes of a result. The first one ends
-// the span of the opening of a watch.
-func (c *callSpan) message(bytes int) {
-	if c == nil {
-		return
-	}
-	c.sent.Add(1)
-	if bytes > 0 {
-		c.bytes.Add(int64(bytes))
-		c.measures.bytes.Add(c.ctx, int64(bytes), c.stream.method)
-	}
-	if c.lasts {
-		c.open()
-	}
-}
-
-// end ends the tracing of a call as its status says.
-func (c *callSpan) end(st *status.Status) {
-	if c == nil {
-		return
-	}
-	took := time.Since(c.began)
-	c.calls.Inst().Record(c.ctx, took.Seconds(), c.outcomes[min(st.Code(), codes.Unauthenticated)])
+// end notes how a call has ended, and after how long.
+func (c *callSpan) end(st *status.Status, took time.Duration) {
 	if c.entered {
-		c.measures.open.Add(c.ctx, -1, c.stream.method)
+		c.open.Add(c.ctx, -1, c.stream.method)
 		c.closures.Add(c.ctx, 1, c.stream.closures[closureOf(st)])
 	}
-	span := c.span // nil once the call that lasts is open
-	if c.opened.Load() {
+	span := c.span
+	if c.lingers && !span.IsRecording() { // it has ended at the opening
 		_, span = c.tracer.Start(c.ctx, c.name+" end")
+		defer span.End()
 	}
 	if span.IsRecording() {
 		c.conclude(span, st, took)
 	}
-	span.End()
 }
 
-// begun is what a call says of itself when it begins.
-func (c *callSpan) begun(all []attribute.KeyValue) []attribute.KeyValue {
-	all = append(append(all, c.about...), semconv.ClientAddress(c.peer))
-	return appendAttributes(all, c.asks)
-}
-
-// conclude writes on the last span of a call how it ended.
+// conclude writes on the last span of a call how it has ended.
 func (c *callSpan) conclude(span trace.Span, st *status.Status, took time.Duration) {
-	list := lists.Get().(*[]attribute.KeyValue)
-	defer giveBack(list)
-	all := (*list)[:0]
-	if c.opened.Load() {
-		all = append(all, c.about...)
-	} else {
-		all = c.begun(all)
-	}
-	all = append(appendAttributes(all, c.answer), semconv.RPCResponseStatusCode(codeName(st.Code())))
+	span.SetAttributes(attributesOf(c.answer)...)
 	if c.stream != nil {
-		all = append(all, attribute.String("easel.stream.reason", string(closureOf(st))), attribute.Int64("easel.stream.messages", c.sent.Load()))
-	}
-	if c.lasts {
-		all = append(all, attribute.Float64("easel.stream.duration", took.Seconds()))
+		span.SetAttributes(attribute.String("easel.stream.reason", string(closureOf(st))), attribute.Int64("easel.stream.messages", c.messages.Load()))
 	}
 	if bytes := c.bytes.Load(); bytes > 0 {
-		all = append(all, attribute.Int64("easel.content.bytes", bytes))
+		span.SetAttributes(attribute.Int64("easel.content.bytes", bytes))
 	}
-	*list = all
-	span.SetAttributes(all...)
+	if !c.lingers {
+		return // OpenTelemetry's handler writes the status
+	}
+	span.SetAttributes(semconv.RPCResponseStatusCode(code.Code(st.Code()).String()), attribute.Float64("easel.stream.duration", took.Seconds()))
 	if serverFault(st.Code()) {
 		span.SetStatus(otelcodes.Error, st.Message())
 	}
 }
 
-// lists are what attributes are gathered in. A span copies them: that each call would make a
-// list of its own cost a tenth of what it pays for its tracing.
-var lists = sync.Pool{New: func() any { return new([]attribute.KeyValue) }}
-
-func giveBack(list *[]attribute.KeyValue) {
-	clear(*list)
-	lists.Put(list)
+// serverFault reports whether a code says that the server failed, and not the caller.
+func serverFault(code codes.Code) bool {
+	switch code {
+	case codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+		return true
+	}
+	return false
 }
 
-// serverKind is what all spans of calls begin with.
-var serverKind = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
-
-// incoming lets a propagator read the metadata of a call, without a copy of all of it.
-type incoming struct{ ctx context.Context }
-
-var _ propagation.TextMapCarrier = incoming{}
-
-// Get implements propagation.TextMapCarrier.
-func (c incoming) Get(key string) string {
-	return first(metadata.ValueFromIncomingContext(c.ctx, key))
-}
-
-// Set implements propagation.TextMapCarrier. Nobody writes what has come in.
-func (incoming) Set(string, string) {}
-
-// Keys implements propagation.TextMapCarrier.
-func (c incoming) Keys() []string {
-	md, _ := metadata.FromIncomingContext(c.ctx)
-	return metadataCarrier(md).Keys()
-}
-
-// appendAttributes adds what a message of the contract says of a render or a model.
-func appendAttributes(all []attribute.KeyValue, message any) []attribute.KeyValue {
+// attributesOf is what a message of the contract says of a render or a model.
+func attributesOf(message any) (all []attribute.KeyValue) {
 	text := func(key, value string) {
 		if value != "" {
 			all = append(all, attribute.String(key, value))
@@ -274,26 +181,4 @@ func bytesOf(message any) int {
 		return chunk.Bytes()
 	}
 	return 0
-}
-
-// codeName writes a code as the conventions do: "DEADLINE_EXCEEDED".
-func codeName(code codes.Code) string {
-	if code > codes.Unauthenticated {
-		code = codes.Unknown
-	}
-	return codeNames[code]
-}
-
-var codeNames = [...]string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-}
-
-// serverFault reports whether a code says that the server failed, and not the caller.
-func serverFault(code codes.Code) bool {
-	switch code {
-	case codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
-		return true
-	}
-	return false
 }

@@ -37,7 +37,7 @@ var (
 	delays   = []float64{0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300}
 
 	rpcMethod   = Label{Name: "rpc.method", Of: "the methods of the contract"}
-	httpMethod  = Label{Name: "http.request.method", Values: []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "_OTHER"}}
+	httpMethod  = Label{Name: "http.request.method", Values: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"}}
 	httpCode    = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
 	caller      = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings a key"}
 	model       = Label{Name: "model", Of: "model ids, the first 50, then other"}
@@ -57,11 +57,11 @@ var Table = []Metric{
 	{
 		Name: "http.server.request.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
 		Labels: []Label{httpMethod, {Name: "http.route", Of: "the routes of the contract; none for a path that no route takes"}, httpCode},
-		Text:   "REST requests. Each that reaches the contract is a call, too.",
+		Text:   "REST requests, but for those whose answer was broken off. Each that reaches the contract is a call, too.",
 	},
 	{
 		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "status codes from 400; _OTHER where there was no answer"}},
+		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "types of errors in Go where there was no answer"}},
 		Text:   "Requests to the catalog, each attempt, until the head of the answer. Those that were told to slow down have the status 429.",
 	},
 	{

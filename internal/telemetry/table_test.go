@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -120,6 +121,28 @@ func TestWhatIsNotInTheTableIsNotMeasured(t *testing.T) {
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil || len(all.ScopeMetrics) != 0 {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+func TestALabelThatIsNotInTheTableIsDroppedFromExamplesToo(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()))
+	t.Cleanup(func() { _ = provider.Shutdown(t.Context()) })
+	requests, err := provider.Meter("some library").Float64Histogram("http.server.request.duration")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests.Record(callerContext(t, trace.FlagsSampled), 1, metric.WithAttributes(attribute.String("server.address", "made up"), attribute.String("http.route", "/v1/models")))
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	point := all.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64]).DataPoints[0]
+	if want := attribute.NewSet(attribute.String("http.route", "/v1/models")); !point.Attributes.Equals(&want) {
+		t.Errorf("the labels are %v", point.Attributes.Encoded(attribute.DefaultEncoder()))
+	}
+	if len(point.Exemplars) != 1 || len(point.Exemplars[0].FilteredAttributes) != 0 {
+		t.Errorf("the examples are %+v", point.Exemplars)
 	}
 }
 

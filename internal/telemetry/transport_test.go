@@ -114,7 +114,7 @@ func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestARequestWithoutAPatternIsNamedByItsMethod(t *testing.T) {
 	r := httptest.NewRequest(http.MethodDelete, "/generations/gen_1", nil)
-	if got := spanName(r); got != "DELETE" {
+	if got := spanName("", r); got != "DELETE" {
 		t.Errorf("the span is named %q", got)
 	}
 }

@@ -1,14 +1,18 @@
 package telemetry
 
 import (
+	"context"
 	"strings"
+	"time"
 
 	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 )
 
 // onlyTheTable makes the provider measure what is in the table, as the table has it: unit,
-// description and buckets. All else is dropped, whatever library measures it.
+// description, labels and buckets. All else is dropped, whatever library measures it.
 func onlyTheTable() metric.View {
 	rows := map[string]Metric{}
 	for _, row := range Table {
@@ -21,12 +25,36 @@ func onlyTheTable() metric.View {
 		if !ok {
 			return metric.Stream{Aggregation: metric.AggregationDrop{}}, true
 		}
-		stream := metric.Stream{Name: row.Name, Description: row.Text, Unit: row.Unit}
+		stream := metric.Stream{
+			Name: row.Name, Description: row.Text, Unit: row.Unit,
+			AttributeFilter: attribute.NewAllowKeysFilter(row.labelKeys()...), ExemplarReservoirProviderSelector: withoutDropped,
+		}
 		if row.Kind == Histogram {
 			stream.Aggregation = metric.AggregationExplicitBucketHistogram{Boundaries: row.Buckets}
 		}
 		return stream, true
 	}
+}
+
+func (m Metric) labelKeys() (keys []attribute.Key) {
+	for _, label := range m.Labels {
+		keys = append(keys, attribute.Key(label.Name))
+	}
+	return keys
+}
+
+// withoutDropped keeps labels that the view drops out of examples, too: Prometheus has no room
+// for all of them.
+func withoutDropped(aggregation metric.Aggregation) exemplar.ReservoirProvider {
+	usual := metric.DefaultExemplarReservoirProviderSelector(aggregation)
+	return func(labels attribute.Set) exemplar.Reservoir { return plainReservoir{usual(labels)} }
+}
+
+type plainReservoir struct{ exemplar.Reservoir }
+
+// Offer implements exemplar.Reservoir.
+func (r plainReservoir) Offer(ctx context.Context, at time.Time, value exemplar.Value, _ []attribute.KeyValue) {
+	r.Reservoir.Offer(ctx, at, value, nil)
 }
 
 // Series gives the names that the metric has in Prometheus, without labels.
