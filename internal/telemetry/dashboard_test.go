@@ -66,8 +66,8 @@ func legend(m Metric, title string, by []string) string {
 	return strings.Join(texts, " ")
 }
 
-// rate is how fast a counter rises, or the events of a histogram.
-func rate(name, title string, by ...string) query {
+// perSecond is how fast a counter rises, or the events of a histogram.
+func perSecond(name, title string, by ...string) query {
 	m := named(name)
 	series := m.Prometheus()
 	if m.Kind == Histogram {
@@ -134,44 +134,44 @@ var dashboard = []row{
 		lines("How long new states go unseen", "s", quantile("0.5", "easel.detection.delay", "half"), quantile("0.99", "easel.detection.delay", "99 %")),
 		lines("Time since the last answer", "s", now("max", "easel.generations.stalest", "longest wait"), quantile("0.99", "easel.heartbeat.age", "in heartbeats, 99 %")),
 		lines("Active renders and watches", "none", now("sum", "easel.generations.active", "active renders"), now("sum", "easel.watches.open", "watches")),
-		lines("New states found", "cps", rate("easel.changes", "", "state")),
+		lines("New states found", "cps", perSecond("easel.changes", "", "state")),
 	}},
 	{"The catalog", []panel{
-		lines("Requests by status", "reqps", rate("http.client.request.duration", "", "http.response.status_code", "error.type")),
+		lines("Requests by status", "reqps", perSecond("http.client.request.duration", "", "http.response.status_code", "error.type")),
 		lines("Time to the answer, 99 %", "s", quantile("0.99", "http.client.request.duration", "", "http.request.method", "url.template")),
 		lines("Keys by condition", "none", now("sum", "easel.credentials", "", "condition"), now("sum", "easel.credentials.paused", "paused")),
 		lines("Budget", "none", now("min", "easel.budget.level", "emptiest"), now("min", "easel.budget.rate", "least rate")),
-		lines("Polls", "reqps", rate("easel.polls", "", "kind", "outcome")),
+		lines("Polls", "reqps", perSecond("easel.polls", "", "kind", "outcome")),
 		lines("Told to slow down (429)", "reqps", over(`sum by (http_request_method, url_template) (rate(<http.client.request.duration_count>{http_response_status_code="429",$where}[$__rate_interval]))`, "{{http_request_method}} {{url_template}}")),
-		lines("What sharing saves", "reqps", rate("easel.polls", "made"), rate("easel.polls.unshared", "without sharing")),
+		lines("What sharing saves", "reqps", perSecond("easel.polls", "made"), perSecond("easel.polls.unshared", "without sharing")),
 	}},
 	{"Callers", []panel{
-		lines("Calls", "reqps", rate("rpc.server.call.duration", "", "rpc.method")),
+		lines("Calls", "reqps", perSecond("rpc.server.call.duration", "", "rpc.method")),
 		lines("Calls that were not OK", "reqps", over(`sum by (rpc_response_status_code, rpc_method) (rate(<rpc.server.call.duration_count>{rpc_response_status_code!="OK",$where}[$__rate_interval]))`, "{{rpc_response_status_code}} {{rpc_method}}")),
 		lines("Time of unary calls, 99 %", "s", over(`histogram_quantile(0.99, sum by (rpc_method, le) (rate(<rpc.server.call.duration_bucket>{rpc_method!~".*(Watch|Wait|Download).*",$where}[$__rate_interval])))`, "{{rpc_method}}")),
-		lines("REST requests", "reqps", rate("http.server.request.duration", "", "http.route", "http.response.status_code")),
+		lines("REST requests", "reqps", perSecond("http.server.request.duration", "", "http.route", "http.response.status_code")),
 	}},
 	{"Streams", []panel{
 		lines("Open", "none", now("sum", "easel.streams.open", "", "rpc.method")),
-		lines("Ended, by why", "cps", rate("easel.stream.closures", "", "reason", "rpc.method")),
-		lines("Events told", "cps", rate("easel.pushes", "", "event"), rate("easel.updates.conflated", "conflated"), rate("easel.updates.regressed", "went backwards")),
-		lines("Bytes of results", "Bps", rate("easel.content.bytes", "", "rpc.method")),
+		lines("Ended, by why", "cps", perSecond("easel.stream.closures", "", "reason", "rpc.method")),
+		lines("Events told", "cps", perSecond("easel.pushes", "", "event"), perSecond("easel.updates.conflated", "conflated"), perSecond("easel.updates.regressed", "went backwards")),
+		lines("Bytes of results", "Bps", perSecond("easel.content.bytes", "", "rpc.method")),
 	}},
 	{"Money", []panel{
 		lines("Spent in an hour, by model", "currencyEUR", over(`sum by (model) (increase(<easel.spent.cents>{$where}[1h])) / 100`, "{{model}}")),
 		lines("Spent in an hour, by caller", "currencyEUR", over(`sum by (caller) (increase(<easel.spent.cents>{$where}[1h])) / 100`, "{{caller}}")),
-		lines("Orders", "cps", rate("easel.orders", "", "outcome")),
+		lines("Orders", "cps", perSecond("easel.orders", "", "outcome")),
 	}},
 	{"Replicas, with EASEL_NATS_URL", []panel{
 		lines("Keys by who polls under them", "none", now("sum", "easel.leases.held", "one for all"), now("sum", "easel.credentials.alone", "each for itself")),
 		lines("NATS is reached", "none", now("min", "easel.replicas.connected", "by all: 1")),
-		lines("Leases taken", "cps", rate("easel.leases.taken", "")),
-		lines("States from other replicas", "cps", rate("easel.replicas.states", "", "outcome")),
-		lines("Messages dropped", "cps", rate("easel.replicas.dropped", "", "reason")),
+		lines("Leases taken", "cps", perSecond("easel.leases.taken", "")),
+		lines("States from other replicas", "cps", perSecond("easel.replicas.states", "", "outcome")),
+		lines("Messages dropped", "cps", perSecond("easel.replicas.dropped", "", "reason")),
 	}},
 	{"The process", []panel{
 		lines("Memory", "bytes", now("max", "process_resident_memory_bytes", "resident"), now("max", "go.memory.used", "", "go.memory.type"), now("max", "go.memory.gc.goal", "goal"), now("max", "go.memory.limit", "limit")),
-		lines("CPU", "none", rate("process_cpu_seconds_total", "cores used"), now("max", "go.processor.limit", "of")),
+		lines("CPU", "none", perSecond("process_cpu_seconds_total", "cores used"), now("max", "go.processor.limit", "of")),
 		lines("Goroutines", "none", now("max", "go.goroutine.count", "")),
 		lines("Open files", "none", now("max", "process_open_fds", "open"), now("min", "process_max_fds", "limit")),
 		lines("Builds", "none", now("sum", "easel.build.info", "", "version", "go_version")),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,23 +23,23 @@ type Replicas struct {
 // Measure reads metrics from the hub, and from what it shares polls by, whenever somebody collects
 // them, until stop is called. replicas is nil where polls are not shared.
 func Measure(stats func() watch.Stats, replicas func() Replicas) (stop func(), err error) {
-	meter := otel.Meter(scope)
-	m := newHubMeasures(meter)
-	var r *replicaMeasures
-	if replicas != nil {
-		r = newReplicaMeasures(&m.readings)
+	meter, read := otel.Meter(scope), hubReadings()
+	if replicas == nil {
+		replicas = func() Replicas { return Replicas{} }
+	} else {
+		read = append(read, replicaReadings...)
 	}
-	if m.failed != nil {
-		return nil, m.failed
+	made, all, err := observables(meter, read)
+	if err != nil {
+		return nil, err
 	}
 	registered, err := meter.RegisterCallback(func(_ context.Context, out metric.Observer) error {
-		s := stats()
-		m.observe(out, s)
-		if r != nil {
-			r.observe(out, s, replicas())
+		s, r := stats(), replicas()
+		for _, one := range read {
+			out.ObserveFloat64(made[one.metric], one.value(s, r), metric.WithAttributes(one.labels...))
 		}
 		return nil
-	}, m.all...)
+	}, all...)
 	if err != nil {
 		return nil, fmt.Errorf("measure the hub: %w", err)
 	}
@@ -49,79 +50,72 @@ func Measure(stats func() watch.Stats, replicas func() Replicas) (stop func(), e
 	}, nil
 }
 
-// readings are metrics that are read when somebody collects them.
-type readings struct {
-	meter  metric.Meter
-	all    []metric.Observable
-	failed error
+// reading is a series that is read when somebody collects metrics.
+type reading struct {
+	metric string // in the table
+	value  func(watch.Stats, Replicas) float64
+	labels []attribute.KeyValue
 }
 
-// hubMeasures are those that are read from the hub.
-type hubMeasures struct {
-	readings
-
-	watches, active, credentials, paused metric.Int64ObservableGauge
-	stalest, level, rate                 metric.Float64ObservableGauge
-	conflated, regressed                 metric.Int64ObservableCounter
-	unshared                             metric.Float64ObservableCounter
-	conditions                           []metric.MeasurementOption
-}
-
-func newHubMeasures(meter metric.Meter) *hubMeasures {
-	m := &hubMeasures{readings: readings{meter: meter}}
-	m.watches = m.count("easel.watches.open")
-	m.active = m.count("easel.generations.active")
-	m.credentials = m.count("easel.credentials")
-	m.paused = m.count("easel.credentials.paused")
-	m.stalest = m.amount("easel.generations.stalest")
-	m.level = m.amount("easel.budget.level")
-	m.rate = m.amount("easel.budget.rate")
-	m.conflated = m.total("easel.updates.conflated")
-	m.regressed = m.total("easel.updates.regressed")
-	unshared, err := meter.Float64ObservableCounter("easel.polls.unshared")
-	m.unshared = unshared
-	m.add(unshared, err)
-	for _, name := range condition.Values {
-		m.conditions = append(m.conditions, labelled(attribute.String(condition.Name, name)))
+// observables makes the instruments of readings, as the table has them.
+func observables(meter metric.Meter, read []reading) (made map[string]metric.Float64Observable, all []metric.Observable, err error) {
+	made = map[string]metric.Float64Observable{}
+	for _, row := range Table {
+		if !slices.ContainsFunc(read, func(r reading) bool { return r.metric == row.Name }) {
+			continue
+		}
+		var one metric.Float64Observable
+		var fault error
+		if row.Kind == Counter {
+			one, fault = meter.Float64ObservableCounter(row.Name)
+		} else {
+			one, fault = meter.Float64ObservableGauge(row.Name)
+		}
+		made[row.Name], all, err = one, append(all, one), errors.Join(err, fault)
 	}
-	return m
+	return made, all, err
 }
 
-func (m *readings) add(made metric.Observable, err error) {
-	m.all, m.failed = append(m.all, made), errors.Join(m.failed, err)
-}
-
-func (m *readings) count(name string) metric.Int64ObservableGauge {
-	made, err := m.meter.Int64ObservableGauge(name)
-	m.add(made, err)
-	return made
-}
-
-func (m *readings) amount(name string) metric.Float64ObservableGauge {
-	made, err := m.meter.Float64ObservableGauge(name)
-	m.add(made, err)
-	return made
-}
-
-func (m *readings) total(name string) metric.Int64ObservableCounter {
-	made, err := m.meter.Int64ObservableCounter(name)
-	m.add(made, err)
-	return made
-}
-
-func (m *hubMeasures) observe(out metric.Observer, s watch.Stats) {
-	out.ObserveInt64(m.watches, int64(s.Watches))
-	out.ObserveInt64(m.active, int64(s.Active))
-	out.ObserveInt64(m.paused, int64(s.Paused))
-	for i, n := range s.Conditions {
-		out.ObserveInt64(m.credentials, int64(n), m.conditions[i])
+// hubReadings are those of what the hub has.
+func hubReadings() []reading {
+	all := []reading{
+		{metric: "easel.watches.open", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Watches) }},
+		{metric: "easel.generations.active", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Active) }},
+		{metric: "easel.generations.stalest", value: func(s watch.Stats, _ Replicas) float64 { return s.Stalest.Seconds() }},
+		{metric: "easel.credentials.paused", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Paused) }},
+		{metric: "easel.budget.level", value: func(s watch.Stats, _ Replicas) float64 { return s.Budget }},
+		{metric: "easel.budget.rate", value: func(s watch.Stats, _ Replicas) float64 { return s.Rate }},
+		{metric: "easel.updates.conflated", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Conflated) }},
+		{metric: "easel.updates.regressed", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Regressions) }},
+		{metric: "easel.polls.unshared", value: func(s watch.Stats, _ Replicas) float64 { return s.Unshared }},
 	}
-	out.ObserveFloat64(m.stalest, s.Stalest.Seconds())
-	out.ObserveFloat64(m.level, s.Budget)
-	out.ObserveFloat64(m.rate, s.Rate)
-	out.ObserveInt64(m.conflated, s.Conflated)
-	out.ObserveInt64(m.regressed, s.Regressions)
-	out.ObserveFloat64(m.unshared, s.Unshared)
+	for i, name := range condition.Values {
+		all = append(all, reading{"easel.credentials", func(s watch.Stats, _ Replicas) float64 { return float64(s.Conditions[i]) }, with(condition, name)})
+	}
+	return all
+}
+
+// replicaReadings are those of what replicas have to do with each other.
+var replicaReadings = []reading{
+	{metric: "easel.replicas.connected", value: func(_ watch.Stats, r Replicas) float64 {
+		if r.Connected {
+			return 1
+		}
+		return 0
+	}},
+	{metric: "easel.leases.held", value: func(_ watch.Stats, r Replicas) float64 { return float64(r.Leading) }},
+	{metric: "easel.leases.taken", value: func(_ watch.Stats, r Replicas) float64 { return float64(r.Takings) }},
+	{metric: "easel.credentials.alone", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Alone) }},
+	{"easel.replicas.dropped", func(_ watch.Stats, r Replicas) float64 { return float64(r.Fenced) }, with(dropReason, "fenced")},
+	{"easel.replicas.dropped", func(_ watch.Stats, r Replicas) float64 { return float64(r.Refused) }, with(dropReason, "refused")},
+	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Told) }, with(peerOutcome, "told")},
+	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Recalled) }, with(peerOutcome, "recalled")},
+	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Stale) }, with(peerOutcome, "stale")},
+	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Refuted) }, with(peerOutcome, "refuted")},
+}
+
+func with(label Label, value string) []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String(label.Name, value)}
 }
 
 // tellBuild measures what this build is.

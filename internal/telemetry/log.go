@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 )
 
 // newLogger makes a logger whose level can be changed, and which keeps the last troubles.
@@ -58,30 +59,19 @@ const errorInterval = 30 * time.Second
 // errorHandler logs OpenTelemetry's own errors. A collector that is down makes one for
 // each batch, which says nothing new.
 type errorHandler struct {
-	logger *slog.Logger
-
-	mu         sync.Mutex
-	logged     time.Time
-	suppressed int
+	logger     *slog.Logger
+	sometimes  rate.Sometimes
+	suppressed atomic.Int64
 }
 
-func newErrorHandler(logger *slog.Logger) *errorHandler { return &errorHandler{logger: logger} }
+func newErrorHandler(logger *slog.Logger) *errorHandler {
+	return &errorHandler{logger: logger, sometimes: rate.Sometimes{Interval: errorInterval}}
+}
 
 // Handle implements otel.ErrorHandler.
 func (h *errorHandler) Handle(err error) {
-	if suppressed, ok := h.due(); ok {
-		h.logger.Warn("OpenTelemetry reports an error", "error", err, "suppressed", suppressed)
-	}
-}
-
-// due reports whether a line may be written, and how many were not since the last.
-func (h *errorHandler) due() (suppressed int, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.logged.IsZero() && time.Since(h.logged) < errorInterval {
-		h.suppressed++
-		return 0, false
-	}
-	suppressed, h.suppressed, h.logged = h.suppressed, 0, time.Now()
-	return suppressed, true
+	h.suppressed.Add(1)
+	h.sometimes.Do(func() {
+		h.logger.Warn("OpenTelemetry reports an error", "error", err, "suppressed", h.suppressed.Swap(0)-1)
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -26,14 +27,10 @@ import (
 type Observer struct {
 	tracer trace.Tracer
 	instruments
-	events   [3]metric.MeasurementOption // by eventUpdate and so on
-	polls    map[pollKey]metric.MeasurementOption
-	changes  map[catalog.State]metric.MeasurementOption
-	outcomes map[string]metric.MeasurementOption
 	models   capped
 	callers  capped
-	pushes   pace
-	failures *Failures // nil: polls that fail are not logged
+	pushes   *rate.Limiter // those that have a span
+	failures *Failures     // nil: polls that fail are not logged
 }
 
 var _ watch.Observer = (*Observer)(nil)
@@ -43,14 +40,17 @@ type instruments struct {
 	heartbeatAge, delay                     metric.Float64Histogram
 }
 
-const (
-	eventUpdate = iota
-	eventHeartbeat
-	eventCaughtUp
+// The labels of what is told, made once: there may be ten thousand at a time.
+var (
+	updateTold    = labelled(attribute.String("event", "update"))
+	heartbeatTold = labelled(attribute.String("event", "heartbeat"))
+	caughtUpTold  = labelled(attribute.String("event", "caught_up"))
 )
 
-// pollKey is what polls are counted by.
-type pollKey struct{ kind, outcome string }
+// mostPushSpans is how many pushes a second have a span. The exporter's queue holds 2,048 spans,
+// and what comes then is dropped, of whatever kind: a change that is told to ten thousand watches
+// would drive out the spans of calls and of the poll that found it.
+const mostPushSpans = 1000
 
 // Most models and callers that have a series of their own.
 const (
@@ -64,26 +64,10 @@ func NewObserver() (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Observer{
+	return &Observer{
 		tracer: otel.Tracer(scope), instruments: made,
-		polls: map[pollKey]metric.MeasurementOption{}, changes: map[catalog.State]metric.MeasurementOption{}, outcomes: map[string]metric.MeasurementOption{},
-		models: capped{most: mostModels}, callers: capped{most: mostCallers},
-	}
-	for i, event := range []string{"update", "heartbeat", "caught_up"} {
-		o.events[i] = labelled(attribute.String("event", event))
-	}
-	for _, kind := range []string{"read", "sweep"} {
-		for _, outcome := range []string{"ok", "not_found", "throttled", "unreachable", "credential_rejected", "failed"} {
-			o.polls[pollKey{kind, outcome}] = labelled(attribute.String("kind", kind), attribute.String("outcome", outcome))
-		}
-	}
-	for state := catalog.StateQueued; state <= catalog.StateUnrecognized; state++ {
-		o.changes[state] = labelled(attribute.String("state", state.String()))
-	}
-	for _, outcome := range orderOutcomes {
-		o.outcomes[outcome] = labelled(attribute.String("outcome", outcome))
-	}
-	return o, nil
+		models: capped{most: mostModels}, callers: capped{most: mostCallers}, pushes: rate.NewLimiter(mostPushSpans, mostPushSpans),
+	}, nil
 }
 
 func newInstruments(meter metric.Meter) (made instruments, err error) {
@@ -154,9 +138,9 @@ func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, ou
 	if o.failures != nil {
 		o.failures.Polled(ctx, p.Tenant, out.Err)
 	}
-	o.pollsMade.Add(ctx, 1, o.polls[pollKey{kind, pollOutcome(out.Err)}])
+	o.pollsMade.Add(ctx, 1, labelled(attribute.String("kind", kind), attribute.String("outcome", pollOutcome(out.Err))))
 	for _, change := range out.Changes {
-		o.changed.Add(ctx, 1, o.changes[change.State])
+		o.changed.Add(ctx, 1, labelled(attribute.String("state", change.State.String())))
 		o.delay.Record(ctx, change.Delay.Seconds())
 	}
 	if span.IsRecording() {
@@ -196,17 +180,17 @@ func pollOutcome(err error) string {
 func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event watch.Event, found watch.TraceRef) (told func()) {
 	switch {
 	case event.Heartbeat != nil:
-		o.told.Add(context.Background(), 1, o.events[eventHeartbeat])
+		o.told.Add(context.Background(), 1, heartbeatTold)
 		if at := event.Heartbeat.ObserveTime; !at.IsZero() {
 			o.heartbeatAge.Record(ctx, time.Since(at).Seconds())
 		}
 		return nil
 	case event.CaughtUp != nil:
-		o.told.Add(context.Background(), 1, o.events[eventCaughtUp])
+		o.told.Add(context.Background(), 1, caughtUpTold)
 		return nil
 	}
-	o.told.Add(context.Background(), 1, o.events[eventUpdate])
-	if watching == nil || !o.pushes.allows(time.Now()) {
+	o.told.Add(context.Background(), 1, updateTold)
+	if watching == nil || !o.pushes.Allow() {
 		return nil
 	}
 	return o.pushing(ctx, event.Update, found)
@@ -234,7 +218,7 @@ var orderOutcomes = []string{
 // Ordered measures how an order ended, and what it cost. by is the name of the caller, "" for
 // one that brings its own key.
 func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
-	o.orders.Add(ctx, 1, o.outcomes[orderOutcome(g, err)])
+	o.orders.Add(ctx, 1, labelled(attribute.String("outcome", orderOutcome(g, err))))
 	if err == nil && g.CostCents != nil {
 		if by == "" {
 			by = "forwarded"

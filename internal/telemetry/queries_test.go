@@ -26,7 +26,7 @@ func known() vocabulary {
 		for _, l := range m.Labels {
 			names = append(names, l.Prometheus())
 		}
-		for _, series := range m.Series() {
+		for _, series := range seriesOf(m) {
 			v[series] = names
 			if strings.HasSuffix(series, "_bucket") {
 				v[series] = append(names[:len(names):len(names)], "le")
@@ -34,6 +34,15 @@ func known() vocabulary {
 		}
 	}
 	return v
+}
+
+// seriesOf gives the names that a metric has in Prometheus, without labels.
+func seriesOf(m Metric) []string {
+	name := m.Prometheus()
+	if m.Kind == Histogram {
+		return []string{name + "_bucket", name + "_sum", name + "_count"}
+	}
+	return []string{name}
 }
 
 var (

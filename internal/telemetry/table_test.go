@@ -38,10 +38,10 @@ func TestTheReferenceHasTheTable(t *testing.T) {
 	case !begins || !ends:
 		t.Fatalf("%s has no place for the table", path)
 	case *update:
-		if err := os.WriteFile(path, []byte(head+beginning+Reference()+ending+tail), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(head+beginning+reference()+ending+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	case table != Reference():
+	case table != reference():
 		t.Errorf("%s is not as the table is: go test ./internal/telemetry -run Reference -update", path)
 	}
 }
@@ -162,26 +162,26 @@ func TestEachCountOfReplicasHasASeriesOfItsOwn(t *testing.T) {
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]int64{}
+	got := map[string]float64{}
 	for _, m := range all.ScopeMetrics[0].Metrics {
-		var points []metricdata.DataPoint[int64]
+		var points []metricdata.DataPoint[float64]
 		switch data := m.Data.(type) {
-		case metricdata.Gauge[int64]:
+		case metricdata.Gauge[float64]:
 			points = data.DataPoints
-		case metricdata.Sum[int64]:
+		case metricdata.Sum[float64]:
 			points = data.DataPoints
 		}
 		for _, p := range points {
 			got[m.Name+p.Attributes.Encoded(attribute.DefaultEncoder())] = p.Value
 		}
 	}
-	for series, want := range map[string]int64{
+	for series, want := range map[string]float64{
 		"easel.replicas.connected": 1, "easel.leases.held": 6, "easel.leases.taken": 9, "easel.credentials.alone": 1,
 		"easel.replicas.statesoutcome=told": 2, "easel.replicas.statesoutcome=recalled": 3, "easel.replicas.statesoutcome=stale": 4,
 		"easel.replicas.statesoutcome=refuted": 5, "easel.replicas.droppedreason=fenced": 7, "easel.replicas.droppedreason=refused": 8,
 	} {
 		if got[series] != want {
-			t.Errorf("%s is %d, want %d", series, got[series], want)
+			t.Errorf("%s is %v, want %v", series, got[series], want)
 		}
 	}
 	stop()

@@ -57,15 +57,6 @@ func (r plainReservoir) Offer(ctx context.Context, at time.Time, value exemplar.
 	r.Reservoir.Offer(ctx, at, value, nil)
 }
 
-// Series gives the names that the metric has in Prometheus, without labels.
-func (m Metric) Series() []string {
-	name := m.Prometheus()
-	if m.Kind == Histogram {
-		return []string{name + "_bucket", name + "_sum", name + "_count"}
-	}
-	return []string{name}
-}
-
 // Prometheus gives the name of the metric in Prometheus; of a histogram, that of the family.
 func (m Metric) Prometheus() string {
 	if m.Scraped {

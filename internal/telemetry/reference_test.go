@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Reference writes the table for people, in Markdown.
-func Reference() string {
+// reference writes the table for people, in Markdown.
+func reference() string {
 	var out strings.Builder
 	out.WriteString("| OpenTelemetry | Prometheus | kind | unit | labels | |\n|---|---|---|---|---|---|\n")
 	for _, row := range Table {

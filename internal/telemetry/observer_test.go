@@ -1,0 +1,34 @@
+package telemetry
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestAThousandPushesASecondHaveASpan(t *testing.T) {
+	exporter := record(t)
+	synctest.Test(t, func(t *testing.T) {
+		o, err := NewObserver()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := callerContext(t, trace.FlagsSampled)
+		for _, pause := range []time.Duration{0, time.Second, time.Hour} {
+			time.Sleep(pause)
+			exporter.Reset()
+			for range 3 * mostPushSpans {
+				if told := o.Telling(ctx, o.Mark(ctx), watch.Event{Update: &watch.Update{}}, nil); told != nil {
+					told()
+				}
+			}
+			if n := len(exporter.GetSpans()); n != mostPushSpans {
+				t.Errorf("after %v %d of %d have one", pause, n, 3*mostPushSpans)
+			}
+		}
+	})
+}
