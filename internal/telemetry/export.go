@@ -122,7 +122,7 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 	return trace.NewTracerProvider(
 		trace.WithResource(about),
 		trace.WithSampler(samplerOfEnvironment()),
-		trace.WithBatcher(validExporter{exporter}),
+		trace.WithBatcher(cleanExporter{exporter}),
 	), nil
 }
 

@@ -1,9 +1,11 @@
 package telemetry
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 const canary = "sk_live_canary"
@@ -149,5 +153,53 @@ func TestTheCatalogHearsTheIDsOfATraceAndNothingElse(t *testing.T) {
 	}
 	if all := fmt.Sprint(sent); strings.Contains(all, canary) {
 		t.Errorf("the catalog is sent %s", all)
+	}
+}
+
+// answering is a server that answers one request with bytes as they are.
+func answering(t *testing.T, bytes string) (url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			_, _ = io.WriteString(conn, bytes)
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+func TestAKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // X3
+	for _, broken := range []string{
+		canary, "HTTP/1.1 " + canary, "HTTP/1.1 200 OK\r\n" + canary, "HTTP/1.1 200 OK\r\nContent-Length: " + canary,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + canary,
+	} {
+		t.Run(broken, func(t *testing.T) {
+			c := &collector{}
+			plain := httptest.NewServer(c)
+			t.Cleanup(plain.Close)
+			t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", plain.URL)
+			_, shutdown := start(t, Config{LogOutput: io.Discard})
+			base := &http.Transport{}
+			t.Cleanup(base.CloseIdleConnections)
+			if err := send(t, UpstreamTransport(base), answering(t, broken+"\r\n\r\n")); err == nil {
+				t.Fatal("the answer is not broken")
+			}
+			if err := shutdown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			span := c.got[0].spans.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]
+			if span.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR || strings.Contains(span.String(), canary) {
+				t.Errorf("the span is %v", span)
+			}
+		})
 	}
 }

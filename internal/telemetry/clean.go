@@ -1,0 +1,61 @@
+package telemetry
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
+)
+
+// cleanExporter exports spans without what must not leave. A text that is not UTF-8 is made so:
+// OTLP takes no other, and the exporter drops a whole batch for one, so a caller could drop the
+// spans of others by a path or a header. The text of an error upstream may repeat what was
+// received, and the API key in it; what kind of an error it was is an attribute.
+type cleanExporter struct{ trace.SpanExporter }
+
+// ExportSpans implements trace.SpanExporter.
+func (e cleanExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+	clean := make([]trace.ReadOnlySpan, len(spans))
+	for i, span := range spans {
+		clean[i] = cleanSpan{span}
+	}
+	return e.SpanExporter.ExportSpans(ctx, clean)
+}
+
+// cleanSpan is a span whose attributes and status are clean. Its name is a constant.
+type cleanSpan struct{ trace.ReadOnlySpan }
+
+// Attributes implements trace.ReadOnlySpan.
+func (s cleanSpan) Attributes() []attribute.KeyValue {
+	all := s.ReadOnlySpan.Attributes()
+	if !slices.ContainsFunc(all, invalid) {
+		return all
+	}
+	all = slices.Clone(all)
+	for i, one := range all {
+		if invalid(one) {
+			all[i].Value = attribute.StringValue(validText(one.Value.AsString()))
+		}
+	}
+	return all
+}
+
+// Status implements trace.ReadOnlySpan.
+func (s cleanSpan) Status() trace.Status {
+	status := s.ReadOnlySpan.Status()
+	if s.SpanKind() == oteltrace.SpanKindClient {
+		status.Description = ""
+	}
+	status.Description = validText(status.Description)
+	return status
+}
+
+func invalid(a attribute.KeyValue) bool {
+	return a.Value.Type() == attribute.STRING && !utf8.ValidString(a.Value.AsString())
+}
+
+func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
