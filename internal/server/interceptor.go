@@ -102,7 +102,8 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, h
 	if ended := ctx.Err(); ended != nil {
 		return statusOf(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
 	}
-	c := &call{method: method, streams: streams, start: time.Now(), ctx: ctx, span: i.tracing.begin(ctx, method)}
+	ctx, span := i.tracing.begin(ctx, method)
+	c := &call{method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
 	cause := i.admit(ctx, c, handle)
 	st, took := statusOf(cause), time.Since(c.start)
 	i.log(c, st, cause, took)

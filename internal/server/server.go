@@ -25,7 +25,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/easel-grpc/easel/internal/reload"
@@ -38,7 +37,7 @@ type Server struct {
 	rules        rules
 	gates        *gates
 	tracing      *tracing
-	calls        stats.Handler
+	calls        callStats
 	health       *healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
 

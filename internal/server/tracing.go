@@ -12,6 +12,7 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
@@ -24,21 +25,46 @@ import (
 // scope names this package in what it traces and measures.
 const scope = "github.com/easel-grpc/easel/internal/server"
 
-// newCallStats is OpenTelemetry's handler for the calls of the contract. Names that callers make up
+// callStats is OpenTelemetry's handler for the calls of the contract. Names that callers make up
 // would be spans and series without end.
-func newCallStats() stats.Handler {
+type callStats struct {
+	stats.Handler
+	lingering stats.Handler // makes no spans
+}
+
+func newCallStats() callStats {
 	contract := fullMethods()
-	return otelgrpc.NewServerHandler(otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return contract[info.FullMethodName] }))
+	known := otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return contract[info.FullMethodName] })
+	return callStats{otelgrpc.NewServerHandler(known), otelgrpc.NewServerHandler(known, otelgrpc.WithTracerProvider(noop.NewTracerProvider()))}
 }
 
 // lingers reports whether a call may be open for an hour in which little happens. A span of all of
-// it would be seen after that: its span ends when it is open, and it has another when it ends.
+// it would be seen after that, and kept until then: it has a span of its opening, and one of its end.
 func lingers(method string) bool {
 	return lasting[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
 }
 
-// tracing adds to OpenTelemetry's handlers what a call says of renders, the spans of the ends of
-// calls that linger, and what streams send.
+type lingeringKey struct{}
+
+// TagRPC implements stats.Handler.
+func (s callStats) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	if lingers(info.FullMethodName) {
+		return s.lingering.TagRPC(context.WithValue(ctx, lingeringKey{}, true), info)
+	}
+	return s.Handler.TagRPC(ctx, info)
+}
+
+// HandleRPC implements stats.Handler.
+func (s callStats) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	if ctx.Value(lingeringKey{}) != nil {
+		s.lingering.HandleRPC(ctx, event)
+		return
+	}
+	s.Handler.HandleRPC(ctx, event)
+}
+
+// tracing adds to OpenTelemetry's handlers what a call says of renders, the spans of calls that
+// linger, and what streams send.
 type tracing struct {
 	tracer trace.Tracer
 	measures
@@ -53,8 +79,8 @@ func newTracing() (*tracing, error) {
 type callSpan struct {
 	*tracing
 	ctx      context.Context
-	span     trace.Span // of OpenTelemetry's handler
-	name     string     // "easel.v1.GenerationService/WatchGeneration"
+	name     string                     // "easel.v1.GenerationService/WatchGeneration"
+	span     atomic.Pointer[trace.Span] // nil once a call that lingers is open
 	lingers  bool
 	stream   *streamLabels // nil where the call is none
 	entered  bool          // it was let in
@@ -64,14 +90,20 @@ type callSpan struct {
 }
 
 // begin begins the tracing of a call.
-func (t *tracing) begin(ctx context.Context, method string) *callSpan {
-	return &callSpan{
-		tracing: t, ctx: ctx, span: trace.SpanFromContext(ctx), name: strings.TrimPrefix(method, "/"), lingers: lingers(method), stream: t.streams[method],
+func (t *tracing) begin(ctx context.Context, method string) (context.Context, *callSpan) {
+	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), lingers: lingers(method), stream: t.streams[method]}
+	span := trace.SpanFromContext(ctx)
+	if c.lingers {
+		_, span = t.tracer.Start(ctx, c.name, trace.WithSpanKind(trace.SpanKindServer), c.about())
+		ctx = trace.ContextWithSpanContext(ctx, span.SpanContext()) // the span is not kept
 	}
+	c.ctx = ctx
+	c.span.Store(&span)
+	return ctx, c
 }
 
 // from notes who calls.
-func (c *callSpan) from(peer string) { c.span.SetAttributes(semconv.ClientAddress(peer)) }
+func (c *callSpan) from(peer string) { (*c.span.Load()).SetAttributes(semconv.ClientAddress(peer)) }
 
 // enter notes that a call was let in.
 func (c *callSpan) enter() {
@@ -83,22 +115,32 @@ func (c *callSpan) enter() {
 
 // asked notes a request that is well formed. A call of one request that lingers is open then.
 func (c *callSpan) asked(request any, streams bool) {
-	if c.span.IsRecording() {
-		c.span.SetAttributes(attributesOf(request)...)
+	if span := *c.span.Load(); span.IsRecording() {
+		span.SetAttributes(attributesOf(request)...)
 	}
-	if c.lingers && !streams {
-		c.span.End()
+	if !streams {
+		c.opened()
 	}
 }
 
 // message notes that a message has left, with so many bytes of a result. A watch is open then.
 func (c *callSpan) message(bytes int) {
-	if c.messages.Add(1) == 1 && c.lingers {
-		c.span.End()
+	if c.messages.Add(1) == 1 {
+		c.opened()
 	}
 	if bytes > 0 {
 		c.bytes.Add(int64(bytes))
 		c.sent.Add(c.ctx, int64(bytes), c.stream.method)
+	}
+}
+
+// opened ends the span of the opening of a call that lingers.
+func (c *callSpan) opened() {
+	if !c.lingers {
+		return
+	}
+	if span := c.span.Swap(nil); span != nil {
+		(*span).End()
 	}
 }
 
@@ -111,14 +153,27 @@ func (c *callSpan) end(st *status.Status, took time.Duration) {
 		c.open.Add(c.ctx, -1, c.stream.method)
 		c.closures.Add(c.ctx, 1, c.stream.closures[closureOf(st)])
 	}
-	span := c.span
-	if c.lingers && !span.IsRecording() { // it has ended at the opening
-		_, span = c.tracer.Start(c.ctx, c.name+" end")
-		defer span.End()
-	}
+	span := c.last()
 	if span.IsRecording() {
 		c.conclude(span, st, took)
 	}
+	if c.lingers {
+		span.End()
+	}
+}
+
+// last is the span of a call, or of the end of one that was open.
+func (c *callSpan) last() trace.Span {
+	if span := c.span.Swap(nil); span != nil {
+		return *span
+	}
+	_, span := c.tracer.Start(c.ctx, c.name+" end", c.about())
+	return span
+}
+
+// about is what the spans of a call that lingers begin with.
+func (c *callSpan) about() trace.SpanStartOption {
+	return trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(c.name))
 }
 
 // conclude writes on the last span of a call how it has ended.

@@ -22,7 +22,7 @@ func TestAThousandPushesASecondHaveASpan(t *testing.T) {
 			time.Sleep(pause)
 			exporter.Reset()
 			for range 3 * mostPushSpans {
-				if told := o.Telling(ctx, o.Mark(ctx), watch.Event{Update: &watch.Update{}}, nil); told != nil {
+				if told := o.Delivery(ctx, o.TraceRef(ctx), watch.Event{Update: &watch.Update{}}, nil); told != nil {
 					told()
 				}
 			}
