@@ -317,7 +317,7 @@ func (c *chaos) checkQueued(one *tenant, e *entry, now time.Time) {
 	if at >= 0 && (at >= len(one.queue.heap) || one.queue.heap[at] != e) {
 		c.t.Errorf("%s has the place of another one in the queue", e.id)
 	}
-	if one.wanted(e, now) && !e.polling.busy && at < 0 && !(at == taken && slices.Contains(one.queue.ready, e)) {
+	if one.wanted(e, now) && !e.polling.busy && at < 0 && (at != taken || !slices.Contains(one.queue.ready, e)) {
 		c.t.Errorf("%s is waited for, and is not in the queue", e.id)
 	}
 	if at >= 0 && (e.polling.busy || len(e.watchers) == 0) {
