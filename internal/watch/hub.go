@@ -197,8 +197,11 @@ func (h *Hub) lock(cred catalog.Credential) *tenant {
 		t := h.tenants[cred.Tenant]
 		if t == nil {
 			t = newTenant(&h.cfg, &h.history, cred, time.Now())
+			t.mu.Lock() // before anybody sees it: its poller would find nobody who waits, and end
 			h.tenants[cred.Tenant] = t
 			h.start(t)
+			h.mu.Unlock()
+			return t
 		}
 		h.mu.Unlock()
 		t.mu.Lock()
@@ -210,7 +213,7 @@ func (h *Hub) lock(cred catalog.Credential) *tenant {
 	}
 }
 
-// start lets a tenant poll; mu is held.
+// start lets a tenant poll; its mutex and mu are held.
 func (h *Hub) start(t *tenant) {
 	if h.closed {
 		return
