@@ -72,7 +72,9 @@ func explain(ctx context.Context, err error) failure {
 	f := failure{code: codeName(s.Code()), message: plainMessage(s.Message())}
 	f.addDetails(s)
 	f.exit = exitOf(s.Code(), f.reason)
-	f.cure = cureOf(s.Code(), f.reason)
+	if f.cure = cureOf(s.Code(), f.reason); tooLate(s.Err()) {
+		f.cure = "" // it is never sent again
+	}
 	if strings.Contains(f.message, webServer) {
 		f.message = "this is the REST port, or another web server: it speaks HTTP/1.1, and gRPC is HTTP/2"
 		f.cure = "The gRPC address is EASEL_GRPC_ADDR of easel serve, mostly with port 50051. See --addr."

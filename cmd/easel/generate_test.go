@@ -175,6 +175,7 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
 		"no money, under an older key":         {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
 		"the API key, under an older key":      {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "look for it with easel list first"},
 		"the cap, under an older key":          {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
+		"too late to be sent again":            {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, lookFirst},
 		"above the limit, under an older key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
 		"another order, under an older key":    {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
 		"a wrong input, under an older key":    {nil, []string{"seed=many"}, nothingSent},

@@ -58,7 +58,15 @@ func insist[T any](
 // order once more finds out.
 func unsettled(err error) bool {
 	code := status.Code(err)
-	return code == codes.Unavailable || code == codes.Aborted
+	return (code == codes.Unavailable || code == codes.Aborted) && !tooLate(err)
+}
+
+// tooLate reports whether an order may have been taken, and is not sent again: the server asks for no
+// other try.
+func tooLate(err error) bool {
+	var f failure
+	f.addDetails(status.Convert(err))
+	return f.reason == "SUBMISSION_OUTCOME_UNKNOWN" && f.retryDelay == 0
 }
 
 // postponed reports whether the server has asked to come again. A server that is not

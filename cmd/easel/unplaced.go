@@ -25,6 +25,9 @@ const (
 	nothingSent    = "Nothing was sent now. What was ordered under this --idempotency-key before stands."
 )
 
+// lookFirst is said of an order of unknown outcome that is not sent again.
+const lookFirst = "The order may have been taken. Look at what the account has ordered and paid; do not order again before that."
+
 // mayBeOrdered says how to find out about an order that may exist.
 func mayBeOrdered(key string) string {
 	return "The order may have been taken. Send it again with --idempotency-key " + key + " and the same API key: it is never charged twice."
@@ -43,6 +46,8 @@ func (c *generateCmd) notSent(err error) error {
 func (c *generateCmd) refused(err error, key string, maybe bool) unplaced {
 	nothing := sentNothing(err)
 	switch {
+	case tooLate(err):
+		return unplaced{err, lookFirst}
 	case maybe || !turnedAway(err) && !nothing:
 		return unplaced{err, mayBeOrdered(key)}
 	case c.IdempotencyKey == "":

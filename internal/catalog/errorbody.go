@@ -62,10 +62,14 @@ func (e *errorBody) readJSON(value any) {
 		}
 		return
 	}
-	e.readMember(r, dataWrapper)
+	if data, ok := newRecordIn(r, dataWrapper); ok {
+		e.readMessage(data) // what stands beside it may be the order, so that no code is read there
+	}
 	e.readRecord(r)
 	for _, name := range errorWrappers {
-		e.readMember(r, name)
+		if inner, ok := newRecordIn(r, name); ok {
+			e.readRecord(inner)
+		}
 	}
 	e.readViolations(value, "", 0)
 	if e.message == "" && len(e.violations) > 0 {
@@ -73,18 +77,25 @@ func (e *errorBody) readJSON(value any) {
 	}
 }
 
-func (e *errorBody) readMember(r record, name string) {
+// newRecordIn reads the object that is a member of another.
+func newRecordIn(r record, name string) (record, bool) {
 	member, _ := r.get(name)
-	if inner, ok := newRecord(member); ok {
-		e.readRecord(inner)
-	}
+	return newRecord(member)
 }
 
 // readRecord reads code and message. What is read later knows better.
 func (e *errorBody) readRecord(r record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		e.code = e.redactor.clean(code)
+	} else if value, _ := r.get(errorTypeName); value != nil {
+		if code, ok := problemType(value); ok {
+			e.code = e.redactor.clean(code)
+		}
 	}
+	e.readMessage(r)
+}
+
+func (e *errorBody) readMessage(r record) {
 	if message, _, ok := find(r, errorTextNames, sentence); ok {
 		e.message = e.redactor.clean(message)
 	} else if message, _, ok := find(r, errorTextNames, asWord); ok && e.message == "" && message != e.code {
@@ -92,13 +103,19 @@ func (e *errorBody) readRecord(r record) {
 	}
 }
 
-// codeWord is a short word for programs. The type of a problem is one when it is no
-// address; of an address, the last part is.
+// problemType gives the type of a problem: a code, or the last part of an address.
+func problemType(value any) (string, bool) {
+	s, ok := asWord(value)
+	if !ok || strings.ContainsFunc(s, unicode.IsSpace) {
+		return "", false
+	}
+	address, _, _ := strings.Cut(s, "?")
+	return codeWord(address[strings.LastIndexByte(address, '/')+1:])
+}
+
+// codeWord is a short word for programs.
 func codeWord(value any) (string, bool) {
 	s, ok := asWord(value)
-	if address, _, isAddress := strings.Cut(s, "?"); isAddress || strings.Contains(s, "/") {
-		s = address[strings.LastIndexByte(address, '/')+1:]
-	}
 	isCode := func(r rune) bool {
 		return r == '_' || r == '-' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r)
 	}

@@ -74,7 +74,7 @@ func refusalOf(op string, resp *http.Response, redact redactor, now time.Time) *
 
 // kindOf is the whole map from an answer that is not a 2xx to a kind.
 func kindOf(op string, status int, code string) Kind {
-	if status >= 400 && status < 500 {
+	if codeDecides(status) {
 		if kind, ok := kindOfCode(op, status, fold(code)); ok {
 			return kind
 		}
@@ -92,6 +92,12 @@ func kindOf(op string, status int, code string) Kind {
 		return KindUnavailable
 	}
 	return KindContract
+}
+
+// codeDecides reports whether an answer of a status may be told by its code. A request that came too
+// slowly or too early was not refused, whatever its body holds.
+func codeDecides(status int) bool {
+	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }
 
 func kindOfCode(op string, status int, code string) (Kind, bool) {

@@ -84,7 +84,15 @@ func TestEveryStatusHasItsKind(t *testing.T) {
 		{opCreate, 409, `{"error":"API_KEY_DAILY_CAP"}`, KindDailyCap},
 		{opCreate, 409, `{"code":"CONFLICT","details":{"reason":"API_KEY_DAILY_CAP"}}`, KindInProgress},
 		{opCreate, 409, `{"code":"CONFLICT","data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress},
-		{opCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindDailyCap},
+		{opCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // A12
+		{opCreate, 409, `{"name":"API_KEY_DAILY_CAP"}`, KindInProgress},          // A12
+		{opCreate, 409, `{"reason":"API_KEY_DAILY_CAP"}`, KindInProgress},        // A12
+		{opCreate, 409, `{"error":"no answer for: sunset/API_KEY_DAILY_CAP"}`, KindInProgress},
+		{opCreate, 409, `{"error":"sunset/API_KEY_DAILY_CAP"}`, KindInProgress},
+		{opCreate, 409, `{"type":"no answer for /API_KEY_DAILY_CAP"}`, KindInProgress},
+		{opCreate, 409, `{"type":"API_KEY_DAILY_CAP"}`, KindDailyCap},
+		{opCreate, 408, `{"code":"API_KEY_DAILY_CAP"}`, KindOutcomeUnknown},
+		{opCreate, 425, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindInProgress},
 		{opCreate, 409, `{"errorType":"API_KEY_DAILY_CAP"}`, KindDailyCap},
 		{opCreate, 409, `{"code":"apiKeyDailyCap"}`, KindDailyCap},
 		{opCreate, 409, `API_KEY_DAILY_CAP: come back tomorrow`, KindDailyCap},

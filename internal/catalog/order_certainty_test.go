@@ -208,6 +208,7 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
 		"three of them, and no deadline":         {[]step{broken, broken, broken, placed}, 0, time.Minute, 4, true},
 		"nothing has left before the caller":     {[]step{noDial, placed}, 20 * time.Second, time.Minute, 1, false},
 		"a catalog that asks to wait too long":   {[]step{{status: 503, body: "wait"}, placed}, 20 * time.Second, time.Minute, 1, false},
+		"a caller that had weeks":                {[]step{broken}, 1000 * time.Hour, time.Minute + submitPause, 0, false},
 		"it is over with the time of the caller": {[]step{broken}, 2 * time.Second, 2 * time.Second, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,11 +294,32 @@ func TestNothingIsSentAgainAfterTheResendWindow(t *testing.T) {
 		if len(catalog.keys) == attempts {
 			t.Error("it was not sent again within the window")
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(30 * 24 * time.Hour)
 		attempts, catalog.steps = len(catalog.keys), []step{placed}
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
-		if failed == nil || failed.Kind != KindOutcomeUnknown || failed.Unsent || !errors.Is(failed, errWindowOver) || len(catalog.keys) != attempts {
+		if failed == nil || failed.Kind != KindOutcomeUnknown || failed.Unsent || !errors.Is(failed, ErrResendWindow) || len(catalog.keys) != attempts {
 			t.Errorf("after the window it gave %+v, and was sent %d times again", failed, len(catalog.keys)-attempts)
+		}
+	})
+}
+
+func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		c, err := New(Config{BaseURL: testURL, ResendWindow: time.Minute, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			attempts++
+			time.Sleep(20 * time.Second)
+			return reply(r, http.StatusServiceUnavailable, nil, ""), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // until the first attempt has ended
+		time.Sleep(40 * time.Second)
+		before := attempts
+		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
+		if !errors.Is(failed, ErrResendWindow) || attempts != before {
+			t.Errorf("a minute after its first attempt it gave %v, and was sent %d times again", failed, attempts-before)
 		}
 	})
 }

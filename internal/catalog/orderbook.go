@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	submitTimeout = time.Minute // for callers without a deadline
+	submitTimeout = time.Minute // for callers without a deadline, and at most for those that have gone
 
 	refusedPause = 10 * time.Second // before an idempotency key of unknown outcome is sent again that was refused
 
@@ -21,7 +21,8 @@ const (
 	resendWindow  = 12 * time.Hour // the default of Config.ResendWindow
 )
 
-// orderBook knows what the idempotency keys of recent orders stand for.
+// orderBook knows what the idempotency keys of recent orders stand for. It forgets no order of
+// unknown outcome: its key would be sent again when the catalog has forgotten it.
 type orderBook struct {
 	work   sync.WaitGroup
 	window time.Duration
@@ -30,7 +31,7 @@ type orderBook struct {
 
 	mu       sync.Mutex
 	orders   map[orderKey]*submission
-	finished []*submission // those that succeeded or may have, oldest first
+	finished []*submission // those that succeeded, oldest first
 }
 
 func newOrderBook(window time.Duration) *orderBook {
@@ -50,10 +51,9 @@ type submission struct {
 	digest   [sha256.Size]byte
 	run      *submitRun // the one under way; nil when there is none
 	receipt  *Receipt   // what the key stands for, once that is known
-	kept     time.Time  // since when it stands in finished; zero when it does not
 	cred     Credential // of every attempt: its API key is the one of the first
 	mayExist bool       // an attempt of unknown outcome was made
-	begun    time.Time  // when the first of those was
+	begun    time.Time  // when the first of those began
 }
 
 // submitRun is one series of attempts, shared by all who sent the key meanwhile.
@@ -65,8 +65,9 @@ type submitRun struct {
 	waiting int
 	until   time.Time // when the time of the last caller is over, whether it still waits or not
 	led     bool
-	sent    bool  // an attempt of this run may have reached the catalog
-	last    error // what the last attempt said, while no other is on its way
+	sent    bool      // an attempt of this run may have reached the catalog
+	began   time.Time // the attempt on its way
+	last    error     // what the last attempt said, while no other is on its way
 
 	receipt Receipt // set before done is closed
 	err     error
@@ -111,8 +112,9 @@ func (b *orderBook) credential(sub *submission, cred Credential) Credential {
 	return sub.cred
 }
 
-// errWindowOver is why an order is not sent again.
-var errWindowOver = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
+// ErrResendWindow is why an order of unknown outcome is not sent again: only a look at the account
+// tells what became of it.
+var ErrResendWindow = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
 
 // begin notes that an attempt is on its way, or says why there is none: the time of all callers
 // is over, or nobody waits for an order that has not left yet.
@@ -123,9 +125,9 @@ func (b *orderBook) begin(sub *submission, run *submitRun) error {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Unsent: !sub.mayExist && !run.sent}
 	}
 	if sub.mayExist && time.Since(sub.begun) >= b.window {
-		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: errWindowOver}
+		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: ErrResendWindow}
 	}
-	run.last = nil
+	run.last, run.began = nil, time.Now()
 	return nil
 }
 
@@ -136,7 +138,7 @@ func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
 	arrived := mayHaveArrived(err)
 	run.sent = run.sent || arrived
 	if arrived && !sub.mayExist && (KindOf(err) == KindOutcomeUnknown || KindOf(err) == KindInProgress) {
-		sub.mayExist, sub.begun = true, time.Now()
+		sub.mayExist, sub.begun = true, run.began
 	}
 	if !run.sent && !sub.mayExist {
 		err = unsent(err)
@@ -162,11 +164,10 @@ func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err er
 func (b *orderBook) conclude(sub *submission, err error) {
 	sub.run = nil
 	switch {
-	case err != nil && !sub.mayExist:
-		delete(b.orders, sub.id)
-	case sub.kept.IsZero():
-		sub.kept = time.Now()
+	case err == nil:
 		b.finished = append(b.finished, sub)
+	case !sub.mayExist:
+		delete(b.orders, sub.id)
 	}
 }
 
@@ -174,15 +175,11 @@ func (b *orderBook) conclude(sub *submission, err error) {
 func (b *orderBook) forget(now time.Time) {
 	for len(b.finished) > 0 {
 		oldest := b.finished[0]
-		if len(b.finished) <= orderCapacity && now.Sub(oldest.kept) < max(orderMemory, 2*b.window) {
+		if len(b.finished) <= orderCapacity && now.Sub(oldest.receipt.Placed) < orderMemory {
 			return
 		}
 		b.finished = b.finished[1:]
-		oldest.kept = time.Time{}
-		// A key that was refused meanwhile may stand for a younger submission.
-		if oldest.run == nil && b.orders[oldest.id] == oldest {
-			delete(b.orders, oldest.id)
-		}
+		delete(b.orders, oldest.id)
 	}
 }
 
@@ -300,7 +297,11 @@ func (r *submitRun) wait(ctx context.Context) (Receipt, error) {
 func (r *submitRun) giveUp(cause error) error {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
-	r.waiting--
+	if r.waiting--; r.waiting == 0 { // attempts go on, for a time that does not pile them up
+		if end := time.Now().Add(submitTimeout); end.Before(r.until) {
+			r.until = end
+		}
+	}
 	e, ok := errors.AsType[*Error](r.last)
 	if !ok {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}

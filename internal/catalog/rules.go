@@ -134,7 +134,8 @@ var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"
 	anyErrorWrapper  = append(names(dataWrapper), errorWrappers...)
-	errorCodeNames   = names("code", "errorCode", "error", "errorType", "type", "name", "reason")
+	errorCodeNames   = names("code", "errorCode", "error", "errorType")
+	errorTypeName    = "type" // a code, or an address that ends in one (RFC 9457)
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")

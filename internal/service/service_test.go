@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -174,6 +175,17 @@ func TestEveryKindOfCatalogErrorHasARule(t *testing.T) {
 	for kind := catalog.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
 		if _, ok := rules[kind]; !ok {
 			t.Errorf("%v has no rule", kind)
+		}
+	}
+}
+
+func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // A10
+	for cause, again := range map[error]bool{io.EOF: true, catalog.ErrResendWindow: false} {
+		st := Status(&catalog.Error{Kind: catalog.KindOutcomeUnknown, Err: cause})
+		asks := strings.Contains(st.Message(), "send the same idempotency_key again")
+		retry := slices.ContainsFunc(st.Details(), func(d any) bool { _, ok := d.(*errdetails.RetryInfo); return ok })
+		if st.Code() != codes.Unavailable || reason(st.Err()) != "SUBMISSION_OUTCOME_UNKNOWN" || asks != again || retry != again {
+			t.Errorf("after %v: %v", cause, st.Proto())
 		}
 	}
 }

@@ -184,7 +184,8 @@ func fromCatalog(e *catalog.Error, err error) *status.Status {
 		info.Reason = about.reason
 		details = append(details, &errdetails.ResourceInfo{ResourceType: about.resource, ResourceName: clip(about.name, 256)})
 	}
-	if r.retry {
+	windowOver := errors.Is(e, catalog.ErrResendWindow)
+	if r.retry && !windowOver {
 		delay := e.RetryAfter
 		if delay == 0 {
 			delay = retryDelay
@@ -192,7 +193,11 @@ func fromCatalog(e *catalog.Error, err error) *status.Status {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 	}
 	text := r.text
-	if e.Kind == catalog.KindOutcomeUnknown && e.Unsent {
+	switch {
+	case windowOver:
+		text = "it is not known whether the order was taken, and it is too late to send it again: " +
+			"an operator must look at the account; do not order again before that"
+	case e.Kind == catalog.KindOutcomeUnknown && e.Unsent:
 		text = "the catalog could not be reached, and this call has sent no order: send the same idempotency_key again"
 	}
 	if e.Message != "" {

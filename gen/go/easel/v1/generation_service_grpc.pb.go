@@ -79,7 +79,9 @@ type GenerationServiceClient interface {
 	// ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
 	// still busy with this key;
 	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-	// known whether the order was taken: send the same idempotency_key again.
+	// known whether the order was taken: send the same idempotency_key again. Without
+	// RetryInfo it is too late for that (12 hours after the first attempt, unless the
+	// operator has set another time): look at the account before you order again.
 	CreateGeneration(ctx context.Context, in *CreateGenerationRequest, opts ...grpc.CallOption) (*CreateGenerationResponse, error)
 	// GetGeneration reads one render. Where the render is being watched under the same
 	// key, the answer comes from the watch and costs the catalog nothing; its age is
@@ -331,7 +333,9 @@ type GenerationServiceServer interface {
 	// ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
 	// still busy with this key;
 	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-	// known whether the order was taken: send the same idempotency_key again.
+	// known whether the order was taken: send the same idempotency_key again. Without
+	// RetryInfo it is too late for that (12 hours after the first attempt, unless the
+	// operator has set another time): look at the account before you order again.
 	CreateGeneration(context.Context, *CreateGenerationRequest) (*CreateGenerationResponse, error)
 	// GetGeneration reads one render. Where the render is being watched under the same
 	// key, the answer comes from the watch and costs the catalog nothing; its age is

@@ -79,7 +79,9 @@ class GenerationServiceStub:
     ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
     still busy with this key;
     UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-    known whether the order was taken: send the same idempotency_key again.
+    known whether the order was taken: send the same idempotency_key again. Without
+    RetryInfo it is too late for that (12 hours after the first attempt, unless the
+    operator has set another time): look at the account before you order again.
     """
     GetGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.GetGenerationRequest, _generation_service_pb2.GetGenerationResponse]
     """GetGeneration reads one render. Where the render is being watched under the same
@@ -214,7 +216,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
     still busy with this key;
     UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-    known whether the order was taken: send the same idempotency_key again.
+    known whether the order was taken: send the same idempotency_key again. Without
+    RetryInfo it is too late for that (12 hours after the first attempt, unless the
+    operator has set another time): look at the account before you order again.
     """
     GetGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.GetGenerationRequest, _generation_service_pb2.GetGenerationResponse]  # type: ignore[assignment]
     """GetGeneration reads one render. Where the render is being watched under the same
@@ -358,7 +362,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
         still busy with this key;
         UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-        known whether the order was taken: send the same idempotency_key again.
+        known whether the order was taken: send the same idempotency_key again. Without
+        RetryInfo it is too late for that (12 hours after the first attempt, unless the
+        operator has set another time): look at the account before you order again.
         """
 
     @_abc_1.abstractmethod

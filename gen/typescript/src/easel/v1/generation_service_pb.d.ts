@@ -1060,7 +1060,9 @@ export declare const GenerationService: GenService<{
    * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
    * still busy with this key;
    * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-   * known whether the order was taken: send the same idempotency_key again.
+   * known whether the order was taken: send the same idempotency_key again. Without
+   * RetryInfo it is too late for that (12 hours after the first attempt, unless the
+   * operator has set another time): look at the account before you order again.
    *
    * @generated from rpc easel.v1.GenerationService.CreateGeneration
    */

@@ -425,7 +425,9 @@ public final class GenerationServiceGrpc {
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-     * known whether the order was taken: send the same idempotency_key again.
+     * known whether the order was taken: send the same idempotency_key again. Without
+     * RetryInfo it is too late for that (12 hours after the first attempt, unless the
+     * operator has set another time): look at the account before you order again.
      * </pre>
      */
     default void createGeneration(io.github.easelgrpc.easel.v1.CreateGenerationRequest request,
@@ -645,7 +647,9 @@ public final class GenerationServiceGrpc {
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-     * known whether the order was taken: send the same idempotency_key again.
+     * known whether the order was taken: send the same idempotency_key again. Without
+     * RetryInfo it is too late for that (12 hours after the first attempt, unless the
+     * operator has set another time): look at the account before you order again.
      * </pre>
      */
     public void createGeneration(io.github.easelgrpc.easel.v1.CreateGenerationRequest request,
@@ -850,7 +854,9 @@ public final class GenerationServiceGrpc {
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-     * known whether the order was taken: send the same idempotency_key again.
+     * known whether the order was taken: send the same idempotency_key again. Without
+     * RetryInfo it is too late for that (12 hours after the first attempt, unless the
+     * operator has set another time): look at the account before you order again.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.CreateGenerationResponse createGeneration(io.github.easelgrpc.easel.v1.CreateGenerationRequest request) throws io.grpc.StatusException {
@@ -1053,7 +1059,9 @@ public final class GenerationServiceGrpc {
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-     * known whether the order was taken: send the same idempotency_key again.
+     * known whether the order was taken: send the same idempotency_key again. Without
+     * RetryInfo it is too late for that (12 hours after the first attempt, unless the
+     * operator has set another time): look at the account before you order again.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.CreateGenerationResponse createGeneration(io.github.easelgrpc.easel.v1.CreateGenerationRequest request) {
@@ -1254,7 +1262,9 @@ public final class GenerationServiceGrpc {
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-     * known whether the order was taken: send the same idempotency_key again.
+     * known whether the order was taken: send the same idempotency_key again. Without
+     * RetryInfo it is too late for that (12 hours after the first attempt, unless the
+     * operator has set another time): look at the account before you order again.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.easelgrpc.easel.v1.CreateGenerationResponse> createGeneration(
