@@ -11,17 +11,23 @@ import (
 )
 
 // handoff is how long a delivery may take before another goroutine takes over the rest of the queue, as
-// Go's own scheduler hands a processor on whose thread blocks.
-const handoff = 5 * time.Millisecond
+// Go's own scheduler hands a processor on whose thread blocks. Where one after the other blocks, each
+// may take half as long as the one before, down to leastHandoff: two hundred stuck readers together hold
+// up the others for some 40 ms.
+const (
+	handoff      = 5 * time.Millisecond
+	leastHandoff = handoff / 32
+)
 
 // dispatcher lets ready watches deliver, one after the other. To wake ten thousand goroutines for one
 // change costs about twice as much. A delivery that blocks holds up the others for as long as a
 // handoff takes, and nothing need be known of what it blocks on.
 type dispatcher struct {
 	mu     sync.Mutex
-	queue  []*delivery // that are ready
-	over   []*delivery // that have ended, and are let go when the queue is empty
-	worker *worker     // the goroutine that serves the queue; nil while there is none
+	queue  []*delivery   // that are ready
+	over   []*delivery   // that have ended, and are let go when the queue is empty
+	worker *worker       // the goroutine that serves the queue; nil while there is none
+	look   time.Duration // until the next worker is looked at
 }
 
 // worker is one goroutine of a dispatcher. It is relieved when a delivery of it has blocked.
@@ -41,7 +47,7 @@ type dispatchers struct {
 func newDispatchers() *dispatchers {
 	d := &dispatchers{}
 	for range runtime.GOMAXPROCS(0) {
-		d.all = append(d.all, &dispatcher{})
+		d.all = append(d.all, &dispatcher{look: handoff})
 	}
 	return d
 }
@@ -69,7 +75,7 @@ func (d *dispatcher) staff() {
 	}
 	w := &worker{}
 	d.worker = w
-	w.timer = time.AfterFunc(handoff, func() { d.inspect(w) })
+	w.timer = time.AfterFunc(d.look, func() { d.inspect(w) })
 	go d.serve(w)
 }
 
@@ -85,20 +91,22 @@ func (d *dispatcher) serve(w *worker) {
 func (d *dispatcher) take(w *worker) *delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case d.worker != w:
-		return nil
-	case len(d.queue) == 0:
-		w.timer.Stop()
-		d.worker, d.queue = nil, nil
-		d.dismiss()
+	if d.worker != w {
 		return nil
 	}
-	one := d.queue[0]
-	d.queue[0] = nil
-	d.queue = d.queue[1:]
-	one.queued, w.serves = false, one
-	return one
+	for len(d.queue) > 0 {
+		one := d.queue[0]
+		d.queue[0] = nil
+		d.queue = d.queue[1:]
+		if one.queued = false; !one.ended {
+			one.turns, w.serves = true, one
+			return one
+		}
+	}
+	w.timer.Stop()
+	d.worker, d.queue, d.look = nil, nil, handoff
+	d.dismiss()
+	return nil
 }
 
 // inspect relieves a worker that has been with one delivery since the last look, and limits how long
@@ -110,12 +118,12 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	if progress := w.progress.Load(); progress != w.seen {
-		w.seen = progress
-		w.timer.Reset(handoff)
+		w.seen, d.look = progress, handoff
+		w.timer.Reset(d.look)
 		return
 	}
-	d.worker = nil
-	if w.serves != nil {
+	d.worker, d.look = nil, max(d.look/2, leastHandoff)
+	if w.serves != nil && w.serves.turns { // else it was between two turns
 		w.serves.limit(w)
 	}
 	d.staff()
@@ -148,6 +156,7 @@ type delivery struct {
 	done       chan struct{} // closed when the watch is over
 
 	alarm  *time.Timer // of the next turn, though nothing changes
+	stall  *time.Timer // of the end of a delivery that has blocked
 	armed  time.Time   // when that is; zero: it is not set
 	queued bool
 	turns  bool // it has its turn
@@ -181,11 +190,9 @@ func (d *delivery) ready() {
 	d.dispatcher.put(d)
 }
 
-// turn delivers what there is to deliver.
+// turn delivers what there is to deliver. It leaves the rest to the next one where the watch has ended, or
+// another worker has taken over: nobody would see that this one blocks.
 func (d *delivery) turn(w *worker) {
-	if !d.begin() {
-		return
-	}
 	defer d.recover()
 	for range inTurn {
 		s := d.watcher.take(time.Now())
@@ -203,25 +210,17 @@ func (d *delivery) turn(w *worker) {
 			return
 		}
 		w.progress.Add(1)
-		if d.over() {
+		if d.over(w) {
 			break
 		}
 	}
 	d.rest(time.Now())
 }
 
-// begin begins a turn, unless the watch is over.
-func (d *delivery) begin() bool {
+func (d *delivery) over(w *worker) bool {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
-	d.turns, d.again = !d.ended, false
-	return d.turns
-}
-
-func (d *delivery) over() bool {
-	d.dispatcher.mu.Lock()
-	defer d.dispatcher.mu.Unlock()
-	return d.ended
+	return d.ended || d.dispatcher.worker != w
 }
 
 // hand gives an event to the caller.
@@ -236,7 +235,11 @@ func (d *delivery) hand(s step) error {
 // recover makes a panic of the caller's deliver the end of its watch.
 func (d *delivery) recover() {
 	if value := recover(); value != nil {
-		d.raised = fmt.Errorf("%v\n%s", value, debug.Stack())
+		d.dispatcher.mu.Lock()
+		if !d.gone {
+			d.raised = fmt.Errorf("%v\n%s", value, debug.Stack())
+		}
+		d.dispatcher.mu.Unlock()
 		d.finish(nil)
 	}
 }
@@ -246,12 +249,13 @@ func (d *delivery) recover() {
 func (d *delivery) rest(next time.Time) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
-	d.turns = false
+	again := d.again
+	d.turns, d.again = false, false
 	now := time.Now()
 	switch {
 	case d.ended:
 		d.letGo()
-	case d.again || !next.After(now):
+	case again || !next.After(now):
 		d.dispatcher.put(d)
 	case d.armed.IsZero() || next.Before(d.armed):
 		d.armed = next
@@ -301,7 +305,10 @@ func (d *delivery) end(err error) {
 // dispatcher's mutex is held. The delivery itself ends when the caller has.
 func (d *delivery) limit(w *worker) {
 	progress := w.progress.Load()
-	time.AfterFunc(d.watcher.stall-handoff, func() {
+	if d.stall != nil {
+		d.stall.Stop()
+	}
+	d.stall = time.AfterFunc(d.watcher.stall-handoff, func() {
 		d.dispatcher.mu.Lock()
 		defer d.dispatcher.mu.Unlock()
 		if w.progress.Load() == progress && !d.gone {
@@ -317,8 +324,10 @@ func (d *delivery) letGo() {
 		return
 	}
 	d.gone = true
-	if d.alarm != nil {
-		d.alarm.Stop()
+	for _, timer := range []*time.Timer{d.alarm, d.stall} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	close(d.done)
 }

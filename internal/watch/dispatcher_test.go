@@ -148,3 +148,56 @@ func TestEverybodyIsToldOfAnEndBeforeAnybodyLeaves(t *testing.T) {
 		}
 	})
 }
+
+func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // L1
+	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, _ func(Request, func(Event) error) chan error) {
+		up.set("b", catalog.StateQueued)
+		var calls atomic.Int32
+		free, began := make(chan struct{}), time.Now()
+		err := hub.Watch(t.Context(), Request{Credential: testCred, IDs: []string{"a", "b"}, Stall: 30 * time.Second}, func(Event) error {
+			if calls.Add(1) == 1 {
+				time.Sleep(handoff + time.Millisecond)
+				return nil
+			}
+			<-free
+			return nil
+		})
+		if took := time.Since(began); !errors.Is(err, ErrStalled) || took > 31*time.Second || calls.Load() != 2 {
+			t.Errorf("after %v and %d deliveries it ends with %v", took, calls.Load(), err)
+		}
+		close(free)
+	})
+}
+
+func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
+	d := &dispatcher{look: handoff}
+	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
+	w := &worker{serves: one} // it has had its turn
+	d.worker, w.timer = w, time.NewTimer(time.Hour)
+	d.inspect(w)
+	if d.worker != nil || one.stall != nil {
+		t.Errorf("relieved: %v, the watch is to end: %v", d.worker == nil, one.stall != nil)
+	}
+}
+
+func TestManyStuckReadersHoldUpOthersForLittle(t *testing.T) { // L1
+	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+		stuck := &blocked{free: make(chan struct{})}
+		for range 200 {
+			watch(Request{Stall: time.Minute}, stuck.deliver)
+		}
+		began, told := time.Now(), time.Time{}
+		watch(Request{}, func(event Event) error {
+			if event.Update != nil {
+				told = time.Now()
+			}
+			return nil
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if took := told.Sub(began); told.IsZero() || took > 50*time.Millisecond || stuck.calls.Load() != 200 {
+			t.Errorf("it was told after %v, beside %d that are stuck", took, stuck.calls.Load())
+		}
+		close(stuck.free)
+	})
+}

@@ -194,7 +194,7 @@ func (p *peers) spares(e *entry, now time.Time) (until time.Time, ok bool) {
 	if !p.covers(e, now) || p.picked(e, now) {
 		return until, false
 	}
-	return earlier(earlier(e.peered.covered, p.ownAt), p.assignment.Until), true
+	return earlier(e.peered.covered, p.assignment.Until), true
 }
 
 // covers reports whether a leader polls an entry.

@@ -97,3 +97,26 @@ func TestThousandsOfEntriesAreReadAsFastAsTheBudgetAllows(t *testing.T) {
 		hub.Close()
 	})
 }
+
+func TestAnEntryThatALeaderPollsStaysInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub, err := New(Config{Upstream: &shelf{}, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		one := newTenant(&hub.cfg, &hub.history, testCred, now)
+		one.peers = newPeers(1, now)
+		one.peers.assignment.Until = now.Add(time.Hour)
+		for _, id := range []string{"a", "b"} {
+			req := Request{Credential: testCred, IDs: []string{id}}
+			newWatcher(&req, func() {}, nil).join(one, &req, now)
+			one.entries[id].peering().covered = now.Add(time.Minute)
+		}
+		one.peers.own, one.peers.ownAt = one.entries["a"], now // the other one is to be polled here
+		one.queue.due(now, func(e *entry) bool { return !one.spared(e, now) })
+		if b := one.entries["b"]; b.polling.at < 0 || !b.polling.wake.Equal(now.Add(time.Minute)) {
+			t.Errorf("it has place %d and waits until %v", b.polling.at, b.polling.wake.Sub(now))
+		}
+	})
+}

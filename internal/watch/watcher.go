@@ -13,8 +13,8 @@ const (
 )
 
 // watcher is what one stream covers, what it was told, and what is next. There may be a hundred
-// thousand of them, so nothing of the request is kept that is not needed any more. All but the
-// first lines is guarded by the tenant's mutex.
+// thousand of them, so nothing of the request is kept that is not needed any more. What can change
+// is guarded by the tenant's mutex, and quiet belongs to the turn of its delivery.
 type watcher struct {
 	tenant     *tenant
 	heartbeat  time.Duration // longest silence
