@@ -222,7 +222,7 @@ func (b *batch) fate(t *task, err error) string {
 func refusal(err error) bool {
 	_, ok := statusOf(err)
 	code := status.Code(err)
-	return ok && !unsettled(err) && code != codes.Canceled && code != codes.DeadlineExceeded && code != codes.Unknown
+	return ok && !unsettled(err) && !tooLate(err) && code != codes.Canceled && code != codes.DeadlineExceeded && code != codes.Unknown
 }
 
 // stay watches one render to its end. Its remarks are for the live lines alone.
@@ -311,20 +311,38 @@ func (b *batch) verdict(ctx context.Context) error {
 	if first == nil {
 		return nil
 	}
-	cure := "This goes on with what is missing, and nothing is ordered or charged twice: " + b.again
+	cure := b.goOn()
 	if interrupted(ctx) {
 		return &problem{
 			exit: exitInterrupted, text: fmt.Sprintf("interrupted, %d of %d orders are finished", well, len(b.tasks)),
 			cure: "The other renders that were ordered go on at the catalog, and stay paid. " + cure,
 		}
 	}
-	f := explain(ctx, first.err)
+	cause := first.err
+	if order := (unplaced{}); errors.As(cause, &order) {
+		cause = order.err // what is known of this one is not true of all
+	}
+	f := explain(ctx, cause)
 	text := fmt.Sprintf("%d of %d orders did not end well, the first: #%d", len(b.tasks)-well, len(b.tasks), first.number)
 	if f.exit == exitRenderFailed { // the same key stands for the same failure
 		return &problem{exit: f.exit, text: text, cure: ""}
 	}
-	if c := status.Code(first.err); c == codes.FailedPrecondition || c == codes.InvalidArgument {
+	if c := status.Code(cause); c == codes.FailedPrecondition || c == codes.InvalidArgument {
 		cure = f.cure + " " + cure
 	}
 	return &problem{exit: f.exit, text: text, cure: cure}
+}
+
+// goOn says how to go on with what is missing, or what to look at before.
+func (b *batch) goOn() string {
+	cure := "This goes on with what is missing; under the same API key, and within 12 hours, nothing is ordered or charged twice: " + b.again
+	for _, t := range b.tasks {
+		if tooLate(t.err) {
+			return lookFirst
+		}
+		if status.Code(t.err) == codes.Unauthenticated {
+			return listFirst + " " + cure
+		}
+	}
+	return cure
 }

@@ -286,3 +286,29 @@ func TestALineIsSplitAsAShellDoes(t *testing.T) {
 		}
 	}
 }
+
+// What is said at the end of a batch is true of all of its orders, and leads to no second one.
+func TestTheEndOfABatchClaimsNoMoreThanIsKnown(t *testing.T) { // A10
+	for name, test := range map[string]struct {
+		second error
+		want   string
+		never  string
+	}{
+		"no money for the second":   {failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE"), "Top up the account", nothingOrdered},
+		"a wrong input":             {failing(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT"), "under the same API key, and within 12 hours", nothingOrdered},
+		"the API key is rejected":   {failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED"), listFirst, nothingOrdered},
+		"too late to be sent again": {failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN"), lookFirst, "goes on with what is missing"},
+	} {
+		c := &counter{refuse: func(n int) error {
+			if n == 2 {
+				return test.second
+			}
+			return nil
+		}}
+		got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "2")
+		_, end, _ := strings.Cut(got.stderr, "did not end well")
+		if got.exit == exitOK || !strings.Contains(end, test.want) || strings.Contains(end, test.never) {
+			t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func explain(ctx context.Context, err error) failure {
 		case order.known == nothingOrdered && f.reason == "PRICE_ABOVE_LIMIT": // else they would be a second order
 			f.cure += " Or choose cheaper inputs: easel quote shows their price."
 		case order.known != nothingOrdered && f.reason == "UPSTREAM_CREDENTIAL_REJECTED": // so would it be under another API key
-			f.cure = "Under another API key it may be bought again: look for it with easel list first."
+			f.cure = listFirst
 		}
 		f.cure = strings.TrimSpace(order.known + " " + f.cure)
 		return f
@@ -244,7 +244,7 @@ func cureOf(code codes.Code, reason string) string {
 		"INSUFFICIENT_BALANCE":         "Top up the account, then send the same order again with its --idempotency-key.",
 		"PRICE_ABOVE_LIMIT":            "Raise --max-cost, and send the same order again.",
 		"API_KEY_DAILY_CAP":            "The API key has spent what it may today. Wait for the next day, then send the same order again with its --idempotency-key.",
-		"SUBMISSION_OUTCOME_UNKNOWN":   "Send the same order again with the same --idempotency-key and the same API key: it is never charged twice.",
+		"SUBMISSION_OUTCOME_UNKNOWN":   "Send the same order again with the same --idempotency-key and the same API key, within 12 hours: so it is not charged twice.",
 		"SUBMISSION_IN_PROGRESS":       "Send the same order again with the same --idempotency-key.",
 		"UPSTREAM_CREDENTIAL_REJECTED": rejectedCure,
 		"MODEL_NOT_FOUND":              "easel models lists what there is.",

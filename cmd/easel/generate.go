@@ -17,7 +17,7 @@ import (
 type generateCmd struct {
 	callFlags
 	inputFlags
-	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. The same name is never charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
+	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
 	MaxCost        amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
 	Watch          bool   `help:"Stay until the render is finished."`
 	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`

@@ -28,9 +28,12 @@ const (
 // lookFirst is said of an order of unknown outcome that is not sent again.
 const lookFirst = "The order may have been taken. Look at what the account has ordered and paid; do not order again before that."
 
+// listFirst is said of orders that may exist where the API key was rejected.
+const listFirst = "Under another API key it may be bought again: look for it with easel list first."
+
 // mayBeOrdered says how to find out about an order that may exist.
 func mayBeOrdered(key string) string {
-	return "The order may have been taken. Send it again with --idempotency-key " + key + " and the same API key: it is never charged twice."
+	return "The order may have been taken. Send it again with --idempotency-key " + key + " and the same API key, within 12 hours: so it is not charged twice."
 }
 
 // notSent is an error that came before any order of this run was sent.

@@ -165,7 +165,7 @@ func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inp
 //     also where a held API key is rotated meanwhile, and every attempt is ours: the transport
 //     repeats nothing by itself.
 //   - An order that may have left is finished, even if the caller goes away: the attempts go
-//     on for the time that the caller had.
+//     on for the time that the caller had, and at most for a minute after it has gone.
 //   - Calls with the same key at the same time share one submission. A key that stands
 //     for another order, as far as this process knows, is refused (KindKeyReused).
 //   - While the outcome is unknown it tries again until the caller's deadline is near,

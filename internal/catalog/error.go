@@ -52,7 +52,7 @@ type Error struct {
 	Message    string // the catalog's own text, "" where it sent none
 	Violations []Violation
 	Held       bool          // the call ran under a held key: a rejection is its operator's fault
-	Unsent     bool          // of Create: this call has sent nothing, and no attempt under its key is known that may have been taken
+	Unsent     bool          // of Create: this call has sent nothing, and no attempt of this order is known that may have been taken
 	RetryAfter time.Duration // how long the catalog asked to wait; 0 where it did not
 	NextOffset int64         // KindInterrupted: first byte that is missing
 	PriceCents int64         // KindPriceAboveLimit: what the order would have cost

@@ -29,8 +29,11 @@ type errorBody struct {
 // codeLine is plain text that begins with a code, or is one.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
-// codeHeading is a page whose heading is a code.
-var codeHeading = regexp.MustCompile(`(?i:<h1>)\s*([A-Z][A-Z0-9_]{2,63})\s*(?i:</h1>)`)
+// heading is the first heading of a page: it may be a code, and what follows may echo a prompt.
+var heading = regexp.MustCompile(`(?is:<h1[^>]*>(.*?)</h1>)`)
+
+// wholeCode is a text that is nothing but a code.
+var wholeCode = regexp.MustCompile(`^\s*([A-Z][A-Z0-9_]{2,63})\s*$`)
 
 // read reads a body of JSON or of plain text. HTML is for people at a browser and is
 // not repeated; only a heading that is a code is read. A code counts only where codes
@@ -48,8 +51,10 @@ func (e *errorBody) read(contentType string, body []byte) {
 		}
 		e.message = e.redactor.clean(strings.TrimSpace(line))
 	case "text/html":
-		if code := codeHeading.FindSubmatch(body); code != nil {
-			e.code = e.redactor.clean(string(code[1]))
+		if first := heading.FindSubmatch(body); first != nil {
+			if code := wholeCode.FindSubmatch(first[1]); code != nil {
+				e.code = e.redactor.clean(string(code[1]))
+			}
 		}
 	}
 }

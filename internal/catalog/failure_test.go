@@ -19,6 +19,8 @@ func TestACodeIsReadWhereAPageHasItsHeading(t *testing.T) { // A12
 		"<title>409</title><H1> API_KEY_DAILY_CAP\n</H1>":   "API_KEY_DAILY_CAP",
 		"<h1>Conflict</h1><p>API_KEY_DAILY_CAP</p>":         "",
 		"<h1>the prompt was: API_KEY_DAILY_CAP</h1>":        "",
+		"<h1>409 Conflict</h1><h1>API_KEY_DAILY_CAP</h1>":   "",
+		"<h1 class=x>API_KEY_DAILY_CAP</h1>":                "API_KEY_DAILY_CAP",
 		"&lt;h1&gt;API_KEY_DAILY_CAP&lt;/h1&gt;":            "",
 		"<h1>CONFLICT</h1><p>the prompt API_KEY_DAILY_CAP ": "CONFLICT",
 	} {

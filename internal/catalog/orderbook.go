@@ -124,11 +124,17 @@ func (b *orderBook) begin(sub *submission, run *submitRun) error {
 	if run.waiting == 0 && !sub.mayExist || !time.Now().Before(run.until) || b.open.Err() != nil {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Unsent: !sub.mayExist && !run.sent}
 	}
-	if sub.mayExist && time.Since(sub.begun) >= b.window {
+	if sub.mayExist && age(sub.begun) >= b.window {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: ErrResendWindow}
 	}
 	run.last, run.began = nil, time.Now()
 	return nil
+}
+
+// age is how long ago a time was, also where the machine slept meanwhile: only one of its clocks may
+// have gone on.
+func age(t time.Time) time.Duration {
+	return max(time.Since(t), time.Now().Round(0).Sub(t))
 }
 
 // failed notes what an attempt has said, and gives what can be said of the order now.

@@ -327,7 +327,7 @@ type CreateGenerationRequest struct {
 	// first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
 	// limit. The catalog has no such limit of its own: a price that rises between
 	// the quote and the order is charged, and told in cost_cents. An order that may
-	// exist already is not priced again. While calls with the same key are under way
+	// exist already, as far as this server knows, is not priced again. While calls with the same key are under way
 	// together, the limit of the first counts.
 	MaxCostCents  *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -113,7 +113,7 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already is not priced again. While calls with the same key are under way
+   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
    * together, the limit of the first counts.
    *
    * @generated from field: optional int64 max_cost_cents = 5;
@@ -1035,10 +1035,11 @@ export declare const GenerationService: GenService<{
    * render goes on in the background: watch it with WatchGeneration.
    *
    * One idempotency_key is one order. After any error, timeout or crash, send the
-   * same request with the same key again: it is never charged twice. Easel
+   * same request with the same key again, within 12 hours and under the same API
+   * key: it is not charged twice. Easel
    * itself resends an order only with its key, the same bytes and the same API key.
-   * Once an order may have left for the catalog it is finished, even if the caller
-   * goes away.
+   * Once an order may have left for the catalog, Easel goes on for the time that the
+   * caller gave it, even if the caller goes away; then for at most a minute.
    *
    * Every error says in the metadata of ErrorInfo what it knows of the order, as
    * order_outcome:

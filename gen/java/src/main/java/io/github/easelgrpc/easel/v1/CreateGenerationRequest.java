@@ -247,7 +247,7 @@ private static final long serialVersionUID = 0L;
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already is not priced again. While calls with the same key are under way
+   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
    * together, the limit of the first counts.
    * </pre>
    *
@@ -264,7 +264,7 @@ private static final long serialVersionUID = 0L;
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already is not priced again. While calls with the same key are under way
+   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
    * together, the limit of the first counts.
    * </pre>
    *
@@ -1203,7 +1203,7 @@ private static final long serialVersionUID = 0L;
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already is not priced again. While calls with the same key are under way
+     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
      * together, the limit of the first counts.
      * </pre>
      *
@@ -1220,7 +1220,7 @@ private static final long serialVersionUID = 0L;
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already is not priced again. While calls with the same key are under way
+     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
      * together, the limit of the first counts.
      * </pre>
      *
@@ -1237,7 +1237,7 @@ private static final long serialVersionUID = 0L;
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already is not priced again. While calls with the same key are under way
+     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
      * together, the limit of the first counts.
      * </pre>
      *
@@ -1258,7 +1258,7 @@ private static final long serialVersionUID = 0L;
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already is not priced again. While calls with the same key are under way
+     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
      * together, the limit of the first counts.
      * </pre>
      *

@@ -114,7 +114,7 @@ public interface CreateGenerationRequestOrBuilder extends
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already is not priced again. While calls with the same key are under way
+   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
    * together, the limit of the first counts.
    * </pre>
    *
@@ -128,7 +128,7 @@ public interface CreateGenerationRequestOrBuilder extends
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already is not priced again. While calls with the same key are under way
+   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
    * together, the limit of the first counts.
    * </pre>
    *

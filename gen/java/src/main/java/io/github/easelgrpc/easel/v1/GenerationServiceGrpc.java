@@ -402,10 +402,11 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again: it is never charged twice. Easel
+     * same request with the same key again, within 12 hours and under the same API
+     * key: it is not charged twice. Easel
      * itself resends an order only with its key, the same bytes and the same API key.
-     * Once an order may have left for the catalog it is finished, even if the caller
-     * goes away.
+     * Once an order may have left for the catalog, Easel goes on for the time that the
+     * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -624,10 +625,11 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again: it is never charged twice. Easel
+     * same request with the same key again, within 12 hours and under the same API
+     * key: it is not charged twice. Easel
      * itself resends an order only with its key, the same bytes and the same API key.
-     * Once an order may have left for the catalog it is finished, even if the caller
-     * goes away.
+     * Once an order may have left for the catalog, Easel goes on for the time that the
+     * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -831,10 +833,11 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again: it is never charged twice. Easel
+     * same request with the same key again, within 12 hours and under the same API
+     * key: it is not charged twice. Easel
      * itself resends an order only with its key, the same bytes and the same API key.
-     * Once an order may have left for the catalog it is finished, even if the caller
-     * goes away.
+     * Once an order may have left for the catalog, Easel goes on for the time that the
+     * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -1036,10 +1039,11 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again: it is never charged twice. Easel
+     * same request with the same key again, within 12 hours and under the same API
+     * key: it is not charged twice. Easel
      * itself resends an order only with its key, the same bytes and the same API key.
-     * Once an order may have left for the catalog it is finished, even if the caller
-     * goes away.
+     * Once an order may have left for the catalog, Easel goes on for the time that the
+     * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -1239,10 +1243,11 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again: it is never charged twice. Easel
+     * same request with the same key again, within 12 hours and under the same API
+     * key: it is not charged twice. Easel
      * itself resends an order only with its key, the same bytes and the same API key.
-     * Once an order may have left for the catalog it is finished, even if the caller
-     * goes away.
+     * Once an order may have left for the catalog, Easel goes on for the time that the
+     * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
