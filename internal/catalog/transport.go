@@ -44,15 +44,15 @@ func NewTransport() *http.Transport {
 }
 
 // TransportPools is a transport with a pool of connections for each class of request: orders,
-// the bytes of results, and all other calls. A download holds its connection until its reader
+// the bytes of results, and all other calls. In each, every API key has connections of its own. A download holds its connection until its reader
 // is done, which may be minutes: in one pool, a few hundred slow readers would keep every order
 // from leaving.
-type TransportPools struct{ calls, orders, results *http.Transport }
+type TransportPools struct{ calls, orders, results *pool }
 
-// NewTransportPools makes them of base, which serves calls from then on. Each pool has the limits
-// of base, which are not to be changed any more.
+// NewTransportPools makes them of base, which comes from [NewTransport]. Each pool has the limits
+// of base, which is not to be changed any more.
 func NewTransportPools(base *http.Transport) *TransportPools {
-	return &TransportPools{calls: base, orders: base.Clone(), results: base.Clone()}
+	return &TransportPools{calls: newPool(base), orders: newPool(base), results: newPool(base)}
 }
 
 // RoundTrip implements http.RoundTripper. Where an attempt got no answer in its time, the
@@ -66,7 +66,7 @@ func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (t *TransportPools) pool(route string) *http.Transport {
+func (t *TransportPools) pool(route string) *pool {
 	switch route {
 	case opCreate:
 		return t.orders

@@ -1,0 +1,149 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// pool has the connections of one class of request. Each API key has its own: where a catalog, or
+// what stands before it, answers one request twice, the second answer reaches nobody else.
+type pool struct {
+	base *http.Transport // of which each key has a copy
+	room chan struct{}   // a place for each request under way
+
+	mu   sync.Mutex
+	keys map[[sha256.Size]byte]*keyTransport // by what Authorization says
+	open int                                 // connections, of all keys
+}
+
+// keyTransport has the connections of one API key.
+type keyTransport struct {
+	*http.Transport
+	busy int       // requests under way
+	used time.Time // when the last one ended
+}
+
+// newPool makes a pool that has as many connections, in use or idle, as base allows to a host.
+func newPool(base *http.Transport) *pool {
+	p := &pool{base: base.Clone(), room: make(chan struct{}, base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
+	p.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		p.opening()
+		conn, err := base.DialContext(ctx, network, addr)
+		if err != nil {
+			p.closed()
+			return nil, err
+		}
+		return &pooledConn{Conn: conn, closed: sync.OnceFunc(p.closed)}, nil
+	}
+	return p
+}
+
+// RoundTrip implements http.RoundTripper. A request has its place until its answer is closed.
+func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case p.room <- struct{}{}:
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+	t := p.take(sha256.Sum256([]byte(r.Header.Get("Authorization"))))
+	resp, err := t.RoundTrip(r)
+	if err != nil {
+		p.release(t)
+		return nil, err
+	}
+	resp.Body = &pooledBody{ReadCloser: resp.Body, closed: sync.OnceFunc(func() { p.release(t) })}
+	return resp, nil
+}
+
+// CloseIdleConnections closes what nobody uses.
+func (p *pool) CloseIdleConnections() {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.keys))
+	p.mu.Unlock()
+	for _, t := range all {
+		t.CloseIdleConnections()
+	}
+}
+
+func (p *pool) take(key [sha256.Size]byte) *keyTransport {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.keys[key]
+	if t == nil {
+		t = &keyTransport{Transport: p.base.Clone()}
+		p.keys[key] = t
+		p.forgetAfterUse(key, t)
+	}
+	t.busy++
+	return t
+}
+
+func (p *pool) release(t *keyTransport) {
+	p.mu.Lock()
+	t.busy--
+	t.used = time.Now()
+	p.mu.Unlock()
+	<-p.room
+}
+
+// forgetAfterUse forgets a key once its connections have ended; mu is held.
+func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
+	time.AfterFunc(p.base.IdleConnTimeout, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if t.busy > 0 || time.Since(t.used) < p.base.IdleConnTimeout {
+			p.forgetAfterUse(key, t)
+			return
+		}
+		delete(p.keys, key)
+	})
+}
+
+// opening counts a connection. Where all are taken some are idle, as a request has a place before it
+// has a connection: those make room.
+func (p *pool) opening() {
+	p.mu.Lock()
+	full := p.open >= cap(p.room)
+	p.open++
+	p.mu.Unlock()
+	if full {
+		p.CloseIdleConnections()
+	}
+}
+
+func (p *pool) closed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open--
+}
+
+// pooledConn is a connection that tells of its end.
+type pooledConn struct {
+	net.Conn
+	closed func()
+}
+
+// Close implements net.Conn.
+func (c *pooledConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// pooledBody is the body of an answer, which tells of its end.
+type pooledBody struct {
+	io.ReadCloser
+	closed func()
+}
+
+// Close implements io.Closer.
+func (b *pooledBody) Close() error {
+	defer b.closed()
+	return b.ReadCloser.Close()
+}
