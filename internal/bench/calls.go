@@ -18,17 +18,13 @@ const (
 )
 
 // calls measures unary calls that read a generation from the catalog.
-var calls = &measurement{measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
-	s, err := b.start(ctx, f, setting{catalog: []string{"/generations?prefix=g&n=1"}})
-	if err != nil {
-		return nil, err
-	}
-	defer s.stop()
+var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
+	s.catalog.addActive(1)
 	call := func(ctx context.Context) error {
 		_, err := s.client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g0", MaxStaleness: &durationpb.Duration{}})
 		return err
 	}
-	if _, err := callFor(ctx, b.lasting(warmUp), call); err != nil {
+	if _, err := callFor(ctx, s.lasting(warmUp), call); err != nil {
 		return nil, err
 	}
 	var n, cpu float64
@@ -36,7 +32,7 @@ var calls = &measurement{measure: func(ctx context.Context, b *bench, f facade) 
 	allocations, err := growth(ctx, s.server.allocations, func() (err error) {
 		cpu, err = growth(ctx, s.server.cpu, func() (err error) {
 			begin := time.Now()
-			n, err = callFor(ctx, b.lasting(callTime), call)
+			n, err = callFor(ctx, s.lasting(callTime), call)
 			took = time.Since(begin)
 			return err
 		})

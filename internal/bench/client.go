@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -15,40 +14,27 @@ import (
 
 // watchClient is many watches on a few connections.
 type watchClient struct {
-	conns   []*h2conn
-	failed  chan error
-	arrived atomic.Int64 // messages of all watches
-	closing atomic.Bool
+	conns  []*h2conn
+	failed chan error // why connections ended
 
 	mu    sync.Mutex
-	times []time.Time // of the messages since record was called
+	times []time.Time // of the messages of all watches
 }
 
-// watchers opens the connections of a client.
+// watchers opens the connections of a client, which last as long as the scene.
 func (s *scene) watchers() (*watchClient, error) {
 	const conns = 10
 	c := &watchClient{failed: make(chan error, conns)}
 	for range conns {
 		conn, err := dial(s.server.addrs["grpc"], c.note)
 		if err != nil {
-			c.close()
 			return nil, err
 		}
+		s.undo = append(s.undo, func() { _ = conn.Close() })
 		c.conns = append(c.conns, conn)
-		go func() {
-			if err := conn.read(); !c.closing.Load() {
-				c.failed <- fmt.Errorf("a connection of the load broke: %w", err)
-			}
-		}()
+		go func() { c.failed <- conn.read() }()
 	}
 	return c, nil
-}
-
-func (c *watchClient) close() {
-	c.closing.Store(true)
-	for _, conn := range c.conns {
-		conn.Close()
-	}
 }
 
 // watch opens n watches of the first so many generations, a batch at a time, and waits for the
@@ -62,12 +48,7 @@ func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 				return err
 			}
 		}
-		for _, conn := range c.conns {
-			if err := conn.flush(); err != nil {
-				return err
-			}
-		}
-		if err := c.await(ctx, int64(min(i+batch, n))); err != nil {
+		if err := c.await(ctx, min(i+batch, n)); err != nil {
 			return err
 		}
 	}
@@ -80,15 +61,15 @@ func watchRequest(id string) *easelv1.WatchGenerationRequest {
 }
 
 // await waits until so many messages have come in all.
-func (c *watchClient) await(ctx context.Context, messages int64) error {
+func (c *watchClient) await(ctx context.Context, messages int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	for c.arrived.Load() < messages {
+	for c.arrived() < messages {
 		select {
 		case err := <-c.failed:
-			return err
+			return fmt.Errorf("a connection of the load broke: %w", err)
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d messages came: %w", c.arrived.Load(), messages, ctx.Err())
+			return fmt.Errorf("%d of %d messages came: %w", c.arrived(), messages, ctx.Err())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -97,22 +78,16 @@ func (c *watchClient) await(ctx context.Context, messages int64) error {
 
 func (c *watchClient) note(at time.Time) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.times = append(c.times, at)
-	c.mu.Unlock()
-	c.arrived.Add(1)
 }
 
-// record forgets the times of messages so far, and gives how many there were.
-func (c *watchClient) record() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.times = c.times[:0]
-	return c.arrived.Load()
-}
+// arrived is how many messages have come.
+func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// recorded gives the times of messages since record.
-func (c *watchClient) recorded() []time.Time {
+// since gives when the messages came, without the first so many.
+func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.times
+	return c.times[first:]
 }

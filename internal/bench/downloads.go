@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -16,19 +15,10 @@ const (
 	downloadCount = 4 // of the result, one after the other
 )
 
-// withResult has the stub serve one generation with a result.
-func withResult(size int) []string {
-	return []string{fmt.Sprint("/content?bytes=", size), "/generations?prefix=g&n=1&median=1ns&sigma=0"}
-}
-
 // downloads measures the CPU of downloads by gRPC.
-var downloads = &measurement{measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
-	size := b.load(resultBytes)
-	s, err := b.start(ctx, f, setting{catalog: withResult(size)})
-	if err != nil {
-		return nil, err
-	}
-	defer s.stop()
+var downloads = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
+	size := s.load(resultBytes)
+	s.catalog.addResult(size)
 	if err := s.download(ctx, size); err != nil { // to warm up
 		return nil, err
 	}
@@ -57,39 +47,24 @@ func (s *scene) download(ctx context.Context, size int) error {
 }
 
 // restDownloads measures the rate of downloads by REST.
-var restDownloads = &measurement{measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
-	size := b.load(resultBytes)
-	s, err := b.start(ctx, f, setting{catalog: withResult(size)})
-	if err != nil {
+var restDownloads = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
+	size := s.load(resultBytes)
+	s.catalog.addResult(size)
+	if err := s.downloadByREST(ctx, size); err != nil { // to warm up
 		return nil, err
 	}
-	defer s.stop()
-	url := "http://" + s.server.addrs["http"] + "/v1/generations/g0/content"
-	if err := fetch(ctx, url, size); err != nil { // to warm up
-		return nil, err
-	}
+	var err error
 	begin := time.Now()
 	for range downloadCount {
-		err = errors.Join(err, fetch(ctx, url, size))
+		err = errors.Join(err, s.downloadByREST(ctx, size))
 	}
 	return figures{"rest-rate": float64(downloadCount*size) / 1e6 / time.Since(begin).Seconds()}, err
 }}
 
-// fetch downloads the result once by REST, in pieces of 256 KiB.
-func fetch(ctx context.Context, url string, size int) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+benchKey)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{response.Body}, make([]byte, 256<<10))
-	if err == nil && (n < int64(size) || response.StatusCode != http.StatusOK) {
-		err = fmt.Errorf("GET %s: %s after %d bytes", url, response.Status, n)
+func (s *scene) downloadByREST(ctx context.Context, size int) error {
+	got, err := get(ctx, "http://"+s.server.addrs["http"]+"/v1/generations/g0/content", io.Discard)
+	if err == nil && got < int64(size) {
+		err = fmt.Errorf("a download of %d bytes ended after %d", size, got)
 	}
 	return err
 }
@@ -100,13 +75,9 @@ const (
 )
 
 // stalls measures the live memory of a download whose reader has stopped after the first window.
-var stalls = &measurement{repeats: 3, measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
-	s, err := b.start(ctx, f, setting{catalog: withResult(stallBytes)})
-	if err != nil {
-		return nil, err
-	}
-	defer s.stop()
-	n := b.load(stallCount)
+var stalls = &measurement{repeats: 3, measure: func(ctx context.Context, s *scene) (figures, error) {
+	s.catalog.addResult(stallBytes)
+	n := s.load(stallCount)
 	bytes, err := growth(ctx, s.server.live, func() error {
 		for range n {
 			if _, err := s.client.DownloadGeneration(ctx, &easelv1.DownloadGenerationRequest{GenerationId: "g0"}); err != nil {

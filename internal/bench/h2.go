@@ -19,14 +19,14 @@ import (
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
-	message func(at time.Time) // called with each message, on the goroutine that reads
-	pending map[uint32][]byte  // of each stream: the part of a message that has come
+	message func(at time.Time)       // called with each message, on the goroutine that reads
+	pending map[uint32]*bytes.Buffer // of each stream: the part of a message that has come
 
 	mu      sync.Mutex // guards what follows, and what is written
 	out     *bufio.Writer
 	encoder *hpack.Encoder
 	block   bytes.Buffer
-	next    uint32
+	newest  uint32 // stream
 }
 
 // widest is the largest window.
@@ -38,7 +38,7 @@ func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &h2conn{Conn: conn, message: message, out: bufio.NewWriterSize(conn, 64<<10), next: 1, pending: map[uint32][]byte{}}
+	c := &h2conn{Conn: conn, message: message, out: bufio.NewWriterSize(conn, 64<<10), newest: 1, pending: map[uint32]*bytes.Buffer{}}
 	c.encoder = hpack.NewEncoder(&c.block)
 	c.framer = http2.NewFramer(c.out, bufio.NewReaderSize(conn, 256<<10))
 	c.framer.SetReuseFrames()
@@ -64,17 +64,23 @@ func (c *h2conn) write(frames func() error) error {
 	return c.out.Flush()
 }
 
-// flush sends what calls have written.
-func (c *h2conn) flush() error { return c.write(func() error { return nil }) }
-
-// call begins a call with one request message, which flush sends.
+// call begins a call with one request message.
 func (c *h2conn) call(method string, request proto.Message) error {
 	message, err := proto.Marshal(request)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	message = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	return c.write(func() error {
+		c.newest += 2
+		if err := c.writeHeaders(method); err != nil {
+			return err
+		}
+		return c.framer.WriteData(c.newest, true, message)
+	})
+}
+
+func (c *h2conn) writeHeaders(method string) error {
 	c.block.Reset()
 	for _, field := range [][2]string{
 		{":method", "POST"},
@@ -85,18 +91,9 @@ func (c *h2conn) call(method string, request proto.Message) error {
 		{"te", "trailers"},
 		{"authorization", "Bearer " + benchKey},
 	} {
-		if err := c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-			return err
-		}
+		_ = c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // a buffer takes everything
 	}
-	id := c.next
-	c.next += 2
-	err = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block.Bytes(), EndHeaders: true})
-	if err != nil {
-		return err
-	}
-	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
-	return c.framer.WriteData(id, true, append(head, message...))
+	return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.newest, BlockFragment: c.block.Bytes(), EndHeaders: true})
 }
 
 // read takes frames until the connection or one of its watches ends.
@@ -136,19 +133,18 @@ func (c *h2conn) take(frame http2.Frame, at time.Time) error {
 
 // data counts the messages in the bytes of a stream.
 func (c *h2conn) data(id uint32, data []byte, at time.Time) {
-	before := c.pending[id]
-	if len(before) > 0 {
-		data = append(before, data...)
+	in := c.pending[id]
+	if in == nil {
+		in = &bytes.Buffer{}
+		c.pending[id] = in
 	}
-	for len(data) >= 5 {
-		size := 5 + int(binary.BigEndian.Uint32(data[1:]))
-		if len(data) < size {
-			break
+	in.Write(data)
+	for in.Len() >= 5 {
+		size := 5 + int(binary.BigEndian.Uint32(in.Bytes()[1:]))
+		if in.Len() < size {
+			return
 		}
 		c.message(at)
-		data = data[size:]
-	}
-	if len(before) > 0 || len(data) > 0 {
-		c.pending[id] = append([]byte(nil), data...)
+		in.Next(size)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,17 +23,15 @@ func main() {
 	}
 }
 
-// run measures, or plays the part that another run of this program has asked for.
+// run measures, or is the peer of another run of this program.
 func run(args []string) error {
-	if len(args) > 0 {
-		if role := roles[args[0]]; role != nil {
-			return role(args[1:])
-		}
+	if len(args) > 0 && args[0] == peerRole {
+		return runPeer(args[1:])
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	b := &bench{}
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	flags.StringVar(&b.easel, "easel", "bin/easel", "the program to measure")
 	flags.IntVar(&b.repeats, "repeats", 5, "how often each facade is measured")
 	flags.Float64Var(&b.scale, "scale", 1, "share of the full load of each row; figures of less than 1 are not comparable")
@@ -43,19 +40,14 @@ func run(args []string) error {
 		_, _ = fmt.Fprintf(flags.Output(), "usage: bench [flags] [row ...]\n\nRows: %s. Without any, all of them.\n\n", strings.Join(rowNames(), " "))
 		flags.PrintDefaults()
 	}
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil
-	case err != nil:
-		return err
-	}
+	_ = flags.Parse(args) // ends the program where it fails
 	chosen, err := choose(flags.Args())
 	if err != nil {
 		return err
 	}
 	if b.counts {
 		b.repeats, b.scale = 1, 0.2
-		chosen = slices.DeleteFunc(slices.Clone(chosen), func(r row) bool { return !r.counted })
+		chosen = slices.DeleteFunc(chosen, func(r row) bool { return !r.counted })
 	}
 	if b.dir, err = os.MkdirTemp("", "easel-bench-"); err != nil {
 		return err
@@ -63,13 +55,6 @@ func run(args []string) error {
 	defer os.RemoveAll(b.dir)
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+benchKey)
 	return b.measure(ctx, os.Stdout, chosen)
-}
-
-// roles are the parts that this program plays for its own runs.
-var roles = map[string]func(args []string) error{
-	"stub": func([]string) error { return runStub() },
-	"sink": func([]string) error { return runSink() },
-	"peer": runPeer,
 }
 
 // bench is one run.
@@ -85,6 +70,4 @@ type bench struct {
 func (b *bench) load(n int) int { return max(1, int(float64(n)*b.scale)) }
 
 // lasting scales a time of measurement.
-func (b *bench) lasting(d time.Duration) time.Duration {
-	return max(200*time.Millisecond, time.Duration(float64(d)*b.scale))
-}
+func (b *bench) lasting(d time.Duration) time.Duration { return time.Duration(float64(d) * b.scale) }

@@ -9,10 +9,11 @@ import (
 	"slices"
 )
 
-// measurement measures a facade, and gives the figures of its rows by their names.
+// measurement measures a facade in a fresh scene, and gives the figures of its rows by their names.
 type measurement struct {
-	measure func(ctx context.Context, b *bench, f facade) (figures, error)
-	repeats int // 0: as many as the command line says
+	measure func(ctx context.Context, s *scene) (figures, error)
+	repeats int                 // 0: as many as the command line says
+	flags   map[facade][]string // what the facades are told, beside their defaults
 }
 
 type figures map[string]float64
@@ -57,7 +58,7 @@ func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[fa
 	for range repeats {
 		both := map[facade]figures{}
 		for _, f := range turns {
-			if both[f], err = m.measure(ctx, b, f); err != nil {
+			if both[f], err = b.once(ctx, m, f); err != nil {
 				return nil, fmt.Errorf("%s: %w", f, err)
 			}
 		}
@@ -65,4 +66,13 @@ func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[fa
 		slices.Reverse(turns)
 	}
 	return measured, nil
+}
+
+func (b *bench) once(ctx context.Context, m *measurement, f facade) (figures, error) {
+	s := &scene{bench: b, catalog: &stub{generations: map[string]*generation{}}}
+	defer s.stop()
+	if err := s.start(ctx, f, m.flags[f]); err != nil {
+		return nil, err
+	}
+	return m.measure(ctx, s)
 }

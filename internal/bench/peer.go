@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,22 +34,14 @@ type peer struct {
 // pollerKey keeps the pollers of different API keys apart.
 type pollerKey struct{ authorization, id string }
 
-// authorization is the caller's API key, as it goes to the catalog.
-func authorization(ctx context.Context) (string, error) {
-	values := metadata.ValueFromIncomingContext(ctx, "authorization")
-	if len(values) != 1 {
-		return "", status.Error(codes.Unauthenticated, "authorization is missing")
-	}
-	return values[0], nil
+// authorization is the caller's API key, as it goes to the catalog, which refuses a call without one.
+func authorization(ctx context.Context) string {
+	return strings.Join(metadata.ValueFromIncomingContext(ctx, "authorization"), ",")
 }
 
 // GetGeneration implements easelv1.GenerationServiceServer.
 func (f *peer) GetGeneration(ctx context.Context, request *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
-	key, err := authorization(ctx)
-	if err != nil {
-		return nil, err
-	}
-	g, err := f.catalog.generation(ctx, key, request.GetGenerationId())
+	g, err := f.catalog.generation(ctx, authorization(ctx), request.GetGenerationId())
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +52,9 @@ func (f *peer) GetGeneration(ctx context.Context, request *easelv1.GetGeneration
 // watcher: it sends the newest state, and waits for a newer one.
 func (f *peer) WatchGeneration(request *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
-	key, err := authorization(ctx)
-	if err != nil {
-		return err
-	}
-	p, leave := f.join(pollerKey{key, request.GetGenerationId()})
+	p, leave := f.join(pollerKey{authorization(ctx), request.GetGenerationId()})
 	defer leave()
-	silence := 15 * time.Second
-	if asked := request.GetHeartbeatInterval(); asked != nil {
-		silence = asked.AsDuration()
-	}
+	silence := cmp.Or(request.GetHeartbeatInterval().AsDuration(), 15*time.Second)
 	heartbeat := time.NewTimer(silence)
 	defer heartbeat.Stop()
 	for sent, initial := request.GetKnownEtag(), true; ; {
@@ -176,15 +163,15 @@ func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*ea
 func (p *poller) note(g *easelv1.Generation, err error) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil {
-		if code := status.Code(err); code != codes.NotFound && code != codes.Unauthenticated {
-			return false
-		}
-	} else {
+	switch status.Code(err) {
+	case codes.OK:
 		p.now.observed = time.Now()
 		if g.GetEtag() == p.now.generation.GetEtag() {
 			return false
 		}
+	case codes.NotFound, codes.Unauthenticated:
+	default:
+		return false
 	}
 	close(p.now.changed)
 	p.now.generation, p.now.err, p.now.changed = g, err, make(chan struct{})
@@ -196,11 +183,8 @@ const peerChunk = 64 << 10
 
 // DownloadGeneration implements easelv1.GenerationServiceServer.
 func (f *peer) DownloadGeneration(request *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	key, err := authorization(stream.Context())
-	if err != nil {
-		return err
-	}
-	response, err := f.catalog.content(stream.Context(), key, request.GetGenerationId())
+	ctx := stream.Context()
+	response, err := f.catalog.content(ctx, authorization(ctx), request.GetGenerationId())
 	if err != nil {
 		return err
 	}

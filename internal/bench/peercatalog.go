@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -67,26 +69,15 @@ func (c *peerCatalog) get(ctx context.Context, authorization, path string) (*htt
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		response.Body.Close()
-		return nil, status.Error(codeOf(response.StatusCode), "the catalog answers "+response.Status)
+		return nil, status.Error(cmp.Or(peerCodes[response.StatusCode], codes.Unavailable), "the catalog answers "+response.Status)
 	}
 	return response, nil
 }
 
-func codeOf(httpStatus int) codes.Code {
-	if code, ok := peerCodes[httpStatus]; ok {
-		return code
-	}
-	return codes.Unavailable
-}
-
+// peerCodes are the codes for what the catalog answers; any other is Unavailable.
 var peerCodes = map[int]codes.Code{
 	http.StatusBadRequest: codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied,
 	http.StatusNotFound: codes.NotFound, http.StatusGone: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted,
-}
-
-var peerStates = map[string]easelv1.State{
-	"queued": easelv1.State_STATE_QUEUED, "running": easelv1.State_STATE_RUNNING, "succeeded": easelv1.State_STATE_SUCCEEDED,
-	"failed": easelv1.State_STATE_FAILED, "refunded": easelv1.State_STATE_REFUNDED,
 }
 
 // generationOf translates a record. What the contract has no field for goes on in upstream_fields.
@@ -109,7 +100,7 @@ func generationOf(body []byte) (*easelv1.Generation, error) {
 		Inputs: inputs, CostCents: proto.Int64(int64(take[float64](fields, "costCents"))), CreateTime: timestamppb.New(created),
 		ObserveTime: timestamppb.Now(), Etag: hex.EncodeToString(digest[:16]),
 	}
-	g.State = peerStates[g.GetUpstreamStatus()]
+	g.State = easelv1.State(easelv1.State_value["STATE_"+strings.ToUpper(g.GetUpstreamStatus())])
 	g.Terminal = g.GetState() >= easelv1.State_STATE_SUCCEEDED
 	if take[string](fields, "contentUrl") != "" {
 		g.Result = &easelv1.Generation_File{File: &easelv1.FileResult{

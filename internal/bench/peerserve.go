@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"flag"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
@@ -35,14 +37,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// runPeer serves the peer until its standard input is closed.
+// peerRole is the argument that makes this program the peer.
+const peerRole = "peer"
+
+// runPeer serves the peer until its standard input is closed: the program that started it is done.
 func runPeer(args []string) error {
-	flags := flag.NewFlagSet("peer", flag.ContinueOnError)
+	flags := flag.NewFlagSet("peer", flag.ExitOnError)
 	upstream := flags.String("upstream", "", "base address of the catalog")
-	every := flags.Duration("every", 2*time.Second, "time between two polls of a generation")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+	every := flags.Duration("every", peerInterval, "time between two polls of a generation")
+	_ = flags.Parse(args) // ends the program where it fails
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	metrics, err := startPeerTelemetry(ctx)
@@ -69,11 +72,29 @@ func runPeer(args []string) error {
 	admin := http.NewServeMux()
 	admin.Handle("/metrics", metrics)
 	admin.HandleFunc("/debug/pprof/", pprof.Index)
-	admin.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	if err := serveHTTP("admin", admin); err != nil {
 		return err
 	}
-	return untilClosed()
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// listen takes a free port of this machine, and tells it as easel does.
+func listen(name string) (net.Listener, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		slog.New(slog.NewJSONHandler(os.Stderr, nil)).Info("listening", "server", name, "addr", l.Addr().String())
+	}
+	return l, err
+}
+
+// serveHTTP serves a handler on a port of its own.
+func serveHTTP(name string, handler http.Handler) error {
+	l, err := listen(name)
+	if err == nil {
+		go func() { _ = http.Serve(l, handler) }()
+	}
+	return err
 }
 
 // startPeerTelemetry exports traces and metrics as OpenTelemetry's variables say, and gives the

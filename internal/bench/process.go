@@ -14,15 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
-// startLimit is how long a process may take until it listens.
-const startLimit = 20 * time.Second
-
-// process is a server under measurement, or a part of the load.
+// process is a server under measurement.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer         // a role of this program ends when it is closed
+	stdin  io.Closer         // the peer ends when it is closed
 	logs   string            // what the process wrote to its standard error
 	addrs  map[string]string // by the name of the listener
 	exited chan struct{}
@@ -30,7 +29,7 @@ type process struct {
 
 // startProcess runs a program until stop, and waits for its listeners. It logs to a file, so that
 // reading the log costs nobody anything.
-func (b *bench) startProcess(ctx context.Context, listeners int, env []string, name string, args ...string) (*process, error) {
+func (b *bench) startProcess(ctx context.Context, env []string, name string, args ...string) (*process, error) {
 	logs, err := os.CreateTemp(b.dir, filepath.Base(name)+"-*.log")
 	if err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func (b *bench) startProcess(ctx context.Context, listeners int, env []string, n
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
-	if err := p.await(ctx, listeners); err != nil {
+	if err := p.await(ctx); err != nil {
 		p.stop()
 		text, _ := os.ReadFile(p.logs)
 		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, text[max(0, len(text)-2000):])
@@ -57,11 +56,11 @@ func (b *bench) startProcess(ctx context.Context, listeners int, env []string, n
 	return p, nil
 }
 
-// await waits until the process has told all its addresses.
-func (p *process) await(ctx context.Context, listeners int) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+// await waits until the process has told its addresses: gRPC, REST and the operator's.
+func (p *process) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	for p.addrs = p.listening(); len(p.addrs) < listeners; p.addrs = p.listening() {
+	for p.addrs = p.listening(); len(p.addrs) < 3; p.addrs = p.listening() {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -95,28 +94,22 @@ func (p *process) stop() {
 
 // cpu is what the process has used in user and system mode, in seconds, to 10 ms.
 func (p *process) cpu(context.Context) (float64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may hold anything
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, errors.New("the process has no times")
-	}
-	user, err := strconv.ParseFloat(fields[11], 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / 100, err
+	stat, err := p.stat()
+	return stat.CPUTime(), err
 }
 
 // resident is the memory of the process as the kernel has it, in bytes.
 func (p *process) resident() (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	kilobytes, failed := numberAfter(string(status), "\nVmRSS:")
-	return kilobytes * 1024, errors.Join(err, failed)
+	stat, err := p.stat()
+	return float64(stat.ResidentMemory()), err
+}
+
+func (p *process) stat() (procfs.ProcStat, error) {
+	proc, err := procfs.NewProc(p.cmd.Process.Pid)
+	if err != nil {
+		return procfs.ProcStat{}, err
+	}
+	return proc.Stat()
 }
 
 // collected is the resident memory after two collections of garbage.
@@ -129,48 +122,48 @@ func (p *process) collected(ctx context.Context) (float64, error) {
 
 // live is the memory in use after two collections of garbage: heap and stacks.
 func (p *process) live(ctx context.Context) (float64, error) {
-	heap, err := p.reading(ctx, "HeapAlloc")
-	if err == nil {
-		heap, err = p.reading(ctx, "HeapAlloc")
-	}
-	if err != nil {
+	if _, err := p.runtime(ctx); err != nil {
 		return 0, err
 	}
-	stacks, err := p.reading(ctx, "Stack")
-	return heap + stacks, err
+	return p.runtime(ctx, "HeapAlloc", "Stack")
 }
 
 // allocations is how many objects the process has allocated.
-func (p *process) allocations(ctx context.Context) (float64, error) { return p.reading(ctx, "Mallocs") }
+func (p *process) allocations(ctx context.Context) (float64, error) { return p.runtime(ctx, "Mallocs") }
 
-// reading is what the Go runtime of the process says of its memory, after a collection.
-func (p *process) reading(ctx context.Context, name string) (float64, error) {
-	body, err := request(ctx, http.MethodGet, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1")
+// runtime collects garbage, and gives the sum of what the Go runtime of the process then says
+// under these names.
+func (p *process) runtime(ctx context.Context, names ...string) (sum float64, err error) {
+	body := &strings.Builder{}
+	if _, err := get(ctx, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1", body); err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		_, rest, _ := strings.Cut(body.String(), "\n# "+name+" = ")
+		value, err := strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += value
+	}
+	return sum, nil
+}
+
+// get writes the body of an answer, in pieces of 256 KiB, and gives its size.
+func get(ctx context.Context, url string, body io.Writer) (size int64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
 	}
-	return numberAfter(string(body), "\n# "+name+" = ")
-}
-
-func numberAfter(text, label string) (float64, error) {
-	_, rest, _ := strings.Cut(text, label)
-	return strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
-}
-
-// request gives the body of an answer.
-func request(ctx context.Context, method, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, url, nil)
-	if err != nil {
-		return nil, err
-	}
+	request.Header.Set("Authorization", "Bearer "+benchKey)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	size, err = io.CopyBuffer(struct{ io.Writer }{body}, struct{ io.Reader }{response.Body}, make([]byte, 256<<10))
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: %s: %s", method, url, response.Status, body)
+		err = fmt.Errorf("GET %s: %s", url, response.Status)
 	}
-	return body, err
+	return size, err
 }

@@ -43,21 +43,22 @@ func rowNames() []string {
 
 // choose finds the rows of the given names, all of them where there are none. The first word of a
 // name chooses all rows that begin with it: "call" is call-cpu and two others.
-func choose(names []string) ([]row, error) {
-	if len(names) == 0 {
-		return rows, nil
-	}
+func choose(names []string) (chosen []row, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {
 			return nil, fmt.Errorf("there is no row %q: they are %s", name, strings.Join(rowNames(), " "))
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !slices.ContainsFunc(names, r.isCalled) }), nil
+	for _, r := range rows {
+		if len(names) == 0 || slices.ContainsFunc(names, r.isCalled) {
+			chosen = append(chosen, r)
+		}
+	}
+	return chosen, nil
 }
 
 func (r row) isCalled(name string) bool {
-	first, _, _ := strings.Cut(r.name, "-")
-	return name == r.name || name == first
+	return name == r.name || strings.HasPrefix(r.name, name+"-")
 }
 
 // result is what a row came to.

@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 )
 
@@ -16,15 +15,9 @@ func (rawCodec) Name() string                             { return "proto" }
 func (rawCodec) Marshal(any) (mem.BufferSlice, error)     { return nil, nil }
 func (rawCodec) Unmarshal(_ mem.BufferSlice, _ any) error { return nil }
 
-var _ encoding.CodecV2 = rawCodec{}
-
-// runSink takes the exports of OpenTelemetry and forgets them.
-func runSink() error {
-	l, err := listen("sink")
-	if err != nil {
-		return err
-	}
-	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+// newSink takes the exports of OpenTelemetry and forgets them.
+func newSink() *grpc.Server {
+	return grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		for {
 			switch err := stream.RecvMsg(nil); {
 			case errors.Is(err, io.EOF):
@@ -34,6 +27,4 @@ func runSink() error {
 			}
 		}
 	}))
-	go func() { _ = server.Serve(l) }()
-	return untilClosed()
 }

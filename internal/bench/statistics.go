@@ -33,12 +33,5 @@ func median(values []float64) float64 { return quantile(values, 0.5) }
 
 // quantile gives the value below which a share of the values lies.
 func quantile(values []float64, share float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	at := share * float64(len(sorted)-1)
-	low := int(at)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+	return slices.Sorted(slices.Values(values))[int(share*float64(len(values)-1))]
 }

@@ -1,19 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"math"
-	"math/rand/v2"
-	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,16 +14,15 @@ import (
 // basePath is where the catalog stands on its host.
 const basePath = "/api/v1/api/catalog"
 
-// stub is a catalog that answers as fast as it can. It reads requests and writes answers
-// without net/http, and lives by a second listener that says what it is to answer.
+// stub is a catalog with fixed answers. Each measurement says by its methods what it is to answer.
 type stub struct {
-	polls   atomic.Int64
-	content []byte
+	polls    atomic.Int64 // how often it was asked for states
+	unlisted atomic.Bool  // the list has none, instead of all that are active
 
 	mu          sync.Mutex
+	content     []byte
 	generations map[string]*generation
 	order       []*generation // the newest last
-	page        int           // of the list, which has those that are active
 }
 
 // generation is queued until its time comes.
@@ -43,10 +34,108 @@ type generation struct {
 	shown    time.Time // when the newest state was first sent
 }
 
-func (g *generation) ended(now time.Time) bool { return !g.ends.IsZero() && !now.Before(g.ends) }
+// add adds a generation, and gives the time when it ends. With 0 it does not end by itself.
+func (s *stub) add(id string, lasting time.Duration) (ends time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := &generation{id: id, created: time.Now()}
+	if lasting > 0 {
+		g.ends = g.created.Add(lasting)
+	}
+	s.generations[id] = g
+	s.order = append(s.order, g)
+	return g.ends
+}
+
+// addActive adds g0, g1 and so on, which do not end.
+func (s *stub) addActive(n int) {
+	for i := range n {
+		s.add("g"+strconv.Itoa(i), 0)
+	}
+}
+
+// addResult adds g0, which has ended, with a result of so many bytes.
+func (s *stub) addResult(size int) {
+	s.add("g0", time.Nanosecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.content = bytes.Repeat([]byte("a picture "), size/10+1)[:size]
+}
+
+// change changes what a caller can see of a generation.
+func (s *stub) change(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.generations[id].shown = time.Time{}
+	s.generations[id].progress++
+}
+
+// shown is when the newest state of a generation was first sent.
+func (s *stub) shown(id string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.generations[id].shown
+}
+
+// handler serves the catalog.
+func (s *stub) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+basePath+"/generations", func(w http.ResponseWriter, _ *http.Request) { send(w, "application/json", s.list()) })
+	mux.HandleFunc("GET "+basePath+"/generations/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if record := s.get(r.PathValue("id")); record != nil {
+			send(w, "application/json", record)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	mux.HandleFunc("GET "+basePath+"/generations/{id}/content", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("ETag", `"fixed"`)
+		send(w, "image/png", s.result())
+	})
+	return mux
+}
+
+func send(w http.ResponseWriter, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+}
+
+// list shows the active generations, the newest first.
+func (s *stub) list() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polls.Add(1)
+	now := time.Now()
+	var records [][]byte
+	for _, g := range slices.Backward(s.order) {
+		if !g.ended(now) && !s.unlisted.Load() {
+			records = append(records, s.record(g, now))
+		}
+	}
+	return fmt.Appendf(nil, `{"generations":[%s]}`, bytes.Join(records, []byte{','}))
+}
+
+// get is nil where there is no such generation.
+func (s *stub) get(id string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.generations[id]
+	if g == nil {
+		return nil
+	}
+	s.polls.Add(1)
+	return s.record(g, time.Now())
+}
+
+func (s *stub) result() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.content
+}
 
 // record is the answer about a generation, of about 400 bytes.
-func (s *stub) record(out *bytes.Buffer, g *generation, now time.Time) {
+func (s *stub) record(g *generation, now time.Time) []byte {
 	if g.shown.IsZero() && (g.progress > 0 || g.ended(now)) {
 		g.shown = now
 	}
@@ -55,213 +144,10 @@ func (s *stub) record(out *bytes.Buffer, g *generation, now time.Time) {
 		status = "succeeded"
 		result = fmt.Sprintf(`,"contentUrl":"%s/generations/%s/content","contentType":"image/png","sizeBytes":%d`, basePath, g.id, len(s.content))
 	}
-	fmt.Fprintf(out, `{"id":%q,"modelId":"studio/landscape","status":%q,"costCents":28,"createdAt":%q,`+
+	return fmt.Appendf(nil, `{"id":%q,"modelId":"studio/landscape","status":%q,"costCents":28,"createdAt":%q,`+
 		`"inputs":{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000","seed":4711},`+
 		`"queue":"standard","region":"eu-central","progress":%d%s}`,
 		g.id, status, g.created.UTC().Format(time.RFC3339Nano), g.progress, result)
 }
 
-// answer writes the body for a path; ok is false where there is nothing.
-func (s *stub) answer(out *bytes.Buffer, path string) (ok bool) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if path == "/generations" {
-		s.polls.Add(1)
-		s.list(out, now)
-		return true
-	}
-	id, _ := strings.CutPrefix(path, "/generations/")
-	g := s.generations[id]
-	if g == nil {
-		return false
-	}
-	s.polls.Add(1)
-	s.record(out, g, now)
-	return true
-}
-
-// list shows the newest active generations.
-func (s *stub) list(out *bytes.Buffer, now time.Time) {
-	out.WriteString(`{"generations":[`)
-	shown := 0
-	for _, g := range slices.Backward(s.order) {
-		if shown == s.page {
-			break
-		}
-		if g.ended(now) {
-			continue
-		}
-		if shown++; shown > 1 {
-			out.WriteByte(',')
-		}
-		s.record(out, g, now)
-	}
-	out.WriteString(`]}`)
-}
-
-// serve answers the requests of one connection.
-func (s *stub) serve(conn net.Conn) {
-	defer conn.Close()
-	in := bufio.NewReaderSize(conn, 4096)
-	var body, out bytes.Buffer
-	for {
-		path, err := readRequest(in)
-		if err != nil {
-			return
-		}
-		body.Reset()
-		out.Reset()
-		status, kind, content := "200 OK", "application/json", []byte(nil)
-		if strings.HasSuffix(path, "/content") {
-			kind, content = "image/png", s.content
-		} else if !s.answer(&body, path) {
-			status = "404 Not Found"
-		}
-		fmt.Fprintf(&out, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nETag: \"fixed\"\r\n\r\n", status, kind, body.Len()+len(content))
-		out.Write(body.Bytes())
-		answer := net.Buffers{out.Bytes(), content}
-		if _, err := answer.WriteTo(conn); err != nil {
-			return
-		}
-	}
-}
-
-// readRequest reads the head of a request. None here has a body.
-func readRequest(in *bufio.Reader) (path string, err error) {
-	line, err := in.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	fields := strings.Fields(line)
-	if len(fields) != 3 {
-		return "", fmt.Errorf("no request: %q", line)
-	}
-	for len(line) > 2 {
-		if line, err = in.ReadString('\n'); err != nil {
-			return "", err
-		}
-	}
-	return strings.TrimPrefix(fields[1], basePath), nil
-}
-
-// control is the second listener: it makes generations, changes them and says what was asked.
-func (s *stub) control() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /generations", s.makeGenerations)
-	mux.HandleFunc("POST /change", s.change)
-	mux.HandleFunc("POST /list", func(_ http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.page = number(r, "page")
-	})
-	mux.HandleFunc("POST /content", func(_ http.ResponseWriter, r *http.Request) {
-		s.content = make([]byte, number(r, "bytes"))
-		for i := range s.content {
-			s.content[i] = byte(i * 7)
-		}
-	})
-	mux.HandleFunc("GET /polls", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(s.polls.Load()) })
-	mux.HandleFunc("GET /times", s.times)
-	return mux
-}
-
-func number(r *http.Request, name string) int {
-	n, _ := strconv.Atoi(r.URL.Query().Get(name))
-	return n
-}
-
-// makeGenerations adds n generations whose ids begin with a prefix. With a median they end by
-// themselves, log-normally distributed.
-func (s *stub) makeGenerations(_ http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	median, _ := time.ParseDuration(query.Get("median"))
-	sigma, _ := strconv.ParseFloat(query.Get("sigma"), 64)
-	random := rand.New(rand.NewPCG(1, uint64(number(r, "seed"))))
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range number(r, "n") {
-		made := &generation{id: fmt.Sprintf("%s%d", query.Get("prefix"), i), created: now}
-		if median > 0 {
-			made.ends = now.Add(time.Duration(float64(median) * math.Exp(sigma*random.NormFloat64())))
-		}
-		s.generations[made.id] = made
-		s.order = append(s.order, made)
-	}
-}
-
-// change changes what a caller can see of one generation.
-func (s *stub) change(_ http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g := s.generations[r.URL.Query().Get("id")]; g != nil {
-		g.shown = time.Time{}
-		g.progress++
-	}
-}
-
-// generationTimes is when the newest state was first sent, and when the generation ended; in
-// nanoseconds since the epoch.
-type generationTimes struct{ Shown, Ended int64 }
-
-func (s *stub) times(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	times := map[string]generationTimes{}
-	for id, g := range s.generations {
-		times[id] = generationTimes{Shown: g.shown.UnixNano(), Ended: g.ends.UnixNano()}
-	}
-	_ = json.NewEncoder(w).Encode(times)
-}
-
-// runStub serves until its standard input is closed.
-func runStub() error {
-	s := &stub{generations: map[string]*generation{}, page: 100}
-	catalog, err := listen("catalog")
-	if err != nil {
-		return err
-	}
-	go func() {
-		for {
-			conn, err := catalog.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(conn)
-		}
-	}()
-	if err := serveHTTP("control", s.control()); err != nil {
-		return err
-	}
-	return untilClosed()
-}
-
-// listen takes a free port of this machine, and tells it as the servers do.
-func listen(name string) (net.Listener, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	line, err := json.Marshal(map[string]string{"msg": "listening", "server": name, "addr": l.Addr().String()})
-	if err == nil {
-		_, err = fmt.Fprintf(os.Stderr, "%s\n", line)
-	}
-	return l, err
-}
-
-// serveHTTP serves a handler on a port of its own.
-func serveHTTP(name string, handler http.Handler) error {
-	l, err := listen(name)
-	if err != nil {
-		return err
-	}
-	go func() { _ = http.Serve(l, handler) }() //nolint:gosec // loopback, and this program's own load
-	return nil
-}
-
-// untilClosed waits for the end of standard input: the program that started this one is done.
-func untilClosed() error {
-	_, err := io.Copy(io.Discard, os.Stdin)
-	return err
-}
+func (g *generation) ended(now time.Time) bool { return !g.ends.IsZero() && !now.Before(g.ends) }

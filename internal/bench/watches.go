@@ -3,17 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
 // idleServer measures a facade that was just started, which is what each replica costs at least.
-var idleServer = &measurement{repeats: 3, measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
-	s, err := b.start(ctx, f, setting{})
-	if err != nil {
-		return nil, err
-	}
-	defer s.stop()
+var idleServer = &measurement{repeats: 3, measure: func(_ context.Context, s *scene) (figures, error) {
 	time.Sleep(time.Second)
 	bytes, err := s.server.resident()
 	return figures{"idle-memory": bytes / 1e6}, err
@@ -25,24 +19,20 @@ const (
 )
 
 // idleWatches measures the memory that a watch takes while nothing changes.
-var idleWatches = &measurement{repeats: 3, measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
-	s, err := b.start(ctx, f, setting{
-		catalog: []string{fmt.Sprint("/generations?prefix=g&n=", idleWatchGenerations)},
-		every:   10 * time.Second, easel: []string{"--poll-max-interval", "10s"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer s.stop()
-	w, err := s.watchers()
-	if err != nil {
-		return nil, err
-	}
-	defer w.close()
-	n := b.load(idleWatchCount)
-	bytes, err := growth(ctx, s.server.collected, func() error { return w.watch(ctx, n, idleWatchGenerations) })
-	return figures{"watch-memory": bytes / 1e3 / float64(n)}, err
-}}
+var idleWatches = &measurement{
+	flags:   map[facade][]string{thePeer: {"-every", "10s"}, theEasel: {"--poll-min-interval", "10s", "--poll-max-interval", "10s"}},
+	repeats: 3,
+	measure: func(ctx context.Context, s *scene) (figures, error) {
+		s.catalog.addActive(idleWatchGenerations)
+		w, err := s.watchers()
+		if err != nil {
+			return nil, err
+		}
+		n := s.load(idleWatchCount)
+		bytes, err := growth(ctx, s.server.collected, func() error { return w.watch(ctx, n, idleWatchGenerations) })
+		return figures{"watch-memory": bytes / 1e3 / float64(n)}, err
+	},
+}
 
 const (
 	pushWatches = 10_000
@@ -52,56 +42,48 @@ const (
 
 // pushes measures changes of one generation that many watch: the 99th percentile of the time from
 // the catalog's answer to the arrival at a watcher, and the CPU that each watcher takes.
-var pushes = &measurement{measure: func(ctx context.Context, b *bench, f facade) (figures, error) {
-	s, err := b.start(ctx, f, setting{
-		catalog: []string{"/generations?prefix=g&n=1"},
-		every:   200 * time.Millisecond, easel: []string{"--poll-max-interval", "200ms", "--poll-rate", "50"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer s.stop()
-	w, err := s.watchers()
-	if err != nil {
-		return nil, err
-	}
-	defer w.close()
-	n := b.load(pushWatches)
-	if err := w.watch(ctx, n, 1); err != nil {
-		return nil, err
-	}
-	time.Sleep(pushPause)
-	var delays []float64
-	cpu, err := growth(ctx, s.server.cpu, func() error {
-		for range pushRounds {
-			p99, err := s.push(ctx, w, n)
-			if err != nil {
-				return err
-			}
-			delays = append(delays, p99)
-			time.Sleep(pushPause)
+var pushes = &measurement{
+	flags: map[facade][]string{
+		thePeer:  {"-every", "200ms"},
+		theEasel: {"--poll-min-interval", "200ms", "--poll-max-interval", "200ms", "--poll-rate", "50"},
+	},
+	measure: func(ctx context.Context, s *scene) (figures, error) {
+		s.catalog.addActive(1)
+		w, err := s.watchers()
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	return figures{"push-delay": median(delays), "push-cpu": cpu * 1e6 / float64(pushRounds*n)}, err
-}}
+		n := s.load(pushWatches)
+		if err := w.watch(ctx, n, 1); err != nil {
+			return nil, err
+		}
+		time.Sleep(pushPause)
+		var delays []float64
+		cpu, err := growth(ctx, s.server.cpu, func() error {
+			for range pushRounds {
+				p99, err := s.push(ctx, w, n)
+				if err != nil {
+					return err
+				}
+				delays = append(delays, p99)
+				time.Sleep(pushPause)
+			}
+			return nil
+		})
+		return figures{"push-delay": median(delays), "push-cpu": cpu * 1e6 / float64(pushRounds*n)}, err
+	},
+}
 
 // push changes the generation, and gives the 99th percentile of the delays in milliseconds.
 func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error) {
-	had := w.record()
-	if err := s.control(ctx, "/change?id=g0"); err != nil {
+	had := w.arrived()
+	s.catalog.change("g0")
+	if err := w.await(ctx, had+n); err != nil {
 		return 0, err
 	}
-	if err := w.await(ctx, had+int64(n)); err != nil {
-		return 0, err
-	}
-	times, err := s.times(ctx)
-	if err != nil {
-		return 0, err
-	}
-	shown := time.Unix(0, times["g0"].Shown)
+	shown := s.catalog.shown("g0")
 	var delays []float64
-	for _, at := range w.recorded() {
+	for _, at := range w.since(had) {
 		if delay := at.Sub(shown); delay > 0 {
 			delays = append(delays, float64(delay.Microseconds())/1000)
 		}
