@@ -5,7 +5,6 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
-	"sync"
 )
 
 // canvas is a picture while it is painted. Coordinates for painters do not depend on its size: y runs
@@ -65,19 +64,6 @@ func (c *canvas) image() *image.RGBA {
 	return img
 }
 
-// pngBuffers are used again, because a new one of 1.2 MB costs more than all else about a small file.
-var pngBuffers = &bufferPool{}
-
-type bufferPool struct{ pool sync.Pool }
-
-// Get returns nil where the pool is empty; the encoder then makes a buffer.
-func (p *bufferPool) Get() *png.EncoderBuffer {
-	b, _ := p.pool.Get().(*png.EncoderBuffer)
-	return b
-}
-
-func (p *bufferPool) Put(b *png.EncoderBuffer) { p.pool.Put(b) }
-
 // picture is the artifact of a painted canvas.
 func picture(format string, paint func() *canvas) artifact {
 	if format == "jpeg" {
@@ -86,7 +72,7 @@ func picture(format string, paint func() *canvas) artifact {
 		}}
 	}
 	return artifact{contentType: "image/png", write: func(w io.Writer) error {
-		encoder := png.Encoder{CompressionLevel: png.BestSpeed, BufferPool: pngBuffers}
+		encoder := png.Encoder{CompressionLevel: png.BestSpeed}
 		return encoder.Encode(w, paint().image())
 	}}
 }

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"hash"
 	"io"
 	"net/http"
@@ -60,10 +59,8 @@ func (w *partWriter) Write(p []byte) (int, error) {
 }
 
 func (w *partWriter) flush() error {
-	select {
-	case <-w.s.done:
+	if w.s.ended() {
 		return errClosing
-	default:
 	}
 	if len(w.part) == 0 {
 		return nil
@@ -77,75 +74,61 @@ func (w *partWriter) flush() error {
 	return err
 }
 
-// partReader reads a stored file from any offset.
-type partReader struct {
-	s          *Sandbox
+// storedFile reads a stored file.
+type storedFile struct {
+	db         link
 	generation int64
-	size, at   int64
 	number     int64 // of the part at hand
 	part       []byte
 }
 
-func (r *partReader) Read(p []byte) (int, error) {
-	if r.at >= r.size {
-		return 0, io.EOF
-	}
-	if number := r.at / partSize; r.part == nil || number != r.number {
-		r.part = r.part[:0]
-		if err := r.s.db.read.queryRow(`SELECT bytes FROM content WHERE generation = ? AND part = ?`,
-			r.generation, number).Scan(&r.part); err != nil {
-			return 0, err
+// ReadAt implements io.ReaderAt. One reader uses it at a time, and keeps to the size of the file.
+func (f *storedFile) ReadAt(p []byte, at int64) (n int, err error) {
+	for n < len(p) {
+		if err := f.load((at + int64(n)) / partSize); err != nil {
+			return n, err
 		}
-		r.number = number
+		offset := (at + int64(n)) % partSize
+		if offset >= int64(len(f.part)) {
+			return n, io.ErrUnexpectedEOF
+		}
+		n += copy(p[n:], f.part[offset:])
 	}
-	offset := r.at % partSize
-	if offset >= int64(len(r.part)) {
-		return 0, io.ErrUnexpectedEOF
-	}
-	n := copy(p, r.part[offset:])
-	r.at += int64(n)
 	return n, nil
 }
 
-func (r *partReader) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += r.at
-	case io.SeekEnd:
-		offset += r.size
+func (f *storedFile) load(number int64) error {
+	if f.part != nil && number == f.number {
+		return nil
 	}
-	if offset < 0 {
-		return 0, errors.New("sandbox: seek before the start")
-	}
-	r.at = offset
-	return offset, nil
+	f.part, f.number = f.part[:0], number
+	return f.db.queryRow(`SELECT bytes FROM content WHERE generation = ? AND part = ?`, f.generation, number).Scan(&f.part)
 }
 
 // content is GET /generations/{id}/content.
-func (s *Sandbox) content(c *call) error {
+func (s *Sandbox) content(c *call) ([]byte, error) {
 	g, err := findGeneration(s.db.read.link, c.who.id, c.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case g.state == stateQueued:
-		return &apiError{status: http.StatusConflict, code: "CONTENT_NOT_READY", message: "The render has not finished."}
+		return nil, &apiError{status: http.StatusConflict, code: "CONTENT_NOT_READY", message: "The render has not finished."}
 	case g.contentType == "":
-		return &apiError{status: http.StatusNotFound, code: "NO_CONTENT", message: "This generation has no file."}
+		return nil, &apiError{status: http.StatusNotFound, code: "NO_CONTENT", message: "This generation has no file."}
 	}
-	file := &partReader{s: s, generation: g.id, size: g.contentSize}
+	file := io.NewSectionReader(&storedFile{db: s.db.read.link, generation: g.id}, 0, g.contentSize)
 	head := c.w.Header()
 	head.Set("Content-Type", g.contentType)
 	head.Set("ETag", g.contentEtag)
 	if !s.cfg.Dialect.NoRange {
 		http.ServeContent(c.w, c.r, "", time.Unix(0, g.finished), file)
-		return nil
+		return nil, nil
 	}
 	head.Set("Accept-Ranges", "none")
 	head.Set("Content-Length", strconv.FormatInt(g.contentSize, 10))
-	_, err = io.Copy(c.w, file)
-	if err != nil {
+	if _, err := io.Copy(c.w, file); err != nil {
 		panic(http.ErrAbortHandler) // the status is sent; only a cut connection tells the client
 	}
-	return nil
+	return nil, nil
 }

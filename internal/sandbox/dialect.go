@@ -1,5 +1,7 @@
 package sandbox
 
+import "cmp"
+
 // Dialect is one way to fill in what the specification leaves open. The zero value is the default
 // dialect; [Dialects] names the others.
 type Dialect struct {
@@ -135,9 +137,4 @@ func Dialects() []Dialect {
 	}
 }
 
-func (d Dialect) listLimit() int {
-	if d.ListLimit == 0 {
-		return 100
-	}
-	return max(d.ListLimit, 0)
-}
+func (d Dialect) listLimit() int { return max(cmp.Or(d.ListLimit, 100), 0) }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"html"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -21,7 +19,7 @@ func (d Dialect) account(who account, balance, spent int64) []byte {
 	if who.dailyCap > 0 {
 		out["dailyCapCents"] = who.dailyCap
 	}
-	return d.wrap("account", encode(d.spell(out)))
+	return d.wrap("account", d.spell(out))
 }
 
 // models is the answer of GET /models: every model without its input fields.
@@ -33,9 +31,9 @@ func (d Dialect) models(list []*model) []byte {
 		}
 		return encode(keyed)
 	}
-	items := make([][]byte, 0, len(list))
+	items := make([]record, 0, len(list))
 	for _, m := range list {
-		items = append(items, encode(d.spell(d.model(m))))
+		items = append(items, d.spell(d.model(m)))
 	}
 	return d.wrapList("models", items)
 }
@@ -47,7 +45,7 @@ func (d Dialect) model(m *model) record {
 func (d Dialect) modelDetail(m *model) []byte {
 	out := d.model(m)
 	out["inputFields"] = d.fields(m.fields)
-	return d.wrap("model", encode(d.spell(out)))
+	return d.wrap("model", d.spell(out))
 }
 
 func (d Dialect) fields(fields []field) any {
@@ -118,21 +116,16 @@ func (d Dialect) price(cents int64) []byte {
 	return encode(d.spell(record{"priceCents": cents}))
 }
 
-func (d Dialect) generation(g generation, base string) ([]byte, error) {
-	text, err := json.Marshal(d.generationRecord(g, base, false))
-	return d.wrap("generation", text), err
+func (d Dialect) generation(g generation, base string) []byte {
+	return d.wrap("generation", d.generationRecord(g, base, false))
 }
 
-func (d Dialect) generations(list []generation, base string) ([]byte, error) {
-	items := make([][]byte, 0, len(list))
+func (d Dialect) generations(list []generation, base string) []byte {
+	items := make([]record, 0, len(list))
 	for _, g := range list {
-		text, err := json.Marshal(d.generationRecord(g, base, d.SparseList))
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, text)
+		items = append(items, d.generationRecord(g, base, d.SparseList))
 	}
-	return d.wrapList("generations", items), nil
+	return d.wrapList("generations", items)
 }
 
 func (d Dialect) generationRecord(g generation, base string, sparse bool) record {
@@ -203,40 +196,28 @@ func (d Dialect) time(nanos int64) any {
 	return at.Format(time.RFC3339Nano)
 }
 
-// wrap puts the text of a record into its shape.
-func (d Dialect) wrap(name string, one []byte) []byte {
+// wrap is the text of a record in its shape.
+func (d Dialect) wrap(name string, one record) []byte {
 	switch d.Record {
 	case ShapeNamed:
-		return slices.Concat([]byte(`{"`+name+`":`), one, []byte(`}`))
+		return encode(record{name: one})
 	case ShapeData, ShapePage:
-		return slices.Concat([]byte(`{"data":`), one, []byte(`}`))
+		return encode(record{"data": one})
 	}
-	return one
+	return encode(one)
 }
 
-// wrapList puts the texts of records into the shape of a list.
-func (d Dialect) wrapList(name string, items [][]byte) []byte {
-	begin, end := "[", "]"
+// wrapList is the text of records in the shape of a list.
+func (d Dialect) wrapList(name string, items []record) []byte {
 	switch d.List {
 	case ShapeNamed:
-		begin, end = `{"`+name+`":[`, `]}`
+		return encode(record{name: items})
 	case ShapeData:
-		begin, end = `{"data":[`, `]}`
+		return encode(record{"data": items})
 	case ShapePage:
-		begin, end = `{"items":[`, `],"total":`+strconv.Itoa(len(items))+`}`
+		return encode(record{"items": items, "total": len(items)})
 	}
-	size := len(begin) + len(items) + len(end)
-	for _, item := range items {
-		size += len(item)
-	}
-	out := append(make([]byte, 0, size), begin...)
-	for i, item := range items {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, item...)
-	}
-	return append(out, end...)
+	return encode(items)
 }
 
 // spell turns the members of a record to snake case where the dialect says so. The inputs inside keep
@@ -290,7 +271,7 @@ func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 	return "application/json", encode(flat)
 }
 
-// encode cannot fail: the records hold strings and numbers only.
+// encode cannot fail: the records hold strings, numbers and inputs that were JSON when they came.
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

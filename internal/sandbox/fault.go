@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -114,32 +113,27 @@ type FaultStatus struct {
 
 // Injected is the handle of a fault in place.
 type Injected struct {
-	book   *faultBook
-	fault  Fault
-	seen   int
-	fired  int
-	remove bool
+	sandbox *Sandbox
+	status  FaultStatus // guarded by its mutex
 }
 
 // Fired is the number of requests that the fault was done to so far.
 func (i *Injected) Fired() int {
-	i.book.mu.Lock()
-	defer i.book.mu.Unlock()
-	return i.fired
+	i.sandbox.mu.Lock()
+	defer i.sandbox.mu.Unlock()
+	return i.status.Fired
 }
 
 // Remove ends the fault. Requests that it has already met still suffer it.
 func (i *Injected) Remove() {
-	i.book.mu.Lock()
-	defer i.book.mu.Unlock()
-	i.remove = true
-	i.book.faults = slices.DeleteFunc(i.book.faults, func(one *Injected) bool { return one.remove })
+	i.sandbox.mu.Lock()
+	defer i.sandbox.mu.Unlock()
+	i.sandbox.faults = slices.DeleteFunc(i.sandbox.faults, func(one *Injected) bool { return one == i })
 }
 
 // Validate names the first field that makes no sense.
 func (f Fault) Validate() error {
-	known := f.Route == "" || f.Route == "unknown" ||
-		slices.ContainsFunc(routeTemplates(), func(t string) bool { return t == f.Route })
+	known := f.Route == "" || f.Route == "unknown" || slices.Contains(routeTemplates(), f.Route)
 	switch {
 	case !known:
 		return invalid("route", "must be one of %q", routeTemplates())
@@ -183,62 +177,45 @@ func (s *Sandbox) Inject(f Fault) *Injected {
 	if err := f.Validate(); err != nil {
 		panic("sandbox: " + err.Error())
 	}
-	return s.faults.add(f)
-}
-
-// ClearFaults ends every fault. Requests that one has already met still suffer it.
-func (s *Sandbox) ClearFaults() { s.faults.clear() }
-
-// Faults lists the faults in place, in the order of their injection.
-func (s *Sandbox) Faults() []FaultStatus { return s.faults.list() }
-
-// faultBook is the list of faults in place.
-type faultBook struct {
-	mu     sync.Mutex
-	faults []*Injected
-	dice   *dice
-}
-
-func newFaultBook(d *dice) *faultBook { return &faultBook{dice: d} }
-
-func (b *faultBook) add(f Fault) *Injected {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	i := &Injected{book: b, fault: f}
-	b.faults = append(b.faults, i)
+	i := &Injected{sandbox: s, status: FaultStatus{Fault: f}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, i)
 	return i
 }
 
-func (b *faultBook) clear() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.faults = nil
+// ClearFaults ends every fault. Requests that one has already met still suffer it.
+func (s *Sandbox) ClearFaults() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
 }
 
-func (b *faultBook) list() []FaultStatus {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	list := make([]FaultStatus, 0, len(b.faults))
-	for _, i := range b.faults {
-		list = append(list, FaultStatus{Fault: i.fault, Seen: i.seen, Fired: i.fired})
+// Faults lists the faults in place, in the order of their injection.
+func (s *Sandbox) Faults() []FaultStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]FaultStatus, 0, len(s.faults))
+	for _, i := range s.faults {
+		list = append(list, i.status)
 	}
 	return list
 }
 
-// match finds the fault that meets a request, and counts it.
-func (b *faultBook) match(template, key string) *Fault {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, i := range b.faults {
-		f := &i.fault
-		if f.Route != "" && f.Route != template || f.Key != "" && f.Key != key || f.Count > 0 && i.fired >= f.Count {
+// fault finds the fault that meets a request, and counts it.
+func (s *Sandbox) fault(template, key string) *Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.faults {
+		f := &i.status.Fault
+		if f.Route != "" && f.Route != template || f.Key != "" && f.Key != key || f.Count > 0 && i.status.Fired >= f.Count {
 			continue
 		}
-		i.seen++
-		if i.seen <= f.Skip || f.Probability > 0 && !b.dice.chance(f.Probability) {
+		i.status.Seen++
+		if i.status.Seen <= f.Skip || f.Probability > 0 && !s.dice.chance(f.Probability) {
 			continue
 		}
-		i.fired++
+		i.status.Fired++
 		return f
 	}
 	return nil

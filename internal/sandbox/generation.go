@@ -87,7 +87,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	if err != nil || replayed {
 		return g, replayed, err
 	}
-	s.queue.add(g.id, g.due)
+	s.plan(g.id, g.due)
 	return g, false, nil
 }
 

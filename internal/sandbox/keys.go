@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -45,21 +46,24 @@ func (s *Sandbox) CreateKey(_ context.Context, c KeyConfig) (string, error) {
 	if c.BalanceCents < 0 {
 		return "", errors.New("sandbox: BalanceCents must not be negative")
 	}
-	key := c.Key
+	key, err := s.newKey(c.Key)
+	if err != nil {
+		return "", err
+	}
+	c.Name = cmp.Or(c.Name, "sandbox")
+	dailyCap := max(cmp.Or(c.DailyCapCents, s.cfg.DailyCapCents), 0)
+	return key, s.db.tx(func(tx link) error { return s.insertKey(tx, key, c, dailyCap) })
+}
+
+// newKey is the key that was asked for, or a new one.
+func (s *Sandbox) newKey(key string) (string, error) {
 	if key == "" {
 		key = KeyPrefix + s.dice.word(32)
 	}
 	if !visible(key, 8, 200) {
 		return "", errors.New("sandbox: a key has 8 to 200 visible ASCII characters")
 	}
-	if c.Name == "" {
-		c.Name = "sandbox"
-	}
-	dailyCap := c.DailyCapCents
-	if dailyCap == 0 {
-		dailyCap = s.cfg.DailyCapCents
-	}
-	return key, s.db.tx(func(tx link) error { return s.insertKey(tx, key, c, max(dailyCap, 0)) })
+	return key, nil
 }
 
 func (s *Sandbox) insertKey(tx link, key string, c KeyConfig, dailyCap int64) error {
@@ -94,17 +98,11 @@ func (s *Sandbox) putKey(tx link, account int64, key string) error {
 // AddKey gives the account of a key another one, as it is before a rotation. Both work until one is
 // revoked. An empty next means a new key; the key is returned.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
-	if next == "" {
-		next = KeyPrefix + s.dice.word(32)
+	next, err := s.newKey(next)
+	if err != nil {
+		return "", err
 	}
-	if !visible(next, 8, 200) {
-		return "", errors.New("sandbox: a key has 8 to 200 visible ASCII characters")
-	}
-	return next, s.db.tx(func(tx link) error {
-		who, err := findAccount(tx, key)
-		if err != nil {
-			return err
-		}
+	return next, s.change(key, func(tx link, who account) error {
 		if _, err := findAccount(tx, next); !errors.Is(err, ErrUnknownKey) {
 			return errors.Join(ErrKeyExists, err)
 		}
@@ -114,12 +112,8 @@ func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 
 // RevokeKey makes every later request with the key a 401. Its ledger stays; its renders go on.
 func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
-	return s.db.tx(func(tx link) error {
-		who, err := findAccount(tx, key)
-		if err != nil {
-			return err
-		}
-		_, err = tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.key)
+	return s.change(key, func(tx link, who account) error {
+		_, err := tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.key)
 		return err
 	})
 }
@@ -129,12 +123,19 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	if cents <= 0 {
 		return errors.New("sandbox: a top-up is at least one cent")
 	}
+	return s.change(key, func(tx link, who account) error {
+		return s.book(tx, who.id, kindTopUp, cents, 0, note)
+	})
+}
+
+// change changes the account of a key in one transaction.
+func (s *Sandbox) change(key string, do func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)
 		if err != nil {
 			return err
 		}
-		return s.book(tx, who.id, kindTopUp, cents, 0, note)
+		return do(tx, who)
 	})
 }
 

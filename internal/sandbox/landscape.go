@@ -30,21 +30,21 @@ type scene struct {
 	ranges   []hills
 }
 
+// steering is a choice, and the words of a prompt that ask for it.
+type steering struct {
+	name string
+	cues []string
+}
+
 // places and hours are the words that steer a scene. The first match wins.
 var (
-	places = []struct {
-		name string
-		cues []string
-	}{
+	places = []steering{
 		{"desert", []string{"desert", "dune", "sand", "sahara", "arid"}},
 		{"sea", []string{"sea", "ocean", "beach", "coast", "island", "wave", "surf", "sail", "sailing", "boat", "harbour", "harbor", "ship"}},
 		{"forest", []string{"forest", "wood", "woodland", "jungle", "pine", "tree", "grove"}},
 		{"snow", []string{"snow", "snowy", "winter", "ice", "icy", "arctic", "frozen", "glacier", "ski"}},
 	}
-	hours = []struct {
-		name string
-		cues []string
-	}{
+	hours = []steering{
 		{"night", []string{"night", "midnight", "moon", "moonlit", "moonlight", "star", "starry", "aurora", "dark"}},
 		{"sunset", []string{"sunset", "evening", "golden", "orange", "sundown"}},
 		{"dawn", []string{"dawn", "sunrise", "morning", "mist", "misty", "fog", "pink", "pastel"}},
@@ -58,24 +58,12 @@ func newScene(v values) *scene {
 	seed := v.seed()
 	s := &scene{
 		rnd: rand.New(rand.NewPCG(seed, 4)), seed: uint32(seed ^ seed>>32), octaves: 3 + int(v.integer("steps"))/10,
-		horizon: float32(v.number("horizon")), place: "mountains", mirror: v.flag("reflections"),
+		horizon: float32(v.number("horizon")), place: steer(prompt, places, "mountains"), mirror: v.flag("reflections"),
 	}
 	if v.text("quality") == "draft" {
 		s.octaves = 3
 	}
-	for _, p := range places {
-		if mentions(prompt, p.cues...) {
-			s.place = p.name
-			break
-		}
-	}
-	hour := []string{"day", "sunset", "dawn", "sunset", "dusk"}[s.rnd.IntN(5)]
-	for _, h := range hours {
-		if mentions(prompt, h.cues...) {
-			hour = h.name
-			break
-		}
-	}
+	hour := steer(prompt, hours, []string{"day", "sunset", "dawn", "sunset", "dusk"}[s.rnd.IntN(5)])
 	if asked := v.text("time_of_day"); asked != "auto" {
 		hour = asked
 	}
@@ -95,6 +83,15 @@ func newScene(v values) *scene {
 	s.hasWater = s.place == "sea" || s.place == "mountains" || mentions(prompt, "lake", "river", "water", "sea", "reflection")
 	s.lightX = 0.2 + 0.6*s.rnd.Float32()
 	return s
+}
+
+func steer(prompt string, choices []steering, otherwise string) string {
+	for _, choice := range choices {
+		if mentions(prompt, choice.cues...) {
+			return choice.name
+		}
+	}
+	return otherwise
 }
 
 // paintScene paints from the back to the front, as a painter does.

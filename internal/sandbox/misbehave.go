@@ -23,7 +23,7 @@ func (s *Sandbox) misbehave(f *Fault, w http.ResponseWriter, r *http.Request, se
 		return
 	}
 	if f.AfterCommit {
-		serve(&lostAnswer{head: http.Header{}}, r)
+		serve(&keptAnswer{head: http.Header{}}, r) // nobody will see it
 	}
 	s.answer(f, w, r)
 }
@@ -33,7 +33,10 @@ func (s *Sandbox) answer(f *Fault, w http.ResponseWriter, r *http.Request) {
 	f.addHeader(w.Header())
 	switch {
 	case f.Hang:
-		s.sleep(-1, r)
+		select {
+		case <-r.Context().Done():
+		case <-s.done:
+		}
 		panic(http.ErrAbortHandler)
 	case f.Reset:
 		reset(w)
@@ -60,21 +63,12 @@ func keepBody(r *http.Request) {
 	}
 }
 
-// sleep waits for a time, less than 0 meaning for ever. The end of the sandbox ends it, and so does the
-// end of the request, if one is given.
-func (s *Sandbox) sleep(d time.Duration, r *http.Request) {
-	var after <-chan time.Time
-	if d >= 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		after = timer.C
-	}
-	var gone <-chan struct{}
-	if r != nil {
-		gone = r.Context().Done()
-	}
+// sleep waits for a time. The end of the sandbox ends it, and so does gone, if it is given.
+func (s *Sandbox) sleep(d time.Duration, gone <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case <-after:
+	case <-timer.C:
 	case <-gone:
 	case <-s.done:
 	}
@@ -110,13 +104,6 @@ func oversize(w http.ResponseWriter, status int, size int64) {
 
 // write sends what is left of an answer. A client that is gone is no error of ours.
 func write(w io.Writer, p []byte) { _, _ = w.Write(p) }
-
-// lostAnswer takes an answer that nobody will see.
-type lostAnswer struct{ head http.Header }
-
-func (l *lostAnswer) Header() http.Header         { return l.head }
-func (l *lostAnswer) WriteHeader(int)             {}
-func (l *lostAnswer) Write(p []byte) (int, error) { return len(p), nil }
 
 // bend sends the handler's own answer, but not as it should be.
 func (s *Sandbox) bend(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
@@ -246,7 +233,7 @@ func (b *bentWriter) send(p []byte) (int, error) {
 		if err := http.NewResponseController(b.w).Flush(); err != nil {
 			return i, err
 		}
-		b.s.sleep(pause, b.r)
+		b.s.sleep(pause, b.r.Context().Done())
 		if b.r.Context().Err() != nil {
 			return i, b.r.Context().Err()
 		}

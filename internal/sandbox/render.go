@@ -1,67 +1,11 @@
 package sandbox
 
 import (
-	"container/heap"
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
-
-// event is a moment at which a generation takes its next step.
-type event struct {
-	at         time.Time
-	generation int64
-}
-
-// queue holds the events to come, the soonest first.
-type queue struct {
-	mu     sync.Mutex
-	events eventHeap
-	wake   chan struct{} // holds one token when the soonest event may have changed
-}
-
-func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
-
-// add queues the next step of a generation at a time in Unix nanoseconds. From here on the monotonic
-// clock counts: setting the wall clock neither hurries nor delays a render.
-func (q *queue) add(generation, at int64) {
-	e := event{generation: generation, at: time.Now().Add(time.Until(time.Unix(0, at)))}
-	q.mu.Lock()
-	heap.Push(&q.events, e)
-	q.mu.Unlock()
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-// next removes the soonest event if its time has come. Otherwise it returns how long that will take, or
-// less than 0 if there is no event at all.
-func (q *queue) next() (e event, due bool, wait time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.events) == 0 {
-		return event{}, false, -1
-	}
-	if wait := time.Until(q.events[0].at); wait > 0 {
-		return event{}, false, wait
-	}
-	return heap.Pop(&q.events).(event), true, 0
-}
-
-type eventHeap []event
-
-func (h eventHeap) Len() int           { return len(h) }
-func (h eventHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h eventHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(e any)        { *h = append(*h, e.(event)) }
-func (h *eventHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
 
 // recover queues every step that an earlier process left undone.
 func (s *Sandbox) recover() error {
@@ -71,61 +15,38 @@ func (s *Sandbox) recover() error {
 		return err
 	}
 	s.dice = newDice(s.cfg.Seed, generations, keys)
-	s.faults = newFaultBook(s.dice)
 	return s.db.read.each(func(rows *sql.Rows) error {
 		var id, due int64
 		err := rows.Scan(&id, &due)
-		s.queue.add(id, due)
+		s.plan(id, due)
 		return err
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// start runs the scheduler and the workers.
-func (s *Sandbox) start() {
-	jobs := make(chan event)
-	s.workers.Go(func() { s.schedule(jobs) })
-	for range s.cfg.Workers {
-		s.workers.Go(func() {
-			for e := range jobs {
-				s.step(e)
-			}
-		})
+// plan has a generation take its next step at a time in Unix nanoseconds. From here on the monotonic
+// clock counts: setting the wall clock neither hurries nor delays a render.
+func (s *Sandbox) plan(generation, at int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended() {
+		return // the next process takes it up
 	}
-}
-
-// schedule hands each event to a worker when its time has come.
-func (s *Sandbox) schedule(jobs chan<- event) {
-	defer close(jobs)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		e, due, wait := s.queue.next()
-		if due {
-			select {
-			case jobs <- e:
-			case <-s.done:
-				return
-			}
-			continue
+	wait := time.Until(time.Unix(0, at))
+	s.steps.Go(func() {
+		s.sleep(wait, nil)
+		s.drawing <- struct{}{}
+		defer func() { <-s.drawing }()
+		if !s.ended() {
+			s.step(generation)
 		}
-		timer.Stop() // an idle sandbox has no timer at all
-		if wait >= 0 {
-			timer.Reset(wait)
-		}
-		select {
-		case <-timer.C:
-		case <-s.queue.wake:
-		case <-s.done:
-			return
-		}
-	}
+	})
 }
 
 var errClosing = errors.New("sandbox: closing")
 
 // step takes one generation one step further. A step that the database refused is tried again later.
-func (s *Sandbox) step(e event) {
-	g, err := scanGeneration(s.db.read.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, e.generation))
+func (s *Sandbox) step(generation int64) {
+	g, err := scanGeneration(s.db.read.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err == nil && g.due == 0:
 		return // deleted meanwhile
@@ -140,7 +61,7 @@ func (s *Sandbox) step(e event) {
 		return
 	}
 	s.cfg.Logger.Error("render step failed", "generation", g.publicID, "error", err)
-	s.queue.add(e.generation, time.Now().Add(time.Second).UnixNano())
+	s.plan(generation, time.Now().Add(time.Second).UnixNano())
 }
 
 // produce draws the result and stores it. A model that cannot draw makes a failed render.
@@ -209,7 +130,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 		return s.refund(tx, g)
 	})
 	if err == nil && due.Valid {
-		s.queue.add(g.id, due.Int64)
+		s.plan(g.id, due.Int64)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -20,9 +21,12 @@ type call struct {
 	body []byte
 	id   string // the generation in the path
 	who  account
+
+	status int // of the answer; 0 is 200
 }
 
-type handler func(*Sandbox, *call) error
+// handler gives the body of its answer, or nil where it has sent the answer itself.
+type handler func(*Sandbox, *call) ([]byte, error)
 
 // route is what a path leads to. A path without a handler is unknown.
 type route struct {
@@ -98,16 +102,19 @@ func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request, to route) {
 		s.writeError(w, err)
 		return
 	}
-	if err := to.handle(s, c); err != nil {
+	body, err := to.handle(s, c)
+	if err != nil {
 		s.writeError(w, err)
+		return
+	}
+	if body != nil {
+		send(w, cmp.Or(c.status, http.StatusOK), "application/json", body)
 	}
 }
 
 func (s *Sandbox) admit(c *call, to route) (err error) {
-	select {
-	case <-s.done:
+	if s.ended() {
 		return &apiError{status: http.StatusServiceUnavailable, code: "CLOSING", message: "The catalog is closing."}
-	default:
 	}
 	if to.handle == nil && len(to.allowed) == 0 {
 		return &apiError{status: http.StatusNotFound, code: "NOT_FOUND", message: "There is no such path."}
@@ -148,96 +155,66 @@ func (c *call) readBody() error {
 	return nil
 }
 
-func (s *Sandbox) me(c *call) error {
+func (s *Sandbox) me(c *call) ([]byte, error) {
 	p, err := readPurse(s.db.read.link, c.who.id)
-	if err != nil {
-		return err
-	}
-	sendJSON(c.w, http.StatusOK, s.cfg.Dialect.account(c.who, p.balance, s.spentToday(p)))
-	return nil
+	return s.cfg.Dialect.account(c.who, p.balance, s.spentToday(p)), err
 }
 
-func (s *Sandbox) models(c *call) error {
-	sendJSON(c.w, http.StatusOK, s.cfg.Dialect.models(catalog))
-	return nil
-}
+func (s *Sandbox) models(*call) ([]byte, error) { return s.cfg.Dialect.models(catalog), nil }
 
-func (s *Sandbox) modelDetail(c *call) error {
+func (s *Sandbox) modelDetail(c *call) ([]byte, error) {
 	m, found := findModel(c.r.URL.Query().Get("id"))
 	if !found {
-		return &apiError{status: http.StatusNotFound, code: "MODEL_NOT_FOUND", message: "There is no such model.", field: "id"}
+		return nil, &apiError{status: http.StatusNotFound, code: "MODEL_NOT_FOUND", message: "There is no such model.", field: "id"}
 	}
-	sendJSON(c.w, http.StatusOK, s.cfg.Dialect.modelDetail(m))
-	return nil
+	return s.cfg.Dialect.modelDetail(m), nil
 }
 
-func (s *Sandbox) quote(c *call) error {
+func (s *Sandbox) quote(c *call) ([]byte, error) {
 	o, err := readOrder(c.body)
-	if err != nil {
-		return err
-	}
-	sendJSON(c.w, http.StatusOK, s.cfg.Dialect.price(o.price))
-	return nil
+	return s.cfg.Dialect.price(o.price), err
 }
 
-func (s *Sandbox) createGeneration(c *call) error {
+func (s *Sandbox) createGeneration(c *call) ([]byte, error) {
 	o, err := readOrder(c.body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key := c.r.Header.Get("Idempotency-Key")
 	if key != "" && !visible(key, 1, 255) {
-		return invalid("Idempotency-Key", "1 to 255 visible ASCII characters")
+		return nil, invalid("Idempotency-Key", "1 to 255 visible ASCII characters")
 	}
 	g, replayed, err := s.create(c.who, o, key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text, err := s.cfg.Dialect.generation(g, baseURL(c.r))
-	if err != nil {
-		return err
-	}
-	status := http.StatusCreated
 	if replayed {
-		status = http.StatusOK
 		c.w.Header().Set("Idempotency-Replayed", "true")
+	} else {
+		c.status = http.StatusCreated
 	}
-	sendJSON(c.w, status, text)
-	return nil
+	return s.cfg.Dialect.generation(g, baseURL(c.r)), nil
 }
 
-func (s *Sandbox) listGenerations(c *call) error {
+func (s *Sandbox) listGenerations(c *call) ([]byte, error) {
 	list, err := s.recent(c.who.id)
-	if err != nil {
-		return err
-	}
-	text, err := s.cfg.Dialect.generations(list, baseURL(c.r))
-	if err != nil {
-		return err
-	}
-	sendJSON(c.w, http.StatusOK, text)
-	return nil
+	return s.cfg.Dialect.generations(list, baseURL(c.r)), err
 }
 
-func (s *Sandbox) getGeneration(c *call) error {
+func (s *Sandbox) getGeneration(c *call) ([]byte, error) {
 	g, err := findGeneration(s.db.read.link, c.who.id, c.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text, err := s.cfg.Dialect.generation(g, baseURL(c.r))
-	if err != nil {
-		return err
-	}
-	sendJSON(c.w, http.StatusOK, text)
-	return nil
+	return s.cfg.Dialect.generation(g, baseURL(c.r)), nil
 }
 
-func (s *Sandbox) deleteGeneration(c *call) error {
+func (s *Sandbox) deleteGeneration(c *call) ([]byte, error) {
 	if err := s.delete(c.who.id, c.id); err != nil {
-		return err
+		return nil, err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, nil
 }
 
 // baseURL is the address by which the client reached the catalog.
@@ -247,10 +224,6 @@ func baseURL(r *http.Request) string {
 		scheme = "https"
 	}
 	return scheme + "://" + r.Host + BasePath
-}
-
-func sendJSON(w http.ResponseWriter, status int, body []byte) {
-	send(w, status, "application/json", body)
 }
 
 func (s *Sandbox) writeError(w http.ResponseWriter, err error) {

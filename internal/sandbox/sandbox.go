@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,15 +60,9 @@ type Repeats struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Speed == 0 {
-		c.Speed = 1
-	}
-	if c.RefundDelay == 0 {
-		c.RefundDelay = 2 * time.Second
-	}
-	if c.Workers == 0 {
-		c.Workers = 2
-	}
+	c.Speed = cmp.Or(c.Speed, 1)
+	c.RefundDelay = cmp.Or(c.RefundDelay, 2*time.Second)
+	c.Workers = cmp.Or(c.Workers, 2)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -99,15 +94,14 @@ type Sandbox struct {
 	db     *store
 	dice   *dice
 	limits *limiter
-	faults *faultBook
-	queue  *queue
 
-	done     chan struct{} // closed when the sandbox ends
-	closing  sync.Once
-	closeErr error
-	workers  sync.WaitGroup
+	done    chan struct{}  // closed when the sandbox ends
+	drawing chan struct{}  // as many as draw at the same time
+	steps   sync.WaitGroup // to come and at work
+	close   func() error
 
 	mu       sync.Mutex
+	faults   []*Injected // in place
 	requests map[string]int
 }
 
@@ -126,27 +120,37 @@ func Open(cfg Config) (*Sandbox, error) {
 		cfg:      cfg,
 		db:       db,
 		limits:   newLimiter(cfg.RateLimit, cfg.RateBurst),
-		queue:    newQueue(),
 		done:     make(chan struct{}),
+		drawing:  make(chan struct{}, cfg.Workers),
 		requests: map[string]int{},
 	}
+	s.close = sync.OnceValue(s.stop)
 	if err := s.recover(); err != nil {
-		return nil, errors.Join(fmt.Errorf("sandbox: recover renders: %w", err), db.close())
+		return nil, errors.Join(fmt.Errorf("sandbox: recover renders: %w", err), s.Close())
 	}
-	s.start()
 	return s, nil
 }
 
 // Close ends the background work, the waits of faults, and the database. Renders that are not finished
 // stay queued in the file. No goroutine of the sandbox is left when it returns; requests that still run
 // get an error. Closing twice is harmless.
-func (s *Sandbox) Close() error {
-	s.closing.Do(func() {
-		close(s.done)
-		s.workers.Wait()
-		s.closeErr = s.db.close()
-	})
-	return s.closeErr
+func (s *Sandbox) Close() error { return s.close() }
+
+func (s *Sandbox) stop() error {
+	s.mu.Lock()
+	close(s.done)
+	s.mu.Unlock()
+	s.steps.Wait()
+	return s.db.close()
+}
+
+func (s *Sandbox) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // ServeHTTP is the catalog: every route of the specification below [BasePath].
@@ -154,7 +158,7 @@ func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to := findRoute(r)
 	s.count(to.template)
 	serve := func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, to) }
-	if fault := s.faults.match(to.template, bearer(r)); fault != nil {
+	if fault := s.fault(to.template, bearer(r)); fault != nil {
 		s.misbehave(fault, w, r, serve)
 		return
 	}

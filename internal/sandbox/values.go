@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -104,12 +105,7 @@ func decode(body []byte, into any) error {
 }
 
 func checkObject(path string, fields []field, in map[string]any) (values, error) {
-	names := make([]string, 0, len(in))
-	for name := range in {
-		names = append(names, name)
-	}
-	slices.Sort(names) // the first fault reported is always the same one
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(in)) { // the first fault reported is always the same one
 		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
 			return nil, invalid(path+name, "unknown")
 		}
