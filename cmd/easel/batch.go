@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -75,10 +76,7 @@ func (c *generateCmd) runSeveral(ctx context.Context, p *program, s *session) er
 	if err != nil {
 		return c.notSent(err)
 	}
-	key := c.IdempotencyKey
-	if key == "" {
-		key = rand.Text()
-	}
+	key := cmp.Or(c.IdempotencyKey, rand.Text())
 	b := &batch{
 		session: s, flags: c, key: key, again: p.sameAgain(c.IdempotencyKey == "", key),
 		started: time.Now(), saving: make(chan struct{}, downloading),
@@ -136,11 +134,7 @@ func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error)
 	if err := b.mayOrder(ctx, t); err != nil {
 		return nil, err
 	}
-	limit := b.flags.Timeout
-	if limit == 0 {
-		limit = orderLimit
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(b.flags.Timeout, orderLimit))
 	defer cancel()
 	answer, err := insist(ctx, unsettled, func(err error, again time.Duration) {
 		t.maybe = t.maybe || !sentNothing(err)
@@ -180,9 +174,7 @@ func meetsAll(err error) bool {
 	if err == nil {
 		return false
 	}
-	var f failure
-	f.addDetails(status.Convert(err))
-	exit := exitOf(status.Code(err), f.reason)
+	exit := exitOf(status.Code(err), detailsOf(err).reason)
 	return exit == exitMoney || exit == exitCredential
 }
 

@@ -76,28 +76,18 @@ func (b *batch) why(ctx context.Context, err error) string {
 
 func (b *batch) resultLine(ctx context.Context, r orderResult, err error) string {
 	g := r.generation
-	facts := []string{}
-	add := func(text string) {
-		if text != "" {
-			facts = append(facts, text)
-		}
-	}
-	if g.CostCents != nil {
-		add(money(g.GetCostCents(), ""))
-	}
-	if g.Terminal && g.TerminalTime != nil && g.CreateTime != nil {
-		add("after " + briefly(took(g, time.Time{})))
+	after, result := "", outcome(g)
+	if g.Terminal {
+		after = afterText(g)
 	}
 	switch {
 	case r.Path != "":
-		add(r.Path)
-	case err != nil && !g.Terminal || g.State == easelv1.State_STATE_SUCCEEDED && err != nil:
-		add(b.outStyle.paint(red, b.why(ctx, err)))
-	default:
-		add(outcome(g))
+		result = r.Path
+	case err != nil && (!g.Terminal || g.State == easelv1.State_STATE_SUCCEEDED):
+		result = b.outStyle.paint(red, b.why(ctx, err))
 	}
 	state := b.outStyle.paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
-	return b.number(r.Order) + "  " + oneLine(g.GenerationId) + "  " + state + "  " + strings.Join(facts, ", ")
+	return b.number(r.Order) + "  " + oneLine(g.GenerationId) + "  " + state + "  " + joined(costText(g), after, result)
 }
 
 // number is how an order is called, as wide as the last one's.

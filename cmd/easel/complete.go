@@ -114,11 +114,9 @@ func (t *typed) note(flag *kong.Flag, value string) {
 }
 
 func flagNamed(node *kong.Node, name string) *kong.Flag {
-	for _, group := range node.AllFlags(true) {
-		for _, flag := range group {
-			if flag.Name == name || flag.Short != 0 && string(flag.Short) == name {
-				return flag
-			}
+	for _, flag := range slices.Concat(node.AllFlags(true)...) {
+		if flag.Name == name || flag.Short != 0 && string(flag.Short) == name {
+			return flag
 		}
 	}
 	return nil
@@ -139,10 +137,8 @@ func (p *program) suggestions(ctx context.Context, line typed, begun string) (li
 	case line.flag != nil:
 		return p.valuesOf(line.flag)
 	case strings.HasPrefix(begun, "-"):
-		for _, group := range line.node.AllFlags(true) {
-			for _, flag := range group {
-				list = append(list, suggestion{"--" + flag.Name, firstSentence(flag.Help)})
-			}
+		for _, flag := range slices.Concat(line.node.AllFlags(true)...) {
+			list = append(list, suggestion{"--" + flag.Name, firstSentence(flag.Help)})
 		}
 		return list
 	case len(line.node.Children) > 0 && len(line.words) > 0:
@@ -252,12 +248,9 @@ func (c *inputsOfCmd) Run(ctx context.Context, p *program) error {
 }
 
 // listedValues are all the values that an input takes, none where they can't be listed.
-func listedValues(f *easelv1.InputField) (values []string) {
+func listedValues(f *easelv1.InputField) []string {
 	if len(f.AllowedValues) == 0 && f.Type == easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN {
 		return []string{"false", "true"}
 	}
-	for _, v := range f.AllowedValues {
-		values = append(values, valueText(v))
-	}
-	return values
+	return allowedWords(f)
 }

@@ -66,12 +66,7 @@ func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (s
 // perhapsText reports whether a render has no file although it did not fail: then its result
 // is a text.
 func perhapsText(err error) bool {
-	st, ok := statusOf(err)
-	if !ok {
-		return false
-	}
-	var f failure
-	f.addDetails(st)
+	f := detailsOf(err)
 	state := f.metadata["state"]
 	return f.reason == "NO_CONTENT" && (state == "" || state == easelv1.State_STATE_SUCCEEDED.String())
 }

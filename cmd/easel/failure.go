@@ -85,6 +85,12 @@ func explain(ctx context.Context, err error) failure {
 	return f
 }
 
+// detailsOf is what the server says of an error beside code and message.
+func detailsOf(err error) (f failure) {
+	f.addDetails(status.Convert(err))
+	return f
+}
+
 // addDetails reads what the server says beside code and message.
 func (f *failure) addDetails(s *status.Status) {
 	for _, detail := range s.Details() {

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -136,11 +137,8 @@ func final(err error) bool {
 	if hopeless(err) || errors.As(err, new(*problem)) || errors.As(err, new(*os.PathError)) {
 		return true
 	}
-	switch status.Code(err) {
-	case codes.FailedPrecondition, codes.OutOfRange, codes.DataLoss, codes.Unimplemented:
-		return true
-	}
-	return false
+	ends := []codes.Code{codes.FailedPrecondition, codes.OutOfRange, codes.DataLoss, codes.Unimplemented}
+	return slices.Contains(ends, status.Code(err))
 }
 
 // fetchSome reads one stream. Nil means that it ended as it should.

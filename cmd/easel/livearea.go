@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -63,19 +64,11 @@ func (c *console) draw(lines []string) {
 	_, _ = io.WriteString(c.err, strings.Join(drawn, "\n"))
 }
 
+// colourCode is what makes the letters after it have a colour.
+var colourCode = regexp.MustCompile("\x1b\\[[^m]*m?")
+
 // visible counts the letters of a line. Colours take no room.
-func visible(line string) int {
-	n := utf8.RuneCountInString(line)
-	for rest := line; ; {
-		_, after, found := strings.Cut(rest, "\x1b[")
-		if !found {
-			return n
-		}
-		code, tail, _ := strings.Cut(after, "m")
-		n -= len(code) + len("\x1b[m")
-		rest = tail
-	}
-}
+func visible(line string) int { return utf8.RuneCountInString(colourCode.ReplaceAllString(line, "")) }
 
 // barWidth is how long a bar may be so that what is said beside it still fits.
 func (c *console) barWidth() int {

@@ -135,11 +135,7 @@ func valueText(v *structpb.Value) string {
 
 func allowedText(f *easelv1.InputField) string {
 	if len(f.AllowedValues) > 0 {
-		var values []string
-		for _, v := range f.AllowedValues {
-			values = append(values, valueText(v))
-		}
-		return strings.Join(values, " ")
+		return strings.Join(allowedWords(f), " ")
 	}
 	switch {
 	case f.Minimum != nil && f.Maximum != nil && f.GetMaximum() < 1<<53:
@@ -150,6 +146,14 @@ func allowedText(f *easelv1.InputField) string {
 		return "up to " + number(f.GetMaximum())
 	}
 	return ""
+}
+
+// allowedWords are the values that an input may have, where they are listed.
+func allowedWords(f *easelv1.InputField) (values []string) {
+	for _, v := range f.AllowedValues {
+		values = append(values, valueText(v))
+	}
+	return values
 }
 
 // number writes a limit. One that is as large as an integer can be says nothing to a person,

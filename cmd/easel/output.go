@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -50,16 +51,13 @@ func (s *session) noteJSON(text string) {
 
 // printFields writes names and values in two columns. Fields without a value are left out.
 func (s *session) printFields(fields [][2]string) {
+	fields = slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })
 	width := 0
 	for _, f := range fields {
-		if f[1] != "" {
-			width = max(width, len(f[0]))
-		}
+		width = max(width, len(f[0]))
 	}
 	for _, f := range fields {
-		if f[1] != "" {
-			s.print(s.outStyle.paint(dim, fmt.Sprintf("%-*s", width, f[0])) + "  " + f[1])
-		}
+		s.print(s.outStyle.paint(dim, fmt.Sprintf("%-*s", width, f[0])) + "  " + f[1])
 	}
 }
 

@@ -59,12 +59,8 @@ func same(allowed *structpb.Value, text string) bool {
 }
 
 func permittedPhrase(field *easelv1.InputField) string {
-	var values []string
-	for _, allowed := range field.AllowedValues {
-		values = append(values, valueText(allowed))
-	}
-	if len(values) > 0 {
-		return "one of " + strings.Join(values, ", ")
+	if len(field.AllowedValues) > 0 {
+		return "one of " + strings.Join(allowedWords(field), ", ")
 	}
 	return allowedText(field)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -41,12 +40,9 @@ func (s *session) printRender(g *easelv1.Generation, brief string) {
 }
 
 func renderFields(g *easelv1.Generation, look style) [][2]string {
-	cost, inputs := "", ""
-	if g.CostCents != nil {
-		cost = money(g.GetCostCents(), "")
-		if g.State == easelv1.State_STATE_REFUNDED {
-			cost += ", given back"
-		}
+	cost, inputs := costText(g), ""
+	if cost != "" && g.State == easelv1.State_STATE_REFUNDED {
+		cost += ", given back"
 	}
 	if g.Inputs != nil {
 		text, _ := protojson.Marshal(g.Inputs) // a Struct that came over the wire can be written
@@ -64,16 +60,9 @@ func renderFields(g *easelv1.Generation, look style) [][2]string {
 		{"cost", cost},
 		{"inputs", inputs},
 		{"ordered", moment(g.CreateTime)},
-		{"finished", finishedText(g)},
+		{"finished", joined(moment(g.TerminalTime), afterText(g))},
 		{"result", resultText(g)},
 	}
-}
-
-func finishedText(g *easelv1.Generation) string {
-	if g.TerminalTime == nil || g.CreateTime == nil {
-		return moment(g.TerminalTime)
-	}
-	return moment(g.TerminalTime) + ", after " + briefly(took(g, time.Time{}))
 }
 
 func resultText(g *easelv1.Generation) string {
@@ -138,15 +127,11 @@ func (s *session) recent(ctx context.Context, limit int) (*easelv1.ListGeneratio
 func (s *session) printRenders(renders []*easelv1.Generation) {
 	var rows [][]cell
 	for _, g := range renders {
-		cost := ""
-		if g.CostCents != nil {
-			cost = money(g.GetCostCents(), "")
-		}
 		rows = append(rows, []cell{
 			{oneLine(g.GenerationId), bold},
 			{stateWord(g), stateColour(g.State)},
 			{oneLine(g.ModelId), ""},
-			{cost, ""},
+			{costText(g), ""},
 			{moment(g.CreateTime), ""},
 			{outcome(g), dim},
 		})

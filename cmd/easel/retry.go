@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -18,14 +18,10 @@ const (
 // delayAfter is how long to wait before the next try: what the server asked for, else
 // longer from try to try. Both are spread, so that many clients do not come at once.
 func delayAfter(err error, failures int) time.Duration {
-	if asked := askedDelay(err); asked > 0 {
+	if asked := detailsOf(err).retryDelay; asked > 0 {
 		return spread(asked, 0.2)
 	}
-	delay := maxDelay
-	if failures < 7 {
-		delay = min(firstDelay<<failures, maxDelay)
-	}
-	return spread(delay/2, 1)
+	return spread(min(firstDelay<<min(failures, 6), maxDelay)/2, 1)
 }
 
 // spread lengthens a delay by a random part of the given share of it.
@@ -64,29 +60,15 @@ func unsettled(err error) bool {
 // tooLate reports whether an order may have been taken, and is not sent again: the server asks for no
 // other try.
 func tooLate(err error) bool {
-	var f failure
-	f.addDetails(status.Convert(err))
+	f := detailsOf(err)
 	return f.reason == "SUBMISSION_OUTCOME_UNKNOWN" && f.retryDelay == 0
 }
 
 // postponed reports whether the server has asked to come again. A server that is not
 // there has not: who has mistyped its address should not have to wait.
 func postponed(err error) bool {
-	switch status.Code(err) {
-	case codes.Unavailable, codes.Aborted, codes.ResourceExhausted:
-		return askedDelay(err) > 0
-	}
-	return false
-}
-
-// askedDelay is how long the server asks to wait, 0 where it does not.
-func askedDelay(err error) time.Duration {
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.RetryInfo); ok {
-			return max(info.RetryDelay.AsDuration(), 0)
-		}
-	}
-	return 0
+	passing := []codes.Code{codes.Unavailable, codes.Aborted, codes.ResourceExhausted}
+	return slices.Contains(passing, status.Code(err)) && detailsOf(err).retryDelay > 0
 }
 
 // read asks a question that changes nothing, as often as the server asks to come again.
@@ -105,10 +87,8 @@ func read[T any](ctx context.Context, s *session, ask func() (T, error)) (T, err
 
 // rest waits, or ends with the context.
 func rest(ctx context.Context, delay time.Duration) error {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(delay):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -117,9 +97,6 @@ func rest(ctx context.Context, delay time.Duration) error {
 
 // hopeless reports whether an error is the same however often one asks.
 func hopeless(err error) bool {
-	switch status.Code(err) {
-	case codes.NotFound, codes.Unauthenticated, codes.InvalidArgument, codes.PermissionDenied:
-		return true
-	}
-	return false
+	lasting := []codes.Code{codes.NotFound, codes.Unauthenticated, codes.InvalidArgument, codes.PermissionDenied}
+	return slices.Contains(lasting, status.Code(err))
 }

@@ -38,17 +38,12 @@ func dialectNames() []string {
 
 // faults are the settings that make no sense.
 func (f *sandboxFlags) faults() []string {
-	var faults []string
-	check := func(ok bool, text string) {
-		if !ok {
-			faults = append(faults, text)
-		}
-	}
+	var faults faultList
 	_, known := f.dialect()
-	check(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
-	check(f.FailureRate >= 0 && f.FailureRate <= 1, "EASEL_SANDBOX_FAILURE_RATE (--failure-rate) must be from 0 to 1")
-	check(f.RateLimit >= 0, "EASEL_SANDBOX_RATE_LIMIT (--rate-limit) must not be negative")
-	check(known, "EASEL_SANDBOX_DIALECT (--dialect) is none of "+strings.Join(dialectNames(), ", "))
+	faults.require(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
+	faults.require(f.FailureRate >= 0 && f.FailureRate <= 1, "EASEL_SANDBOX_FAILURE_RATE (--failure-rate) must be from 0 to 1")
+	faults.require(f.RateLimit >= 0, "EASEL_SANDBOX_RATE_LIMIT (--rate-limit) must not be negative")
+	faults.require(known, "EASEL_SANDBOX_DIALECT (--dialect) is none of "+strings.Join(dialectNames(), ", "))
 	return faults
 }
 

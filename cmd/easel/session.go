@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -51,10 +52,7 @@ func (c *callFlags) call(ctx context.Context, p *program, limit time.Duration, d
 		return err
 	}
 	defer stubs.close()
-	if c.Timeout > 0 {
-		limit = c.Timeout
-	}
-	if limit > 0 {
+	if limit = cmp.Or(c.Timeout, limit); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()

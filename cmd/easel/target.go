@@ -158,10 +158,8 @@ func (p *partFile) finish(target string, force bool) error {
 	}
 	name := p.file.Name()
 	if force {
-		if err := os.Rename(name, target); err != nil {
-			return err
-		}
-		return syncDir(target)
+		defer syncDir(target)
+		return os.Rename(name, target)
 	}
 	err := os.Link(name, target) // fails where the target exists; rename would not
 	switch {
@@ -174,19 +172,16 @@ func (p *partFile) finish(target string, force bool) error {
 	default:
 		err = os.Remove(name)
 	}
-	if err != nil {
-		return err
-	}
-	return syncDir(target)
+	syncDir(target)
+	return err
 }
 
 // syncDir makes the new name survive a power cut. Not every system can do it to a
 // directory, and the bytes are safe without.
-func syncDir(target string) error {
+func syncDir(target string) {
 	if dir, err := os.Open(filepath.Dir(target)); err == nil {
 		_ = errors.Join(dir.Sync(), dir.Close())
 	}
-	return nil
 }
 
 // writeText writes the text of a text model as a file, as whole as a download.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -42,9 +43,7 @@ func thisBuild() build {
 			b.Modified = s.Value == "true"
 		}
 	}
-	if revision != "" {
-		b.Revision = revision
-	}
+	b.Revision = cmp.Or(revision, b.Revision)
 	return b
 }
 

@@ -84,24 +84,11 @@ func (v *watchView) stateLine(g *easelv1.Generation, known bool) string {
 		word = "not found"
 	}
 	state := v.look.paint(stateColour(g.State), fmt.Sprintf("%-9s", word))
-	var facts []string
-	add := func(text string) {
-		if text != "" {
-			facts = append(facts, text)
-		}
-	}
+	facts := joined(oneLine(g.ModelId), costText(g))
 	if g.Terminal {
-		if g.TerminalTime != nil && g.CreateTime != nil {
-			add("after " + briefly(took(g, time.Time{})))
-		}
-		add(outcome(g))
-	} else {
-		add(oneLine(g.ModelId))
-		if g.CostCents != nil {
-			add(money(g.GetCostCents(), ""))
-		}
+		facts = joined(afterText(g), outcome(g))
 	}
-	line := v.clock() + "  " + oneLine(g.GenerationId) + "  " + state + "  " + strings.Join(facts, ", ")
+	line := v.clock() + "  " + oneLine(g.GenerationId) + "  " + state + "  " + facts
 	return strings.TrimRight(line, " ")
 }
 

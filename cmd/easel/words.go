@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,14 +15,11 @@ import (
 
 // money writes cents as an amount: 1234 is "12.34 EUR".
 func money(cents int64, currency string) string {
-	if currency == "" {
-		currency = "EUR"
-	}
 	sign, whole := "", uint64(cents)
 	if cents < 0 {
 		sign, whole = "-", -whole
 	}
-	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, currency)
+	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(currency, "EUR"))
 }
 
 // amount is a price on the command line. It names its unit, because a bare 50 could be
@@ -95,18 +94,13 @@ func stateWord(g *easelv1.Generation) string {
 	return strings.ToLower(strings.TrimPrefix(g.State.String(), "STATE_"))
 }
 
-// stateColour is the colour of a state.
-func stateColour(s easelv1.State) string {
-	switch s {
-	case easelv1.State_STATE_SUCCEEDED:
-		return green
-	case easelv1.State_STATE_FAILED, easelv1.State_STATE_DELETED:
-		return red
-	case easelv1.State_STATE_REFUNDED:
-		return yellow
-	}
-	return blue
+var stateColours = map[easelv1.State]string{
+	easelv1.State_STATE_SUCCEEDED: green, easelv1.State_STATE_FAILED: red, easelv1.State_STATE_DELETED: red,
+	easelv1.State_STATE_REFUNDED: yellow,
 }
+
+// stateColour is the colour of a state.
+func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], blue) }
 
 // took is how long a render took, or has been taking.
 func took(g *easelv1.Generation, now time.Time) time.Duration {
@@ -117,6 +111,27 @@ func took(g *easelv1.Generation, now time.Time) time.Duration {
 		now = g.TerminalTime.AsTime()
 	}
 	return max(now.Sub(g.CreateTime.AsTime()), 0)
+}
+
+// afterText is how long a render took, "" where that is not known.
+func afterText(g *easelv1.Generation) string {
+	if g.TerminalTime == nil || g.CreateTime == nil {
+		return ""
+	}
+	return "after " + briefly(took(g, time.Time{}))
+}
+
+// costText is what a render costs, "" where that is not known.
+func costText(g *easelv1.Generation) string {
+	if g.CostCents == nil {
+		return ""
+	}
+	return money(g.GetCostCents(), "")
+}
+
+// joined puts commas between the texts that there are.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
 // outcome tells the result of a render in a few words.
