@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -21,17 +22,17 @@ type document struct {
 func newDocument(files []protoreflect.FileDescriptor) *document {
 	d := &document{files: files, anchors: map[string]bool{}, inCalls: map[protoreflect.FullName]bool{}}
 	for _, file := range files {
-		for n := range file.Messages().Len() {
-			d.anchors[string(file.Messages().Get(n).Name())] = true
+		for message := range all(file.Messages()) {
+			d.anchors[string(message.Name())] = true
 		}
-		for n := range file.Enums().Len() {
-			d.anchors[string(file.Enums().Get(n).Name())] = true
+		for enum := range all(file.Enums()) {
+			d.anchors[string(enum.Name())] = true
 		}
-		for n := range file.Services().Len() {
-			methods(file.Services().Get(n), func(m protoreflect.MethodDescriptor) {
-				d.anchors[string(m.Name())] = true
-				d.inCalls[m.Input().FullName()], d.inCalls[m.Output().FullName()] = true, true
-			})
+	}
+	for _, s := range d.allServices() {
+		for m := range all(s.Methods()) {
+			d.anchors[string(m.Name())] = true
+			d.inCalls[m.Input().FullName()], d.inCalls[m.Output().FullName()] = true, true
 		}
 	}
 	return d
@@ -43,23 +44,24 @@ func (d *document) printf(format string, values ...any) { fmt.Fprintf(&d.out, fo
 func (d *document) services() {
 	d.printf("# The contract\n\nWhat `easel.v1` promises, call by call. `make generate` writes this from the comments of\n" +
 		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
-	d.eachService(func(s protoreflect.ServiceDescriptor) {
-		methods(s, func(m protoreflect.MethodDescriptor) {
+	for _, s := range d.allServices() {
+		for m := range all(s.Methods()) {
 			d.printf("| [%s](%s) | `%s` | %s |\n", m.Name(), anchor(string(m.Name())), route(m), nature(m))
-		})
-	})
-	d.eachService(func(s protoreflect.ServiceDescriptor) {
-		d.printf("\n## %s\n\n%s\n", s.Name(), d.prose(s))
-		methods(s, d.call)
-	})
-}
-
-func (d *document) eachService(visit func(protoreflect.ServiceDescriptor)) {
-	for _, file := range d.files {
-		for n := range file.Services().Len() {
-			visit(file.Services().Get(n))
 		}
 	}
+	for _, s := range d.allServices() {
+		d.printf("\n## %s\n\n%s\n", s.Name(), d.prose(s))
+		for m := range all(s.Methods()) {
+			d.call(m)
+		}
+	}
+}
+
+func (d *document) allServices() (services []protoreflect.ServiceDescriptor) {
+	for _, file := range d.files {
+		services = slices.AppendSeq(services, all(file.Services()))
+	}
+	return services
 }
 
 func (d *document) call(m protoreflect.MethodDescriptor) {
@@ -72,8 +74,8 @@ func (d *document) call(m protoreflect.MethodDescriptor) {
 func (d *document) shared() {
 	d.printf("\n## Messages\n")
 	for _, file := range d.files {
-		for n := range file.Messages().Len() {
-			if m := file.Messages().Get(n); !d.inCalls[m.FullName()] {
+		for m := range all(file.Messages()) {
+			if !d.inCalls[m.FullName()] {
 				d.message("###", m)
 			}
 		}
@@ -86,8 +88,7 @@ func (d *document) message(level string, m protoreflect.MessageDescriptor) {
 		return
 	}
 	d.printf("\n| field | type | |\n|---|---|---|\n")
-	for n := range m.Fields().Len() {
-		f := m.Fields().Get(n)
+	for f := range all(m.Fields()) {
 		d.printf("| `%s` | %s | %s |\n", f.Name(), d.typeOf(f), cell(d.prose(f)))
 	}
 }
@@ -95,11 +96,9 @@ func (d *document) message(level string, m protoreflect.MessageDescriptor) {
 func (d *document) enums() {
 	d.printf("\n## Enums\n")
 	for _, file := range d.files {
-		for n := range file.Enums().Len() {
-			e := file.Enums().Get(n)
+		for e := range all(file.Enums()) {
 			d.printf("\n### %s\n\n%s\n\n| value | number | |\n|---|---|---|\n", e.Name(), d.prose(e))
-			for v := range e.Values().Len() {
-				value := e.Values().Get(v)
+			for value := range all(e.Values()) {
 				d.printf("| `%s` | %d | %s |\n", value.Name(), value.Number(), cell(d.prose(value)))
 			}
 		}

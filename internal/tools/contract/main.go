@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -50,11 +51,11 @@ func read(image string) (files []protoreflect.FileDescriptor, err error) {
 	if err := proto.Unmarshal(data, &set); err != nil {
 		return nil, err
 	}
-	all, err := protodesc.NewFiles(&set)
+	known, err := protodesc.NewFiles(&set)
 	if err != nil {
 		return nil, err
 	}
-	all.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
+	known.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
 		files = append(files, file)
 		return true
 	})
@@ -62,10 +63,14 @@ func read(image string) (files []protoreflect.FileDescriptor, err error) {
 	return files, nil
 }
 
-// methods visits the calls of a service, in the order of the .proto file.
-func methods(s protoreflect.ServiceDescriptor, visit func(protoreflect.MethodDescriptor)) {
-	for n := range s.Methods().Len() {
-		visit(s.Methods().Get(n))
+// all are the declarations of a list, in the order of the .proto file.
+func all[T any](list interface {
+	Len() int
+	Get(n int) T
+}) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for n := 0; n < list.Len() && yield(list.Get(n)); n++ {
+		}
 	}
 }
 

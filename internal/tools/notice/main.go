@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,11 +90,7 @@ func notice(pkg, modules string, carried []string) (string, error) {
 	var out strings.Builder
 	out.WriteString("The page is drawn by a script that is not of Easel, and that carries the packages below.\n" +
 		"Written by make notice, from the licence that each package has with it.\n")
-	texts := make([]string, 0, len(byText))
-	for text := range byText {
-		texts = append(texts, text)
-	}
-	slices.SortFunc(texts, func(a, b string) int {
+	texts := slices.SortedFunc(maps.Keys(byText), func(a, b string) int {
 		return cmp.Or(len(byText[b])-len(byText[a]), strings.Compare(byText[a][0].name, byText[b][0].name))
 	})
 	for _, text := range texts {

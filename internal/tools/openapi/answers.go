@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -46,12 +47,7 @@ func newAnswers() answers {
 
 func named(names ...protoreflect.Name) func(protoreflect.MethodDescriptor, string) bool {
 	return func(method protoreflect.MethodDescriptor, _ string) bool {
-		for _, name := range names {
-			if method.Name() == name {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(names, method.Name())
 	}
 }
 

@@ -13,8 +13,9 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/anypb"
 	"sigs.k8s.io/yaml"
 )
 
@@ -45,49 +46,22 @@ func run(path string) error {
 	return err
 }
 
-// validate holds a message, and each extension within it, against its rules.
-func validate(message proto.Message) (checked int, err error) {
-	if m, ok := message.(interface{ ValidateAll() error }); ok {
-		if err := m.ValidateAll(); err != nil {
-			return 0, err
+// validate holds a message, and each message and extension within it, against its rules.
+func validate(config proto.Message) (checked int, err error) {
+	err = protorange.Range(config.ProtoReflect(), func(at protopath.Values) error {
+		message, ok := at.Index(-1).Value.Interface().(protoreflect.Message)
+		if !ok {
+			return nil
+		}
+		ruled, ok := message.Interface().(interface{ ValidateAll() error })
+		if !ok {
+			return nil
 		}
 		checked++
-	}
-	if extension, ok := message.(*anypb.Any); ok {
-		inner, err := extension.UnmarshalNew()
-		if err != nil {
-			return checked, err
+		if err := ruled.ValidateAll(); err != nil {
+			return fmt.Errorf("%s: %w", at.Path, err)
 		}
-		n, err := validate(inner)
-		return checked + n, err
-	}
-	message.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		for _, child := range children(field, value) {
-			n, failed := validate(child)
-			if checked += n; failed != nil {
-				err = fmt.Errorf("%s: %w", field.Name(), failed)
-				return false
-			}
-		}
-		return true
+		return nil
 	})
 	return checked, err
-}
-
-// children are the messages that a field holds.
-func children(field protoreflect.FieldDescriptor, value protoreflect.Value) (found []proto.Message) {
-	switch {
-	case field.IsMap() && field.MapValue().Message() != nil:
-		value.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
-			found = append(found, v.Message().Interface())
-			return true
-		})
-	case field.IsList() && field.Message() != nil:
-		for i := range value.List().Len() {
-			found = append(found, value.List().Get(i).Message().Interface())
-		}
-	case !field.IsList() && !field.IsMap() && field.Message() != nil:
-		found = append(found, value.Message().Interface())
-	}
-	return found
 }
