@@ -29,8 +29,7 @@ type h2conn struct {
 	newest  uint32 // stream
 }
 
-// widest is the largest window.
-const widest = 1<<31 - 1
+const widest = 1<<31 - 1 // the largest window
 
 // dial opens a connection.
 func dial(addr string, message func(at time.Time)) (*h2conn, error) {
