@@ -5,23 +5,23 @@ import (
 	"math"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // limiter is a token bucket for each account.
 type limiter struct {
-	rate  rate.Limit
-	burst int
+	rate, burst float64
 
 	mu      sync.Mutex
-	buckets map[int64]*rate.Limiter
+	buckets map[int64]bucket
 }
 
-func newLimiter(perSecond float64, burst int) *limiter {
-	return &limiter{
-		rate: rate.Limit(perSecond), burst: cmp.Or(burst, int(math.Ceil(perSecond))), buckets: map[int64]*rate.Limiter{},
-	}
+type bucket struct {
+	tokens float64
+	at     time.Time
+}
+
+func newLimiter(rate float64, burst int) *limiter {
+	return &limiter{rate: rate, burst: cmp.Or(float64(burst), math.Ceil(rate)), buckets: map[int64]bucket{}}
 }
 
 // take takes one token. When there is none it returns the time until there will be one.
@@ -31,15 +31,18 @@ func (l *limiter) take(account int64) (wait time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	bucket := l.buckets[account]
-	if bucket == nil {
-		bucket = rate.NewLimiter(l.rate, l.burst)
-		l.buckets[account] = bucket
-	}
 	now := time.Now()
-	token := bucket.ReserveN(now, 1)
-	if wait = token.DelayFrom(now); wait > 0 {
-		token.CancelAt(now)
+	b, seen := l.buckets[account]
+	if !seen {
+		b = bucket{tokens: l.burst, at: now}
 	}
+	b.tokens = min(l.burst, b.tokens+now.Sub(b.at).Seconds()*l.rate)
+	b.at = now
+	if b.tokens >= 1 {
+		b.tokens--
+	} else {
+		wait = time.Duration((1 - b.tokens) / l.rate * float64(time.Second))
+	}
+	l.buckets[account] = b
 	return wait
 }
