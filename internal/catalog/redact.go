@@ -22,7 +22,6 @@ var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbear
 // redactor keeps the API key of a call out of everything that comes back from it.
 type redactor struct {
 	forms []string // spellings of the key, in lower case
-	least int      // bytes of the shortest
 }
 
 // shortestKey is the length from which a key is taken out of texts. What is shorter is no
@@ -33,7 +32,7 @@ func newRedactor(key string) redactor {
 	if len(key) < shortestKey {
 		return redactor{}
 	}
-	r := redactor{least: len(key)}
+	r := redactor{}
 	for _, form := range []string{key, percentEncoded(key), url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)} {
 		r.add(form)
 	}
@@ -50,7 +49,7 @@ func newRedactor(key string) redactor {
 
 func (r *redactor) add(form string) {
 	if form = asciiLower(form); !slices.Contains(r.forms, form) {
-		r.forms, r.least = append(r.forms, form), min(r.least, len(form))
+		r.forms = append(r.forms, form)
 	}
 }
 
@@ -62,37 +61,25 @@ func base64Core(encoding *base64.Encoding, before, key string) string {
 	return text[min(first, last):last]
 }
 
+// notPlain is a character that an encoder may write by its number.
+var notPlain = regexp.MustCompile(`[^a-zA-Z0-9]`)
+
 func percentEncoded(key string) string {
-	var text strings.Builder
-	for _, c := range []byte(key) {
-		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
-			text.WriteByte(c)
-		} else {
-			fmt.Fprintf(&text, "%%%02x", c)
-		}
-	}
-	return text.String()
+	return notPlain.ReplaceAllStringFunc(key, func(c string) string { return fmt.Sprintf("%%%02x", c) })
 }
 
 // asciiLower keeps the length of text, so that positions in it stay valid.
 func asciiLower(text string) string {
-	if !strings.ContainsFunc(text, func(c rune) bool { return c >= 'A' && c <= 'Z' }) {
-		return text
-	}
-	lower := []byte(text)
-	for i, c := range lower {
+	return strings.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'Z' {
-			lower[i] = c + 'a' - 'A'
+			return c + 'a' - 'A'
 		}
-	}
-	return string(lower)
+		return c
+	}, text)
 }
 
 // holdsKey reports whether text holds the API key of the call.
 func (r redactor) holdsKey(text string) bool {
-	if len(text) < r.least {
-		return false
-	}
 	lower := asciiLower(text)
 	return slices.ContainsFunc(r.forms, func(form string) bool { return strings.Contains(lower, form) })
 }
@@ -112,7 +99,7 @@ func suspicious(text string) bool {
 // 1 KiB of valid UTF-8.
 func (r redactor) clean(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if looksLikeHTML(text) {
+	if html.MatchString(strings.TrimSpace(text)) {
 		return ""
 	}
 	text = keyLike.ReplaceAllString(r.without(text), redacted)
@@ -167,30 +154,20 @@ func (r redactor) without(text string) string {
 // replaceFold redacts every occurrence of form, which is in lower case, in any case. text
 // is valid UTF-8.
 func replaceFold(text, form string) string {
-	lower := asciiLower(text)
-	if form == "" || !strings.Contains(lower, form) {
-		return text
+	var clean strings.Builder
+	for i, part := range strings.Split(asciiLower(text), form) {
+		if i > 0 {
+			clean.WriteString(redacted)
+			text = text[len(form):]
+		}
+		clean.WriteString(text[:len(part)])
+		text = text[len(part):]
 	}
-	var rest strings.Builder
-	for at := strings.Index(lower, form); at >= 0; at = strings.Index(lower, form) {
-		rest.WriteString(text[:at] + redacted)
-		text, lower = text[at+len(form):], lower[at+len(form):]
-	}
-	return rest.String() + text
+	return clean.String()
 }
 
-func looksLikeHTML(text string) bool {
-	lower := asciiLower(text)
-	if strings.HasPrefix(strings.TrimSpace(lower), "<") {
-		return true
-	}
-	for _, tag := range []string{"<html", "<!doctype", "<head", "<body", "<script", "</"} {
-		if strings.Contains(lower, tag) {
-			return true
-		}
-	}
-	return false
-}
+// html is the beginning of a page, or a tag that only pages have.
+var html = regexp.MustCompile(`(?i)^<|<html|<!doctype|<head|<body|<script|</`)
 
 // clamp cuts text to at most limit bytes, between characters.
 func clamp(text string, limit int) string {
