@@ -71,23 +71,16 @@ var errBodyClosed = errors.New("catalog: read after close")
 
 // Read implements [io.Reader]. It allocates nothing unless it has to connect.
 func (b *contentBody) Read(p []byte) (int, error) {
-	for {
-		if b.err != nil {
-			return 0, b.err
-		}
-		if len(p) == 0 {
-			return 0, nil
-		}
-		if b.stream == nil {
-			if err := b.resume(); err != nil {
-				b.err = err
+	for b.err == nil && len(p) > 0 {
+		if b.stream != nil {
+			if n := b.read(p); n > 0 {
+				return n, nil
 			}
-			continue
-		}
-		if n := b.read(p); n > 0 {
-			return n, nil
+		} else if err := b.resume(); err != nil {
+			b.err = err
 		}
 	}
+	return 0, b.err
 }
 
 // Close ends the connection.
@@ -207,8 +200,10 @@ func (b *contentBody) resume() error {
 		if err := endOf(b.ctx); err != nil {
 			return err
 		}
-		b.resumes++
-		wait, ok := b.nextPause()
+		if b.resumes++; b.resumes > maxResumes {
+			return b.interrupted()
+		}
+		wait, ok := b.upstream.wait(b.ctx, b.resumes, b.cause)
 		if !ok {
 			return b.interrupted()
 		}
@@ -230,25 +225,9 @@ func (b *contentBody) resume() error {
 	}
 }
 
-// nextPause says how long to wait before the next connection, and whether at all.
-func (b *contentBody) nextPause() (time.Duration, bool) {
-	if b.resumes > maxResumes {
-		return 0, false
-	}
-	wait := b.upstream.backoff(b.resumes)
-	var e *Error
-	if errors.As(b.cause, &e) {
-		wait = max(wait, e.RetryAfter)
-	}
-	if deadline, ok := b.ctx.Deadline(); ok && time.Until(deadline) <= wait {
-		return 0, false
-	}
-	return wait, wait <= b.upstream.timeout
-}
-
 func (b *contentBody) interrupted() error {
 	e := &Error{Kind: KindInterrupted, Op: opContent, NextOffset: b.at, Err: b.cause}
-	if last := (*Error)(nil); errors.As(b.cause, &last) {
+	if last, ok := errors.AsType[*Error](b.cause); ok {
 		e.Status, e.RetryAfter = last.Status, last.RetryAfter
 	}
 	return e

@@ -35,12 +35,8 @@ func parseUnsatisfied(value string) (total int64, ok bool) {
 }
 
 func position(digits string) (int64, bool) {
-	digits = strings.TrimSpace(digits)
-	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return n, err == nil
+	n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 63)
+	return int64(n), err == nil
 }
 
 // strongEtag is the tag if it stands for exact bytes, else "". A weak one does not.

@@ -37,7 +37,10 @@ func (r retrier) retry(ctx context.Context, once func(context.Context) error) er
 	for n := 1; ; n++ {
 		err := once(numbered(ctx, n))
 		allowed := r.budget.note(err)
-		wait, again := r.pause(ctx, n, err)
+		if !temporary(err) {
+			return err
+		}
+		wait, again := r.wait(ctx, n, err)
 		if !again || !allowed || n >= r.attempts {
 			return err
 		}
@@ -47,15 +50,13 @@ func (r retrier) retry(ctx context.Context, once func(context.Context) error) er
 	}
 }
 
-// pause says whether an error may pass by itself and how long to wait for that, after
-// n attempts. A wait that the caller's deadline or our patience does not allow is
-// left to the caller.
-func (r retrier) pause(ctx context.Context, n int, err error) (time.Duration, bool) {
-	e, ok := errors.AsType[*Error](err)
-	if !ok || !temporary(e) {
-		return 0, false
+// wait says how long to wait after n attempts, the last of which ended with err. A wait that
+// the caller's deadline or our patience does not allow is left to the caller.
+func (r retrier) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
+	wait := r.backoff(n)
+	if e, ok := errors.AsType[*Error](err); ok {
+		wait = max(wait, e.RetryAfter)
 	}
-	wait := max(r.backoff(n), e.RetryAfter)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return 0, false
 	}
@@ -90,11 +91,8 @@ func numbered(ctx context.Context, attempt int) context.Context {
 // Attempt tells a transport which attempt a request is, of those for one call, by the
 // request's context: 1 is the first. Of a download, each connection is one.
 func Attempt(ctx context.Context) int {
-	attempt, ok := ctx.Value(attemptKey{}).(int)
-	if !ok {
-		return 1
-	}
-	return attempt
+	attempt, _ := ctx.Value(attemptKey{}).(int)
+	return max(attempt, 1)
 }
 
 // budget holds retries back while most calls fail, as gRPC does: a failure takes a
@@ -119,7 +117,7 @@ func (b *budget) note(err error) bool {
 	defer b.mu.Unlock()
 	if err == nil {
 		b.tokens = min(budgetTokens, b.tokens+budgetRefill)
-	} else if e, ok := errors.AsType[*Error](err); ok && temporary(e) {
+	} else if temporary(err) {
 		b.tokens = max(0, b.tokens-1)
 	}
 	return b.tokens > budgetTokens/2
@@ -127,6 +125,7 @@ func (b *budget) note(err error) bool {
 
 // temporary reports whether the catalog was not there or broken. What it refused, it
 // will refuse again.
-func temporary(e *Error) bool {
-	return e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
+func temporary(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
 }
