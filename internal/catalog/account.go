@@ -8,17 +8,17 @@ var (
 )
 
 func readAccount(a answer) (Account, error) {
-	r, err := a.record(accountWrappers, accountWeights)
+	value, err := a.decode()
 	if err != nil {
 		return Account{}, err
 	}
-	account := Account{ObserveTime: a.time}
-	if inOtherUnits(r) {
-		account.Extra = extraOf(r)
-		return account, nil
+	r, ok := unwrap(value, accountWrappers, accountWeights)
+	if !ok {
+		return Account{}, a.malformed("the body is not an object")
 	}
-	if balance, ok := take(r, balanceNames, asInteger); ok {
-		account.BalanceCents = &balance
+	account := Account{ObserveTime: a.time}
+	if !inOtherUnits(r) {
+		account.BalanceCents = optional(take(r, balanceNames, asInteger))
 	}
 	account.Extra = extraOf(r)
 	return account, nil

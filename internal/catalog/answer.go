@@ -43,19 +43,6 @@ func (a answer) item(item any) any {
 	return a.redactor.redact(value)
 }
 
-// record reads a body that is one record.
-func (a answer) record(wrappers []string, weights []weight) (record, error) {
-	value, err := a.decode()
-	if err != nil {
-		return record{}, err
-	}
-	r, ok := unwrap(value, wrappers, weights)
-	if !ok {
-		return record{}, a.malformed("the body is not an object")
-	}
-	return r, nil
-}
-
 // decode reads the body. Wherever the API key of the call stands in it, it is taken out: a held
 // one is nothing for those who call under it.
 func (a answer) decode() (any, error) {

@@ -43,8 +43,8 @@ func printable(text string) bool {
 }
 
 func isObject(text json.RawMessage) bool {
-	start := bytes.TrimLeft(text, " \t\r\n")
-	return len(start) > 0 && start[0] == '{' && json.Valid(text) && utf8.Valid(text)
+	start := bytes.TrimLeft(text, jsonSpace)
+	return bytes.HasPrefix(start, []byte("{")) && json.Valid(text) && utf8.Valid(text)
 }
 
 func invalid(op, field, description string) error {

@@ -67,12 +67,12 @@ func (e *errorBody) readJSON(value any) {
 		}
 		return
 	}
-	if data, ok := newRecordIn(r, dataWrapper); ok {
+	if data, ok := r.object(dataWrapper); ok {
 		e.readMessage(data) // what stands beside it may be the order, so that no code is read there
 	}
 	e.readRecord(r)
 	for _, name := range errorWrappers {
-		if inner, ok := newRecordIn(r, name); ok {
+		if inner, ok := r.object(name); ok {
 			e.readRecord(inner)
 		}
 	}
@@ -82,20 +82,12 @@ func (e *errorBody) readJSON(value any) {
 	}
 }
 
-// newRecordIn reads the object that is a member of another.
-func newRecordIn(r record, name string) (record, bool) {
-	member, _ := r.get(name)
-	return newRecord(member)
-}
-
 // readRecord reads code and message. What is read later knows better.
 func (e *errorBody) readRecord(r record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		e.code = e.redactor.clean(code)
-	} else if value, _ := r.get(errorTypeName); value != nil {
-		if code, ok := problemType(value); ok {
-			e.code = e.redactor.clean(code)
-		}
+	} else if code, _, ok := find(r, errorTypeNames, problemType); ok {
+		e.code = e.redactor.clean(code)
 	}
 	e.readMessage(r)
 }
@@ -149,7 +141,7 @@ func (e *errorBody) readViolations(value any, list string, depth int) {
 	}
 	switch v := value.(type) {
 	case string:
-		if namesFields(list) {
+		if slices.Contains(listsOfFields, list) {
 			e.violate(v, "")
 		}
 	case []any:
@@ -161,11 +153,6 @@ func (e *errorBody) readViolations(value any, list string, depth int) {
 			e.readViolationRecord(r, list, depth)
 		}
 	}
-}
-
-// namesFields reports whether the plain texts of a list are names of fields.
-func namesFields(list string) bool {
-	return list == "fields" || list == "invalidfields" || list == "invalidparams" || list == "params"
 }
 
 // readViolationRecord reads an object: about one field, or holding lists, or keyed by
@@ -182,15 +169,12 @@ func (e *errorBody) readViolationRecord(r record, list string, depth int) {
 		return
 	}
 	found := len(e.violations)
-	for _, names := range [][]string{violationLists, anyErrorWrapper} {
-		for _, name := range names {
-			if member, ok := r.get(name); ok {
-				inner := name
-				if list == "" && slices.Contains(anyErrorWrapper, name) {
-					inner = ""
-				}
-				e.readViolations(member, inner, depth+1)
+	for _, name := range slices.Concat(violationLists, anyErrorWrapper) {
+		if member, ok := r.get(name); ok {
+			if list == "" && slices.Contains(anyErrorWrapper, name) {
+				name = ""
 			}
+			e.readViolations(member, name, depth+1)
 		}
 	}
 	if len(e.violations) == found && slices.Contains(keyedByField, list) {

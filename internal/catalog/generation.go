@@ -172,8 +172,7 @@ func identified(found []candidate, r record, wrapper string, depth int) []candid
 		found = append(found, candidate{r, id, depth, wrapper, ownNames[wrapper] || ownNames[name]})
 	}
 	for _, name := range generationWrappers {
-		member, _ := r.get(name)
-		if inner, ok := newRecord(member); ok && depth < 2 {
+		if inner, ok := r.object(name); ok && depth < 2 {
 			found = identified(found, inner, name, depth+1)
 		}
 	}
@@ -232,8 +231,13 @@ func rendering(r record) bool {
 
 // goesBy reports whether an identifier is one of a record's.
 func goesBy(r record, id string) bool {
-	_, _, ok := find(r, generationIDNames, func(v any) (string, bool) { own, ok := asID(v); return own, ok && own == id })
+	_, _, ok := find(r, generationIDNames, is(id))
 	return ok
+}
+
+// is reads one identifier and no other.
+func is(id string) func(any) (string, bool) {
+	return func(v any) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
 
 // twoIDs reports whether a record has an identifier of its own and another one that is
@@ -254,8 +258,8 @@ func newGeneration(a answer, r record, asked string) (Generation, bool) {
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
 	g.Inputs = takeInputs(r)
-	if cost, ok := take(r, costNames, asInteger); ok && !inOtherUnits(r) {
-		g.CostCents = &cost
+	if cost := optional(take(r, costNames, asInteger)); !inOtherUnits(r) {
+		g.CostCents = cost
 	}
 	g.CreateTime, _ = take(r, createTimeNames, asTime)
 	if g.State.Terminal() {
@@ -274,8 +278,7 @@ func newGeneration(a answer, r record, asked string) (Generation, bool) {
 // takeID takes out the identifier that was asked with, or the first one.
 func takeID(r record, asked string) string {
 	if asked != "" {
-		isAsked := func(v any) (string, bool) { id, ok := asID(v); return id, ok && id == asked }
-		if _, ok := take(r, generationIDNames, isAsked); !ok {
+		if _, ok := take(r, generationIDNames, is(asked)); !ok {
 			take(r, generationIDNames, asID)
 		}
 		return asked
@@ -306,13 +309,10 @@ func stateOf(status string) State {
 
 // takeInputs takes the inputs as they were ordered: they are the caller's own.
 func takeInputs(r record) map[string]any {
-	inputs, ok := take(r, inputsNames, func(v any) (map[string]any, bool) {
+	inputs, _ := take(r, inputsNames, func(v any) (map[string]any, bool) {
 		m, ok := v.(map[string]any)
 		return m, ok && isShallow(m, 1)
 	})
-	if !ok {
-		return nil
-	}
 	return inputs
 }
 
@@ -335,12 +335,8 @@ func takeResult(r record, full bool) (*string, *File) {
 // takeFile reads what a record says about a file, and whether it says anything.
 func takeFile(r record) (*File, bool) {
 	contentType, typed := take(r, contentTypeNames, asWord)
-	size, sized := take(r, contentSizeNames, asInteger)
-	file := &File{ContentType: contentType}
-	if sized {
-		file.SizeBytes = &size
-	}
-	return file, typed || sized
+	size := optional(take(r, contentSizeNames, asInteger))
+	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
 // takeFailure reads why a render failed: a text, or an object that has one.

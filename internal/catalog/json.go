@@ -30,60 +30,44 @@ func decode(body []byte) (any, error) {
 
 var byteOrderMark = []byte("\uFEFF")
 
+const jsonSpace = " \t\r\n"
+
 // decodeOutline reads like decode, but leaves the items of an array as they were sent, where the array
 // is the whole body or a member of it: as json.RawMessage.
 func decodeOutline(body []byte) (any, error) {
-	body = bytes.TrimPrefix(body, byteOrderMark)
-	if items, ok := rawItems(body); ok {
-		return items, nil
-	}
+	body = bytes.TrimLeft(bytes.TrimPrefix(body, byteOrderMark), jsonSpace)
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil || members == nil {
-		return decode(body) // which says what is wrong
+	if !bytes.HasPrefix(body, []byte("{")) || json.Unmarshal(body, &members) != nil {
+		return outline(body)
 	}
-	outline := make(map[string]any, len(members))
+	object := make(map[string]any, len(members))
 	for name, member := range members {
-		if items, ok := rawItems(member); ok {
-			outline[name] = items
-			continue
-		}
-		value, err := decode(member)
+		value, err := outline(member)
 		if err != nil {
 			return nil, err
 		}
-		outline[name] = value
+		object[name] = value
 	}
-	return outline, nil
+	return object, nil
 }
 
-// rawItems are the items of an array.
-func rawItems(text []byte) ([]any, bool) {
-	if text = bytes.TrimLeft(text, " \t\r\n"); !bytes.HasPrefix(text, []byte("[")) {
-		return nil, false
-	}
+// outline reads a value like decode, but leaves the items of an array as they were sent.
+func outline(text []byte) (any, error) {
 	var raw []json.RawMessage
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, false
+	if !bytes.HasPrefix(text, []byte("[")) || json.Unmarshal(text, &raw) != nil {
+		return decode(text) // which says what is wrong
 	}
-	items := make([]any, 0, len(raw))
-	for _, item := range raw {
-		items = append(items, item)
+	items := make([]any, len(raw))
+	for i, item := range raw {
+		items[i] = item
 	}
-	return items, true
+	return items, nil
 }
+
+var nameStyle = strings.NewReplacer("_", "", "-", "", " ", "")
 
 // fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
-func fold(name string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '_' || r == '-' || r == ' ':
-			return -1
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return r
-	}, name)
-}
+func fold(name string) string { return asciiLower(nameStyle.Replace(name)) }
 
 // names is a table of names, folded.
 func names(list ...string) []string {
@@ -128,6 +112,12 @@ func (r record) get(name string) (any, bool) {
 	return r.members[full], ok
 }
 
+// object is the member of a folded name, where that is an object.
+func (r record) object(name string) (record, bool) {
+	member, _ := r.get(name)
+	return newRecord(member)
+}
+
 func (r record) drop(name string) {
 	delete(r.members, r.folded[name])
 	delete(r.folded, name)
@@ -153,6 +143,14 @@ func take[T any](r record, names []string, read func(any) (T, bool)) (T, bool) {
 		r.drop(name)
 	}
 	return value, ok
+}
+
+// optional is a value that was taken, nil where there was none.
+func optional[T any](value T, ok bool) *T {
+	if !ok {
+		return nil
+	}
+	return &value
 }
 
 // weight says how much an object looks like a record when it has one of some members.
@@ -190,32 +188,27 @@ func unwrap(value any, wrappers []string, weights []weight) (record, bool) {
 
 // inside is the record itself, or the one in it that looks more like one.
 func (r record) inside(wrappers []string, weights []weight) record {
-	top, best, score := r, r, r.score(weights)
+	best := r
 	for _, name := range wrappers {
-		inner, _ := top.get(name)
-		r, ok := newRecord(inner)
+		inner, ok := r.object(name)
 		if !ok {
 			continue
 		}
-		if deeper, ok := deepest(r, wrappers, weights); ok {
-			r = deeper
-		}
-		if s := r.score(weights); s > score {
-			best, score = r, s
+		if inner = inner.deepest(wrappers, weights); inner.score(weights) > best.score(weights) {
+			best = inner
 		}
 	}
 	return best
 }
 
 // deepest looks one wrapper further down, as in {"data":{"generation":{…}}}.
-func deepest(r record, wrappers []string, weights []weight) (record, bool) {
+func (r record) deepest(wrappers []string, weights []weight) record {
 	for _, name := range wrappers {
-		inner, _ := r.get(name)
-		if d, ok := newRecord(inner); ok && d.score(weights) > r.score(weights) {
-			return d, true
+		if inner, ok := r.object(name); ok && inner.score(weights) > r.score(weights) {
+			return inner
 		}
 	}
-	return record{}, false
+	return r
 }
 
 // findList finds the list in a body: an array, a member of a known name, an object's one

@@ -97,7 +97,7 @@ func outputKind(value any) (OutputKind, bool) {
 // outputWord reads the last known word, since the first ones tell what goes in. A
 // media type is told by its first half.
 func outputWord(s string) (OutputKind, bool) {
-	s, _, _ = strings.Cut(asciiLower(s), "/")
+	s, _, _ = strings.Cut(strings.ToLower(s), "/")
 	words := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("_- 2>", r) })
 	for _, word := range slices.Backward(words) {
 		if kind, ok := outputKinds[word]; ok {
@@ -185,8 +185,8 @@ func newField(r record, name string) InputField {
 	f.Default, _ = take(r, defaultNames, func(v any) (any, bool) { return v, v != nil && isShallow(v, 1) })
 	f.Allowed = takeAllowed(r)
 	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // of others it bounds the length
-		f.Minimum = takeBound(r, minimumNames)
-		f.Maximum = takeBound(r, maximumNames)
+		f.Minimum = optional(take(r, minimumNames, asFloat))
+		f.Maximum = optional(take(r, maximumNames, asFloat))
 	}
 	f.Extra = extraOf(r)
 	return f
@@ -220,7 +220,7 @@ func fieldType(value any) (FieldType, bool) {
 		value = list[0]
 	}
 	word, _ := value.(string)
-	kind, ok := fieldTypes[asciiLower(strings.TrimSpace(word))]
+	kind, ok := fieldTypes[strings.ToLower(strings.TrimSpace(word))]
 	return kind, ok
 }
 
@@ -228,11 +228,8 @@ func takeRequired(r record) *bool {
 	if required, ok := take(r, requiredNames, as[bool]); ok {
 		return &required
 	}
-	if optional, ok := take(r, optionalNames, as[bool]); ok {
-		required := !optional
-		return &required
-	}
-	return nil
+	not, ok := take(r, optionalNames, as[bool])
+	return optional(!not, ok)
 }
 
 // takeAllowed reads the allowed values. Where they have labels, the whole list stays
@@ -271,11 +268,4 @@ func isScalar(value any) bool {
 		return true
 	}
 	return false
-}
-
-func takeBound(r record, names []string) *float64 {
-	if bound, ok := take(r, names, asFloat); ok {
-		return &bound
-	}
-	return nil
 }

@@ -4,12 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+)
+
+// The most that is read of a body, in bytes.
+const (
+	maxList    = 8 << 20
+	maxRecord  = 4 << 20
+	maxFailure = 64 << 10
 )
 
 // errSilent is why an attempt was given up: the catalog took too long.
@@ -54,9 +62,10 @@ func (q requester) attempt(ctx context.Context, cred Credential, r request) (ans
 		limit = maxList
 	}
 	body, err := readAll(resp, limit)
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case errors.Is(err, errTooLarge):
-		return answer{}, &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: err}
+	case tooLarge:
+		return answer{}, &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: fmt.Errorf("the body is too large: more than %d bytes", limit)}
 	case err != nil:
 		return answer{}, unreached(timed, ctx, r.op, err, redact)
 	}
@@ -98,6 +107,14 @@ func (q requester) send(timed, ctx context.Context, cred Credential, r request) 
 	}
 	q.called(ctx, cred, err)
 	return resp, redact, err
+}
+
+// readAll reads a body of at most limit bytes, and none of one that says that it is larger.
+func readAll(resp *http.Response, limit int64) ([]byte, error) {
+	if resp.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	return io.ReadAll(http.MaxBytesReader(nil, resp.Body, limit))
 }
 
 func (q requester) newRequest(ctx context.Context, key string, r request) (*http.Request, error) {

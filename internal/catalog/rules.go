@@ -135,10 +135,11 @@ var (
 	dataWrapper      = "data"
 	anyErrorWrapper  = append(names(dataWrapper), errorWrappers...)
 	errorCodeNames   = names("code", "errorCode", "error", "errorType")
-	errorTypeName    = "type" // a code, or an address that ends in one (RFC 9457)
+	errorTypeNames   = names("type") // a code, or an address that ends in one (RFC 9457)
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
+	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // of names, where a list is one of texts
 	violationFields  = names("field", "fieldName", "param", "parameter", "property", "path", "pointer", "loc", "location", "name", "key")
 	ownFieldNames    = names("field", "fieldName", "param", "parameter", "property")
 	violationTexts   = names("message", "msg", "reason", "description", "detail", "error", "title", "code")
