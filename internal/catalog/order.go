@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -26,12 +27,11 @@ func (o orders) place(ctx context.Context, cred Credential, order Order) (receip
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, false, err
 	}
-	receipt, sub, run, err := o.book.join(ctx, cred.Tenant, order)
+	receipt, run, err := o.book.join(ctx, cred.Tenant, order, func(sub *submission, run *submitRun) {
+		o.submit(context.WithoutCancel(ctx), cred, order, sub, run)
+	})
 	if err != nil || run == nil {
 		return receipt, err == nil, err
-	}
-	if run.lead() {
-		o.book.work.Go(func() { o.submit(context.WithoutCancel(ctx), cred, order, sub, run) })
 	}
 	receipt, err = run.wait(ctx)
 	return receipt, false, err
@@ -117,14 +117,8 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	if !isObject(inputs) {
 		return nil, invalid(op, "inputs", "must be one JSON object")
 	}
-	id, err := json.Marshal(modelID)
-	if err != nil {
-		return nil, invalid(op, "model_id", "can't be written as JSON")
-	}
-	body := make([]byte, 0, len(id)+len(inputs)+24)
-	body = append(append(body, `{"modelId":`...), id...)
-	body = append(append(body, `,"inputs":`...), inputs...)
-	return append(body, '}'), nil
+	id, _ := json.Marshal(modelID) // a text can always be written
+	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
 // outcome turns the errors of an order that leave open whether it was taken into
@@ -133,8 +127,8 @@ func outcome(err error) error {
 	if err == nil {
 		return nil
 	}
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
 	}
 	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !turnedAway(e.Status) {
@@ -172,9 +166,8 @@ func tryAgain(err error, unknown bool) bool {
 func (o orders) pauseBefore(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.upstream.jitter.below(d/2)
-	var detail *Error
-	if errors.As(err, &detail) {
-		d = max(d, detail.RetryAfter)
+	if e, ok := errors.AsType[*Error](err); ok {
+		d = max(d, e.RetryAfter)
 	}
 	return d
 }

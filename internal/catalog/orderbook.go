@@ -64,7 +64,6 @@ type submitRun struct {
 	// Guarded by the book's mutex:
 	waiting int
 	until   time.Time // when the time of the last caller is over, whether it still waits or not
-	led     bool
 	sent    bool      // an attempt of this run may have reached the catalog
 	began   time.Time // the attempt on its way
 	last    error     // what the last attempt said, while no other is on its way
@@ -73,9 +72,10 @@ type submitRun struct {
 	err     error
 }
 
-// join finds or makes the submission of an idempotency key and joins its run for a caller that waits as
-// long as ctx allows; the run is nil where the key is known to have succeeded, and then the receipt counts.
-func (b *orderBook) join(ctx context.Context, tenant Tenant, order Order) (Receipt, *submission, *submitRun, error) {
+// join finds or makes the submission of an idempotency key and joins its run, which it starts where there is
+// none, for a caller that waits as long as ctx allows. The run is nil where the key is known to have succeeded,
+// and then the receipt counts.
+func (b *orderBook) join(ctx context.Context, tenant Tenant, order Order, start func(*submission, *submitRun)) (Receipt, *submitRun, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id, digest := orderKey{tenant, order.IdempotencyKey}, digestOf(order)
@@ -86,19 +86,21 @@ func (b *orderBook) join(ctx context.Context, tenant Tenant, order Order) (Recei
 		b.orders[id] = sub
 	}
 	if sub.digest != digest {
-		return Receipt{}, nil, nil, &Error{Kind: KindKeyReused, Op: opCreate, Unsent: true}
+		return Receipt{}, nil, &Error{Kind: KindKeyReused, Op: opCreate, Unsent: true}
 	}
 	if sub.receipt != nil {
-		return *sub.receipt, sub, nil, nil
+		return *sub.receipt, nil, nil
 	}
 	if sub.run == nil {
-		sub.run = &submitRun{book: b, done: make(chan struct{})}
+		run := &submitRun{book: b, done: make(chan struct{})}
+		sub.run = run
+		b.work.Go(func() { start(sub, run) })
 	}
 	sub.run.waiting++
 	if until := answerBy(ctx); until.After(sub.run.until) {
 		sub.run.until = until
 	}
-	return Receipt{}, sub, sub.run, nil
+	return Receipt{}, sub.run, nil
 }
 
 // credential gives what every attempt of a submission runs under: the credential with the API
@@ -153,28 +155,21 @@ func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
 	return err
 }
 
-// finish notes the outcome of a run and tells all who wait.
+// finish keeps of a run that is over what later calls must know, and tells the outcome to all who wait.
 func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err error) {
 	b.mu.Lock()
-	if err == nil {
-		run.receipt = Receipt{Generation: g, Placed: time.Now()}
-		sub.receipt, sub.mayExist, sub.cred = &run.receipt, false, Credential{}
-	}
-	b.conclude(sub, err)
-	b.mu.Unlock()
+	defer b.mu.Unlock()
 	run.err = err
-	close(run.done)
-}
-
-// conclude keeps of a run that is over what later calls must know; mu is held.
-func (b *orderBook) conclude(sub *submission, err error) {
 	sub.run = nil
 	switch {
 	case err == nil:
+		run.receipt = Receipt{Generation: g, Placed: time.Now()}
+		sub.receipt, sub.mayExist, sub.cred = &run.receipt, false, Credential{}
 		b.finished = append(b.finished, sub)
 	case !sub.mayExist:
 		delete(b.orders, sub.id)
 	}
+	close(run.done)
 }
 
 // forget drops what is too old or too much; mu is held.
@@ -218,8 +213,8 @@ func (s *submission) certain(err error) error {
 	if err == nil || !s.mayExist || KindOf(err) == KindOutcomeUnknown || KindOf(err) == KindInProgress {
 		return err
 	}
-	var last *Error
-	if !errors.As(err, &last) {
+	last, ok := errors.AsType[*Error](err)
+	if !ok {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
 	}
 	return &Error{
@@ -249,15 +244,6 @@ func mayHaveArrived(err error) bool {
 	var op *net.OpError
 	dial := errors.As(err, &op) && op.Op == "dial"
 	return e.Kind == KindOutcomeUnknown && !dial
-}
-
-// lead reports whether the caller is the one to start the attempts.
-func (r *submitRun) lead() bool {
-	r.book.mu.Lock()
-	defer r.book.mu.Unlock()
-	first := !r.led
-	r.led = true
-	return first
 }
 
 // pause waits, but no longer than the callers have time: who comes meanwhile may have more.
