@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +39,6 @@ type modelCache struct {
 	mu     sync.Mutex
 	copies map[copyKey]*modelCopy
 	reads  map[copyKey]*modelRead // under way
-	size   int                    // of all copies, in bytes
 	closed bool
 }
 
@@ -224,7 +225,7 @@ func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
 			m.renewal, m.rests = nil, time.Now().Add(max(copyRest, e.RetryAfter))
 		}
 	default:
-		c.remove(k)
+		delete(c.copies, k)
 		if err == nil && !r.stale {
 			c.keep(k, wire)
 		}
@@ -233,39 +234,25 @@ func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
 
 // keep makes a copy, and room for it; mu is held.
 func (c *modelCache) keep(k copyKey, wire []byte) {
-	now := time.Now()
+	now, size := time.Now(), 0
+	maps.DeleteFunc(c.copies, func(_ copyKey, m *modelCopy) bool { return now.Sub(m.used) >= copyKept })
 	c.copies[k] = &modelCopy{wire: wire, read: now, used: now}
-	c.size += len(wire) + copyCost
-	for {
-		oldest := k
-		for other, m := range c.copies {
-			if oldest == k || other != k && m.used.Before(c.copies[oldest].used) {
-				oldest = other
-			}
-		}
-		if oldest == k || c.size <= c.room && now.Sub(c.copies[oldest].used) < copyKept {
-			return
-		}
-		c.remove(oldest)
+	for _, m := range c.copies {
+		size += len(m.wire) + copyCost
+	}
+	for size > c.room {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.copies)), func(a, b copyKey) int {
+			return c.copies[a].used.Compare(c.copies[b].used)
+		})
+		size -= len(c.copies[oldest].wire) + copyCost
+		delete(c.copies, oldest)
 	}
 }
 
 // reject removes all that a key was told, and lets nothing stay that it is told now; mu is held.
 func (c *modelCache) reject(tenant catalog.Tenant) {
-	for k := range c.copies {
-		if k.tenant == tenant {
-			c.remove(k)
-		}
-	}
+	maps.DeleteFunc(c.copies, func(k copyKey, _ *modelCopy) bool { return k.tenant == tenant })
 	for k, r := range c.reads {
 		r.stale = r.stale || k.tenant == tenant
-	}
-}
-
-// remove removes a copy, if there is one; mu is held.
-func (c *modelCache) remove(k copyKey) {
-	if m := c.copies[k]; m != nil {
-		c.size -= len(m.wire) + copyCost
-		delete(c.copies, k)
 	}
 }
