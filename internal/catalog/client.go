@@ -191,8 +191,11 @@ func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Rece
 
 // Generations lists the recent generations of the key, in the catalog's order. The
 // catalog does not say how far back it goes.
-func (c *Client) Generations(ctx context.Context, cred Credential) ([]Generation, error) {
-	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, readGenerations)
+func (c *Client) Generations(ctx context.Context, cred Credential) ([]Listed, error) {
+	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Listed, error) {
+		all, _, err := readListed(a, nil)
+		return all, err
+	})
 }
 
 // List reads what [Client.Generations] does, for a caller that lists again and again: a record whose

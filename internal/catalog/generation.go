@@ -8,19 +8,6 @@ import (
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
 
-// readGenerations reads a list.
-func readGenerations(a answer) ([]Generation, error) {
-	listed, _, err := readListed(a, nil)
-	if err != nil {
-		return nil, err
-	}
-	generations := make([]Generation, 0, len(listed))
-	for _, one := range listed {
-		generations = append(generations, one.Generation)
-	}
-	return generations, nil
-}
-
 // readListed reads a list with the help of the records of the last one, by their bytes, and gives those
 // of this one. A record without an identifier is passed over as long as others have one: one odd record
 // must not hide the rest.

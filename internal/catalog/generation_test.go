@@ -17,6 +17,15 @@ func answerOf(op, body string) answer {
 	return answer{op: op, status: 200, body: []byte(body), time: observed, redactor: newRedactor(testKey)}
 }
 
+// readGenerations reads a list without the help of an earlier one.
+func readGenerations(a answer) (all []Generation, err error) {
+	listed, _, err := readListed(a, nil)
+	for _, one := range listed {
+		all = append(all, one.Generation)
+	}
+	return all, err
+}
+
 func TestAGenerationIsReadInEveryShape(t *testing.T) {
 	queued := Generation{ID: "g1", State: StateQueued, Status: "queued", ObserveTime: observed}
 	for name, body := range map[string]string{

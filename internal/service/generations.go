@@ -112,13 +112,13 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := page(all, func(g catalog.Generation) string { return g.ID }, "generations", req.GetPageSize(), req.GetPageToken())
+	items, next, err := page(all, func(g catalog.Listed) string { return g.ID }, "generations", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
 	out := &easelv1.ListGenerationsResponse{NextPageToken: next}
 	for _, g := range items {
-		out.Generations = append(out.Generations, generationMessage(g, g.Etag()))
+		out.Generations = append(out.Generations, generationMessage(g.Generation, g.Etag))
 	}
 	return out, nil
 }
