@@ -109,7 +109,7 @@ func New(cfg Config) (*Client, error) {
 		requester: requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: cfg.Called},
 		attempts:  3,
 		jitter:    newJitter(cfg.Seed),
-		budget:    newBudget(),
+		budget:    &budget{tokens: budgetTokens},
 	}
 	return &Client{
 		upstream:  upstream,

@@ -36,10 +36,7 @@ func (s Secret) Equal(other Secret) bool {
 // String hides the key.
 func (s Secret) String() string { return redacted }
 
-// GoString hides the key from %#v.
-func (s Secret) GoString() string { return redacted }
-
-// Format hides the key from every verb.
+// Format hides the key from every verb, %#v too.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 // MarshalText hides the key from JSON, XML and YAML.

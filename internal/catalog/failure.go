@@ -74,10 +74,8 @@ func refusalOf(op string, resp *http.Response, redact redactor, now time.Time) *
 
 // kindOf is the whole map from an answer that is not a 2xx to a kind.
 func kindOf(op string, status int, code string) Kind {
-	if codeDecides(status) {
-		if kind, ok := kindOfCode(op, status, fold(code)); ok {
-			return kind
-		}
+	if kind := kindOfCode(op, status, fold(code)); kind != 0 && codeDecides(status) {
+		return kind
 	}
 	if kind, ok := routeStatuses[op][status]; ok {
 		return kind
@@ -100,19 +98,18 @@ func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }
 
-func kindOfCode(op string, status int, code string) (Kind, bool) {
-	switch kind := codes[code]; {
-	case kind == KindKeyReused && op != opCreate:
-	case kind != 0:
-		return kind, true
+// kindOfCode is what a code says more than its status, 0 for nothing.
+func kindOfCode(op string, status int, code string) Kind {
+	kind := codes[code]
+	switch {
+	case kind != 0 && (kind != KindKeyReused || op == opCreate):
+		return kind
+	case op == opContent:
+		return contentCodes[code]
+	case (op == opQuote || op == opCreate) && status == http.StatusNotFound && slices.Contains(modelCodes, code):
+		return KindNotFound
 	}
-	if op == opContent && contentCodes[code] != 0 {
-		return contentCodes[code], true
-	}
-	if (op == opQuote || op == opCreate) && status == http.StatusNotFound && slices.Contains(modelCodes, code) {
-		return KindNotFound, true
-	}
-	return 0, false
+	return 0
 }
 
 // ParseRetryAfter reads the value of a Retry-After header: whole seconds or an HTTP

@@ -109,8 +109,6 @@ const (
 	budgetRefill = 0.1
 )
 
-func newBudget() *budget { return &budget{tokens: budgetTokens} }
-
 // note counts the outcome of an attempt and reports whether a retry may follow.
 func (b *budget) note(err error) bool {
 	b.mu.Lock()
