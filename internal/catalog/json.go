@@ -150,7 +150,7 @@ func optional[T any](value T, ok bool) *T {
 	if !ok {
 		return nil
 	}
-	return &value
+	return new(value)
 }
 
 // weight says how much an object looks like a record when it has one of some members.
