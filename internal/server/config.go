@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,32 +148,34 @@ const (
 	callsPerConn = 250
 )
 
-func (c Config) drainTimeout() time.Duration { return or(c.DrainTimeout, 10*time.Second) }
+func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*time.Second) }
 
-func (c Config) logger() *slog.Logger {
-	if c.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return c.Logger
-}
+func (c Config) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
-func (l Limits) messageBytes() int  { return or(l.MessageBytes, 4<<20) }
-func (l Limits) headerBytes() int   { return or(l.HeaderBytes, 32<<10) }
-func (l Limits) callerStreams() int { return or(l.CallerStreams, 1000) }
-func (l Limits) streams() int       { return or(l.Streams, 50_000) }
-func (l Limits) calls() int         { return or(l.Calls, 240) }
-func (l Limits) conns() int         { return or(l.Conns, 10_000) }
+func (l Limits) messageBytes() int  { return cmp.Or(l.MessageBytes, 4<<20) }
+func (l Limits) headerBytes() int   { return cmp.Or(l.HeaderBytes, 32<<10) }
+func (l Limits) callerStreams() int { return cmp.Or(l.CallerStreams, 1000) }
+func (l Limits) streams() int       { return cmp.Or(l.Streams, 50_000) }
+func (l Limits) calls() int         { return cmp.Or(l.Calls, 240) }
+func (l Limits) conns() int         { return cmp.Or(l.Conns, 10_000) }
 func (l Limits) streamsPerConn() uint32 {
-	return or(l.StreamsPerConn, uint32(l.callerStreams()+callsPerConn))
+	return cmp.Or(l.StreamsPerConn, uint32(l.callerStreams()+callsPerConn))
 }
-func (l Limits) connAge() time.Duration { return or(l.ConnAge, 30*time.Minute) }
+func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minute) }
 
-func or[T comparable](value, zeroMeans T) T {
-	var zero T
-	if value == zero {
-		return zeroMeans
+// listener is one of the server's three.
+type listener struct {
+	name  string       // as it stands in logs
+	addr  string       // to bind
+	ready net.Listener // to use instead, and what was bound
+}
+
+func (c Config) listeners() [3]listener {
+	return [3]listener{
+		{name: "grpc", addr: c.GRPCAddr, ready: c.Listeners.GRPC},
+		{name: "http", addr: c.HTTPAddr, ready: c.Listeners.HTTP},
+		{name: "admin", addr: c.AdminAddr, ready: c.Listeners.Admin},
 	}
-	return value
 }
 
 // Validate reports every fault of the configuration together.

@@ -16,8 +16,8 @@ type roomyListener struct {
 }
 
 // roomy bounds the connections of one of the two listeners that callers reach.
-func (s *Server) roomy(l net.Listener, room chan struct{}) net.Listener {
-	return &roomyListener{Listener: l, room: room, logger: s.logger}
+func roomy(l net.Listener, room chan struct{}, logger *slog.Logger) net.Listener {
+	return &roomyListener{Listener: l, room: room, logger: logger}
 }
 
 // Accept implements net.Listener. One goroutine calls it.

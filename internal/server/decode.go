@@ -33,13 +33,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
-// received is what a request is decoded into. A request that can't be decoded is the caller's
-// mistake, with a line in the log; the library would answer INTERNAL as soon as it hears of it.
-type received struct {
-	message any
-	err     error // why it can't be decoded
-}
-
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	r, ok := v.(*received)
@@ -48,14 +41,6 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	r.err = c.CodecV2.Unmarshal(data, r.message)
 	return nil
-}
-
-// request is the message, or this itself where there is none: the rules refuse it.
-func (r *received) request() any {
-	if r.err != nil {
-		return r
-	}
-	return r.message
 }
 
 // registrar has the requests of unary calls decoded like that.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -23,20 +24,27 @@ import (
 
 const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodName
 
-// download serves the bytes of a result as a plain file, with ranges and etags. It is a call of
+// downloads serve the bytes of results. They take no way through a connection.
+type downloads struct {
+	mux     *runtime.ServeMux
+	service Service
+	calls   *interceptor // what they pass
+}
+
+// serve serves the bytes of a result as a plain file, with ranges and etags. It is a call of
 // DownloadGeneration like any other, but that the bytes go from the service to the response.
 //
 // The query parameters readOffset and readLimit name a part too. Then that part is
 // the whole file as far as HTTP goes, and a Range header is ignored.
-func (g *gateway) download(w http.ResponseWriter, r *http.Request, params map[string]string) {
+func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
-	a := &fileAnswer{service: g.service, request: r, code: http.StatusOK, length: unbounded}
-	ctx, err := g.annotate(r.Context(), r, downloadMethod, contentPath)
+	a := &fileAnswer{service: d.service, request: r, code: http.StatusOK, length: unbounded}
+	ctx, err := annotate(r.Context(), d.mux, r, downloadMethod, contentPath)
 	if err == nil {
 		err = query(r, req, "generation_id")
 	}
 	if err == nil {
-		err = g.calls.local(ctx, downloadMethod, req, func(ctx context.Context, span *callSpan) error { return a.serve(ctx, w, req, span) })
+		err = d.calls.local(ctx, downloadMethod, req, func(ctx context.Context, span *callSpan) error { return a.serve(ctx, w, req, span) })
 	}
 	switch {
 	case err == nil:

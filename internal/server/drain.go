@@ -2,39 +2,40 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 )
 
-// stop ends everything in order: nobody is sent here any more, open streams are told,
-// calls may end, and what has not ended in time is cut off. Operators can look until
-// last.
-func (s *Server) stop(run *servers) {
-	// Not the context of Serve: that has ended, and calls must have time.
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
-	defer cancel()
-	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
-	s.health.shutdown()
-	s.config.Service.Drain()
+// servers are what runs between the start of Serve and its end.
+type servers struct {
+	public, rest  *grpc.Server
+	http, admin   *http.Server
+	pipe          *bufconn.Listener // between the gateway and rest
+	gatewayClient *grpc.ClientConn
+}
 
+// stop lets calls end until ctx does, and cuts off what has not ended by then. Operators can
+// look until last.
+func (run *servers) stop(ctx context.Context, logger *slog.Logger) {
 	var group errgroup.Group
-	group.Go(func() error { s.stopGRPC(ctx, "grpc", run.public); return nil })
+	group.Go(func() error { stopGRPC(ctx, logger, "grpc", run.public); return nil })
 	group.Go(func() error {
-		s.stopHTTP(ctx, "http", run.http)
-		s.stopGRPC(ctx, "rest", run.rest) // requests are its callers, so it stops after them
+		stopHTTP(ctx, logger, "http", run.http)
+		stopGRPC(ctx, logger, "rest", run.rest) // requests are its callers, so it stops after them
 		return nil
 	})
 	_ = group.Wait() // the steps log what they have to say
-	s.stopHTTP(ctx, "admin", run.admin)
-	s.logger.Info("stopped")
+	stopHTTP(ctx, logger, "admin", run.admin)
 }
 
 // stopGRPC lets calls end until ctx does.
-func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server) {
+func stopGRPC(ctx context.Context, logger *slog.Logger, name string, server *grpc.Server) {
 	cut := context.AfterFunc(ctx, func() {
-		s.logger.Warn("calls were cut off", "server", name)
+		logger.Warn("calls were cut off", "server", name)
 		server.Stop()
 	})
 	defer cut()
@@ -42,9 +43,9 @@ func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server)
 }
 
 // stopHTTP lets requests end until ctx does.
-func (s *Server) stopHTTP(ctx context.Context, name string, server *http.Server) {
+func stopHTTP(ctx context.Context, logger *slog.Logger, name string, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
-		s.logger.Warn("requests were cut off", "server", name, "error", err)
+		logger.Warn("requests were cut off", "server", name, "error", err)
 		_ = server.Close() // nothing is left to be told
 	}
 }

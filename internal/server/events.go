@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -21,15 +22,21 @@ import (
 // and most of those come within this; a person takes it for at once.
 const firstPatience = 500 * time.Millisecond
 
+// eventStreams serve watches as streams of events.
+type eventStreams struct {
+	mux    *runtime.ServeMux
+	client easelv1.GenerationServiceClient
+}
+
 // watchGeneration serves the watch of one render as a stream of events.
 //
 // A browser's EventSource connects again whenever a stream ends, to the same URL: a page
 // closes it at the events "done" (all was told) and "failure" (a status says why not).
 // What the browser has by then is in Last-Event-ID, which is newer than a knownEtag that
 // has stood in the URL from the beginning, and so it wins.
-func (g *gateway) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
+func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
-	follow(g, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
+	follow(s.mux, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
 		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchGenerationResponse], error) {
 			if err := query(r, req, "generation_id"); err != nil {
 				return nil, err
@@ -37,31 +44,31 @@ func (g *gateway) watchGeneration(w http.ResponseWriter, r *http.Request, params
 			if last := r.Header.Get("Last-Event-ID"); last != "" && utf8.ValidString(last) {
 				req.KnownEtag = last
 			}
-			return g.client.WatchGeneration(ctx, req)
+			return s.client.WatchGeneration(ctx, req)
 		})
 }
 
 // watchGenerations serves the watch of many renders as a stream of events. It ends as
 // the watch of one does.
-func (g *gateway) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}
-	follow(g, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,
+	follow(s.mux, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,
 		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse], error) {
 			if err := query(r, req); err != nil {
 				return nil, err
 			}
-			return g.client.WatchGenerations(ctx, req)
+			return s.client.WatchGenerations(ctx, req)
 		})
 }
 
 // follow makes a streaming call and writes each message as an event, until the call
 // or the client ends. A client that goes away ends the call.
-func follow[M any](g *gateway, w http.ResponseWriter, r *http.Request, path, method string,
+func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request, path, method string,
 	open func(context.Context) (grpc.ServerStreamingClient[M], error),
 ) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	ctx, err := g.annotate(ctx, r, method, path)
+	ctx, err := annotate(ctx, mux, r, method, path)
 	if err != nil {
 		refuse(w, r, err)
 		return
@@ -73,7 +80,7 @@ func follow[M any](g *gateway, w http.ResponseWriter, r *http.Request, path, met
 	}
 	events := newEventWriter(w, r)
 	message, err := firstMessage(stream, events)
-	if err != nil && !errors.Is(err, io.EOF) && !events.started() {
+	if err != nil && !errors.Is(err, io.EOF) && !events.opened {
 		refuse(w, r, err)
 		return
 	}
@@ -88,24 +95,14 @@ func follow[M any](g *gateway, w http.ResponseWriter, r *http.Request, path, met
 // firstMessage waits for the first message, and opens the stream of events if that
 // takes long.
 func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWriter) (*M, error) {
-	type received struct {
-		message *M
-		err     error
+	opened := make(chan struct{})
+	late := time.AfterFunc(firstPatience, func() {
+		_ = events.start() // a failed write shows again at the first message; the call ends then
+		close(opened)
+	})
+	message, err := stream.Recv()
+	if !late.Stop() {
+		<-opened
 	}
-	first := make(chan received, 1)
-	go func() {
-		message, err := stream.Recv()
-		first <- received{message, err}
-	}()
-	patience := time.NewTimer(firstPatience)
-	defer patience.Stop()
-	select {
-	case got := <-first:
-		return got.message, got.err
-	case <-patience.C:
-		// A failed write shows again at the first message; the call ends then.
-		_ = events.start()
-		got := <-first
-		return got.message, got.err
-	}
+	return message, err
 }

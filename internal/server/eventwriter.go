@@ -50,8 +50,6 @@ func accepts(r *http.Request, want string) bool {
 	return false
 }
 
-func (e *eventWriter) started() bool { return e.opened }
-
 // start sends the headers, and in server-sent events a first line, so that no proxy
 // and no browser waits for a body.
 func (e *eventWriter) start() error {

@@ -3,13 +3,6 @@ package server
 import (
 	"context"
 	"net"
-	"time"
-
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/protoadapt"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -26,15 +19,6 @@ func newGates(limits Limits) *gates {
 		streams: newQuota(limits.callerStreams(), limits.streams()),
 		turns:   newTurns(limits.calls()),
 	}
-}
-
-// lasting are the calls that may last: they are counted as streams, and wait for no turn,
-// as they don't hold the catalog up while they last.
-var lasting = map[string]bool{
-	"/easel.v1.GenerationService/WatchGeneration":    true,
-	"/easel.v1.GenerationService/WatchGenerations":   true,
-	"/easel.v1.GenerationService/WaitGeneration":     true,
-	"/easel.v1.GenerationService/DownloadGeneration": true,
 }
 
 // rankOf are the ranks of the calls that are not reads of one record.
@@ -68,39 +52,4 @@ func host(addr string) string {
 		return name
 	}
 	return addr
-}
-
-// overload refuses what there is no room for.
-func overload(text string, after time.Duration) error {
-	return refusalOf(reasonOverloaded, text+": try again a little later", retryInfo(after))
-}
-
-// refusalOf is RESOURCE_EXHAUSTED with a reason and more.
-func refusalOf(reason, text string, more ...protoadapt.MessageV1) error {
-	info := &errdetails.ErrorInfo{Domain: errorDomain, Reason: reason}
-	st, err := status.New(codes.ResourceExhausted, text).WithDetails(append([]protoadapt.MessageV1{info}, more...)...)
-	if err != nil { // only for code OK
-		return refusal(codes.ResourceExhausted, reason, text)
-	}
-	return st.Err()
-}
-
-func quotaFailure(text string) protoadapt.MessageV1 {
-	return &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "caller", Description: text}}}
-}
-
-func retryInfo(after time.Duration) protoadapt.MessageV1 {
-	return &errdetails.RetryInfo{RetryDelay: durationpb.New(after)}
-}
-
-// refusals count what was refused, so that callers that are sent away together do not
-// come back together.
-type refusals uint32
-
-// delay is how long the next caller that is refused should stay away: from 1 s to 2 s,
-// and far from the delays just before.
-func (r *refusals) delay() time.Duration {
-	*r++
-	const golden = 0x9E3779B9 // 2^32 over the golden ratio
-	return time.Second + time.Duration(uint32(*r)*golden)*time.Second>>32
 }

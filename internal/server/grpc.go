@@ -1,7 +1,7 @@
 package server
 
 import (
-	"context"
+	"crypto/tls"
 	"math"
 
 	"google.golang.org/grpc"
@@ -10,12 +10,14 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/easel-grpc/easel/internal/reload"
 )
 
 // newPublicGRPC is the gRPC server that callers reach.
-func (s *Server) newPublicGRPC() *grpc.Server {
-	limits := s.config.Limits
-	options := append(s.grpcOptions(peerOrigin),
+func newPublicGRPC(config Config, calls *interceptor, health *healthServer, certificates *reload.Value[*tls.Config]) *grpc.Server {
+	limits := config.Limits
+	options := append(grpcOptions(config, calls),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(uint32(limits.headerBytes())),
 		grpc.ConnectionTimeout(handshakeTimeout),
@@ -29,13 +31,13 @@ func (s *Server) newPublicGRPC() *grpc.Server {
 			PermitWithoutStream: true,
 		}),
 	)
-	if s.certificates != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(newestCertificates(s.certificates))))
+	if certificates != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(newestCertificates(certificates))))
 	}
 	server := grpc.NewServer(options...)
-	s.config.Service.Register(registrar{server})
-	grpc_health_v1.RegisterHealthServer(server, s.health)
-	if !s.config.DisableReflection {
+	config.Service.Register(registrar{server})
+	grpc_health_v1.RegisterHealthServer(server, health)
+	if !config.DisableReflection {
 		reflection.Register(server)
 	}
 	return server
@@ -43,27 +45,21 @@ func (s *Server) newPublicGRPC() *grpc.Server {
 
 // newRESTGRPC is the gRPC server behind the REST gateway. It is reached in memory
 // alone, which is why it may believe what the gateway says of a caller.
-func (s *Server) newRESTGRPC() *grpc.Server {
-	server := grpc.NewServer(append(s.grpcOptions(restOrigin),
+func newRESTGRPC(config Config, calls *interceptor) *grpc.Server {
+	server := grpc.NewServer(append(grpcOptions(config, calls),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
 	)...)
-	s.config.Service.Register(registrar{server})
+	config.Service.Register(registrar{server})
 	return server
 }
 
-// interceptor is what all calls pass that come from where from says.
-func (s *Server) interceptor(from func(context.Context) origin) *interceptor {
-	return &interceptor{service: s.config.Service, rules: s.rules, gates: s.gates, tracing: s.tracing, calls: s.calls, logger: s.logger, origin: from}
-}
-
 // grpcOptions are what both servers have in common.
-func (s *Server) grpcOptions(from func(context.Context) origin) []grpc.ServerOption {
-	intercept := s.interceptor(from)
+func grpcOptions(config Config, calls *interceptor) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(s.config.Limits.messageBytes()),
+		grpc.MaxRecvMsgSize(config.Limits.messageBytes()),
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.StatsHandler(s.calls),
-		grpc.UnaryInterceptor(intercept.unary),
-		grpc.StreamInterceptor(intercept.stream),
+		grpc.StatsHandler(calls.stats),
+		grpc.UnaryInterceptor(calls.unary),
+		grpc.StreamInterceptor(calls.stream),
 	}
 }

@@ -138,7 +138,7 @@ func serve(t testing.TB, studio *studio, change ...func(*Config)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.gates = server.gates
+	s.gates = server.calls.gates
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var result error

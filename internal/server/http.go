@@ -14,15 +14,15 @@ import (
 
 // newHTTPServer is an HTTP server with every limit that does not end a stream: there
 // is no total for an answer, steadyWriter limits each write instead.
-func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
+func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    s.config.Limits.headerBytes(),
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+		MaxHeaderBytes:    config.Limits.headerBytes(),
+		ErrorLog:          slog.NewLogLogger(config.logger().Handler(), slog.LevelWarn),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: int(s.config.Limits.streamsPerConn()),
+			MaxConcurrentStreams: int(config.Limits.streamsPerConn()),
 			SendPingTimeout:      keepaliveIdle,
 			PingTimeout:          keepaliveTimeout,
 			WriteByteTimeout:     writeTimeout,
@@ -31,9 +31,9 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 }
 
 // publicHandler is all that the HTTP listener serves, from the outside in.
-func (s *Server) publicHandler(g *gateway) http.Handler {
-	handler := refuseCrossOrigin(readable(s.config.Limits.messageBytes(), g.mux))
-	if s.config.LoopbackHostsOnly {
+func publicHandler(config Config, gateway http.Handler) http.Handler {
+	handler := refuseCrossOrigin(readable(config.Limits.messageBytes(), gateway))
+	if config.LoopbackHostsOnly {
 		handler = refuseOtherHosts(handler)
 	}
 	return skipAbandoned(limitReads(steadyWrites(securityHeaders(traceRequests(handler)))))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,11 +26,25 @@ type interceptor struct {
 	rules   rules
 	gates   *gates
 	tracing *tracing
-	calls   stats.Handler // sees calls that take no way through a connection as it sees the others
+	stats   stats.Handler // sees calls that take no way through a connection as it sees the others
 	logger  *slog.Logger
 	// origin says who calls: the peer of a connection, or who the gateway says it
 	// calls for.
 	origin func(context.Context) origin
+}
+
+func newInterceptor(config Config) (interceptor, error) {
+	rules, rulesErr := newRules()
+	tracing, tracingErr := newTracing()
+	return interceptor{
+		service: config.Service, rules: rules, gates: newGates(config.Limits), tracing: tracing, stats: newCallStats(), logger: config.logger(),
+	}, errors.Join(rulesErr, tracingErr)
+}
+
+// from is the interceptor of calls that come from where origin says.
+func (i interceptor) from(origin func(context.Context) origin) *interceptor {
+	i.origin = origin
+	return &i
 }
 
 func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
@@ -54,16 +67,6 @@ func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServer
 	return resp, err
 }
 
-// orderFailure says of a failed order what is known of it, where its handler did not: one that
-// was never entered has sent nothing.
-func orderFailure(err error, entered bool) error {
-	outcome := service.OrderNotPlacedByThisCall
-	if entered {
-		outcome = service.OrderUnknown
-	}
-	return service.WithOrderOutcome(statusOf(err), outcome).Err()
-}
-
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, span *callSpan) error {
 		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, span: span})
@@ -74,7 +77,7 @@ func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 // gRPC call. ctx is one that a client would call with.
 func (i *interceptor) local(ctx context.Context, method string, req proto.Message, handle func(context.Context, *callSpan) error) error {
 	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
-	ctx = i.calls.TagRPC(metadata.NewIncomingContext(ctx, md), &stats.RPCTagInfo{FullMethodName: method})
+	ctx = i.stats.TagRPC(metadata.NewIncomingContext(ctx, md), &stats.RPCTagInfo{FullMethodName: method})
 	began := time.Now()
 	err := i.around(ctx, method, true, func(ctx context.Context, span *callSpan) error {
 		if err := i.rules.check(ctx, req); err != nil {
@@ -83,7 +86,7 @@ func (i *interceptor) local(ctx context.Context, method string, req proto.Messag
 		span.asked(req, true)
 		return handle(ctx, span)
 	})
-	i.calls.HandleRPC(ctx, &stats.End{BeginTime: began, EndTime: time.Now(), Error: err})
+	i.stats.HandleRPC(ctx, &stats.End{BeginTime: began, EndTime: time.Now(), Error: err})
 	return err
 }
 
@@ -136,12 +139,6 @@ func (i *interceptor) admit(ctx context.Context, c *call, handle func(context.Co
 	defer leave()
 	c.span.enter()
 	return handle(ctx, c.span)
-}
-
-// open reports whether a method needs no credential. All that is not listed does.
-func open(method string) bool {
-	return strings.HasPrefix(method, "/grpc.health.v1.Health/") ||
-		strings.HasPrefix(method, "/grpc.reflection.")
 }
 
 // errPanicked is how a call ends that has panicked. The caller is told nothing of it: the value may

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -64,6 +66,24 @@ func describeCall(_ context.Context, r *http.Request) metadata.MD {
 		md.Set(metadataIdempotencyKey, keys...)
 	}
 	return md
+}
+
+// allowMetadata is the whole list of what a REST call carries into a gRPC call: the
+// credential, what describeCall says, and the trace that the HTTP span is part of.
+func allowMetadata(ctx context.Context) context.Context {
+	all, _ := metadata.FromOutgoingContext(ctx)
+	allowed := metadata.MD{}
+	for _, key := range []string{"authorization", metadataPeer, metadataCertificate, metadataIdempotencyKey} {
+		if values := all.Get(key); len(values) > 0 {
+			allowed[key] = values
+		}
+	}
+	trace := propagation.MapCarrier{}
+	otel.GetTextMapPropagator().Inject(ctx, trace)
+	for key, value := range trace {
+		allowed.Set(key, value)
+	}
+	return metadata.NewOutgoingContext(ctx, allowed)
 }
 
 type idempotencyKeysKey struct{}

@@ -9,24 +9,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	channelz "google.golang.org/grpc/channelz/service"
 	"google.golang.org/grpc/reflection"
 )
 
 // handlePages adds what is not of the contract to the gateway's routes.
-func (s *Server) handlePages(g *gateway) error {
-	pages := maps.Clone(s.config.Pages)
-	if len(s.config.OpenAPI) > 0 {
-		if pages == nil {
-			pages = map[string]http.Handler{}
-		}
-		pages["/openapi.json"] = document(s.config.OpenAPI)
+func handlePages(gateway *runtime.ServeMux, config Config) error {
+	pages := map[string]http.Handler{}
+	maps.Copy(pages, config.Pages)
+	if len(config.OpenAPI) > 0 {
+		pages["/openapi.json"] = document(config.OpenAPI)
 	}
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) { page.ServeHTTP(w, r) }
-			if err := g.mux.HandlePath(method, path, handler); err != nil {
+			if err := gateway.HandlePath(method, path, handler); err != nil {
 				return fmt.Errorf("route %s: %w", path, err)
 			}
 		}
@@ -53,16 +52,25 @@ func newInspection() *grpc.Server {
 	return server
 }
 
+// newAdminServer is the HTTP server for operators.
+func newAdminServer(config Config, handler http.Handler) *http.Server {
+	server := newHTTPServer(config, handler)
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC, see adminHandler
+	return server
+}
+
 // adminHandler serves operators: probes, metrics, profiles, and over gRPC channelz.
 // Nothing of it is for callers, and none of it needs a credential.
-func (s *Server) adminHandler(inspect *grpc.Server) http.Handler {
+func adminHandler(config Config, health *healthServer, inspect *grpc.Server, addr string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", alive)
-	mux.HandleFunc("GET /readyz", s.health.ready)
-	if s.config.Metrics != nil {
-		mux.Handle("GET /metrics", s.config.Metrics)
+	mux.HandleFunc("GET /readyz", health.ready)
+	if config.Metrics != nil {
+		mux.Handle("GET /metrics", config.Metrics)
 	}
-	for pattern, handler := range s.config.Admin {
+	for pattern, handler := range config.Admin {
 		mux.Handle(pattern, handler)
 	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -71,7 +79,7 @@ func (s *Server) adminHandler(inspect *grpc.Server) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	operate := s.keepPagesOut(mux)
+	operate := keepPagesOut(mux, addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			inspect.ServeHTTP(w, r) // slower than a listener of its own, which nobody minds here
@@ -83,9 +91,9 @@ func (s *Server) adminHandler(inspect *grpc.Server) http.Handler {
 
 // keepPagesOut keeps web pages of elsewhere from what is for operators, as far as a browser
 // tells: nothing there asks for a credential.
-func (s *Server) keepPagesOut(next http.Handler) http.Handler {
+func keepPagesOut(next http.Handler, addr string) http.Handler {
 	next = refuseCrossOrigin(next)
-	if loopbackHost(s.AdminAddr()) {
+	if loopbackHost(addr) {
 		next = refuseOtherHosts(next)
 	}
 	return next

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/easel-grpc/easel/internal/service"
@@ -82,4 +84,20 @@ func unknownParameter(names map[string]protoreflect.Name) string {
 		return "this request takes no query parameters"
 	}
 	return fmt.Sprintf("is no query parameter of this request, which takes %s", strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+}
+
+// query reads the query parameters that are fields of a request, except those that
+// the path has set.
+func query(r *http.Request, req proto.Message, fromPath ...string) error {
+	if err := r.ParseForm(); err != nil {
+		return service.InvalidRequest(service.Violation{Description: "the query can't be read: " + err.Error()})
+	}
+	var paths [][]string
+	for _, field := range fromPath {
+		paths = append(paths, []string{field})
+	}
+	if err := runtime.PopulateQueryParameters(req, r.Form, utilities.NewDoubleArray(paths)); err != nil {
+		return service.InvalidRequest(unreadable(err.Error()))
+	}
+	return nil
 }

@@ -47,6 +47,13 @@ func (q *quota) leave(caller string) {
 	}
 }
 
+// taken is how many streams are open.
+func (q *quota) taken() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.total
+}
+
 func overQuota(each int, after time.Duration) error {
 	text := fmt.Sprintf("one caller may have %d watches, waits and downloads open at once", each)
 	return refusalOf(reasonStreamQuota, text+": end one first, or watch many renders on one stream", quotaFailure(text), retryInfo(after))

@@ -22,19 +22,34 @@ func traceRequests(next http.Handler) http.Handler {
 	}), "", otelhttp.WithTracerProvider(otel.GetTracerProvider()))
 }
 
+// matched is where the route of a request is left for what lies outside of the gateway.
+type matched struct {
+	request *http.Request // as OpenTelemetry's handler has it
+	probe   bool          // only asks whether there is a route, and has no request
+	found   bool          // the answer
+}
+
+type matchedKey struct{}
+
+func matchedOf(ctx context.Context) *matched {
+	m, _ := ctx.Value(matchedKey{}).(*matched)
+	return m
+}
+
 // serve serves a request whose route is known. Its span is named by the template of the route, never
 // by its path: ids would make as many names as there are renders. A watch or a wait may be open
 // for an hour, so its span ends now, and it has another when it ends.
 func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string, serve func(http.ResponseWriter)) {
-	m.request.Pattern = m.pattern // where OpenTelemetry's handler reads it
+	pattern := r.Method + " " + template // "GET /v1/generations/{generation_id}"
+	m.request.Pattern = pattern          // where OpenTelemetry's handler reads it
 	span := trace.SpanFromContext(r.Context())
-	span.SetName(m.pattern)
+	span.SetName(pattern)
 	span.SetAttributes(semconv.HTTPRoute(template))
 	switch template {
 	case watchPath, watchAllPath, waitPath:
 		span.End()
 		answer := httpsnoop.CaptureMetricsFn(w, serve)
-		endRequest(r.Context(), m.pattern+" end", answer.Code)
+		endRequest(r.Context(), pattern+" end", answer.Code)
 	default:
 		serve(w)
 	}

@@ -6,60 +6,18 @@ import (
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc/codes"
 )
 
-// The routes of the calls that have handlers of our own.
-const (
-	waitPath     = "/v1/generations/{generation_id}:wait"
-	watchPath    = "/v1/generations/{generation_id}:watch"
-	watchAllPath = "/v1/generations:watch"
-	contentPath  = "/v1/generations/{generation_id}/content"
-)
-
-func pathFilter(fields []string) *utilities.DoubleArray {
-	paths := make([][]string, 0, len(fields))
-	for _, field := range fields {
-		paths = append(paths, []string{field})
-	}
-	return utilities.NewDoubleArray(paths)
-}
-
-// matched is where nameRoute leaves the route of a request, for what lies outside
-// of the gateway.
-type matched struct {
-	pattern string        // "GET /v1/generations/{generation_id}"
-	probe   bool          // only asks which route it would be, and has no request
-	request *http.Request // as OpenTelemetry's handler has it
-}
-
-type matchedKey struct{}
-
-func matchedOf(ctx context.Context) *matched {
-	m, _ := ctx.Value(matchedKey{}).(*matched)
-	return m
-}
-
-// nameRoute tells what lies outside of the gateway the route of a request.
+// nameRoute serves a request by its route, or tells a probe that there is one.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		template := routeTemplate(r)
-		m := matchedOf(r.Context())
-		if m != nil && m.probe && refuses(r.Method, template) {
+		template, m := routeTemplate(r), matchedOf(r.Context())
+		if !m.probe {
+			m.serve(w, r, template, func(w http.ResponseWriter) { next(w, r, params) })
 			return
 		}
-		if m != nil {
-			m.pattern = r.Method + " " + template
-		}
-		if m != nil && m.probe {
-			return
-		}
-		if m == nil {
-			next(w, r, params)
-			return
-		}
-		m.serve(w, r, template, func(w http.ResponseWriter) { next(w, r, params) })
+		m.found = !refuses(r.Method, template)
 	}
 }
 
@@ -69,9 +27,11 @@ func refuses(method, template string) bool {
 	return method == http.MethodDelete && (template == waitPath || template == watchPath)
 }
 
-// notTaken is the handler of a route that is there to refuse.
-func (g *gateway) notTaken(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-	g.handleRoutingError(r.Context(), g.mux, nil, w, r, http.StatusMethodNotAllowed)
+// methodNotTaken is the handler of a route that is there to refuse.
+func methodNotTaken(mux *runtime.ServeMux) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+		handleRoutingError(r.Context(), mux, nil, w, r, http.StatusMethodNotAllowed)
+	}
 }
 
 func routeTemplate(r *http.Request) string {
@@ -91,28 +51,34 @@ func tidyPath(r *http.Request) {
 }
 
 // handleRoutingError answers requests that no route takes.
-func (g *gateway) handleRoutingError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
-	if m := matchedOf(ctx); m != nil && m.probe {
+func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	if matchedOf(ctx).probe {
 		return
 	}
 	if code != http.StatusMethodNotAllowed {
 		writeError(w, r, refusal(codes.NotFound, reasonNoRoute, "there is nothing at this path; /openapi.json lists what there is"))
 		return
 	}
-	w.Header().Set("Allow", strings.Join(g.allowed(r), ", "))
+	w.Header().Set("Allow", strings.Join(allowed(mux, r), ", "))
 	writeError(w, r, refusal(codes.Unimplemented, reasonMethod, "this path does not take "+r.Method))
 }
 
-// allowed asks the gateway itself which methods a path takes.
-func (g *gateway) allowed(r *http.Request) (methods []string) {
+// allowed asks the gateway's routes which methods a path takes.
+func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		m := &matched{probe: true}
 		probe := r.Clone(context.WithValue(r.Context(), matchedKey{}, m))
 		probe.Method = method
-		g.mux.ServeHTTP(nil, probe)
-		if m.pattern != "" {
+		mux.ServeHTTP(nil, probe)
+		if m.found {
 			methods = append(methods, method)
 		}
 	}
 	return methods
+}
+
+// annotate prepares the context of a call that a handler of our own makes, just as
+// the generated handlers do: credential, origin, deadline.
+func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, method, path string) (context.Context, error) {
+	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }

@@ -61,6 +61,21 @@ func (r rules) check(ctx context.Context, req any) error {
 	}
 }
 
+// received is what a request is decoded into. A request that can't be decoded is the caller's
+// mistake, with a line in the log; the library would answer INTERNAL as soon as it hears of it.
+type received struct {
+	message any
+	err     error // why it can't be decoded
+}
+
+// request is the message, or this itself where there is none: the rules refuse it.
+func (r *received) request() any {
+	if r.err != nil {
+		return r
+	}
+	return r.message
+}
+
 func violationsOf(message proto.Message, invalid *protovalidate.ValidationError) []service.Violation {
 	violations := make([]service.Violation, 0, len(invalid.Violations))
 	for _, v := range invalid.Violations {

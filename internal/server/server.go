@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -34,10 +33,7 @@ import (
 type Server struct {
 	config       Config
 	logger       *slog.Logger
-	rules        rules
-	gates        *gates
-	tracing      *tracing
-	calls        callStats
+	calls        interceptor // of both gRPC servers, but for who calls
 	health       *healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
 
@@ -50,17 +46,13 @@ func New(config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	rules, err := newRules()
-	if err != nil {
-		return nil, fmt.Errorf("server: %w", err)
-	}
-	tracing, err := newTracing()
+	calls, err := newInterceptor(config)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	conns := config.Limits.conns()
 	s := &Server{
-		config: config, logger: config.logger(), rules: rules, gates: newGates(config.Limits), tracing: tracing, calls: newCallStats(), health: newHealthServer(),
+		config: config, logger: config.logger(), calls: calls, health: newHealthServer(),
 		grpcRoom: make(chan struct{}, conns), httpRoom: make(chan struct{}, conns),
 	}
 	if config.TLS.enabled() {
@@ -71,12 +63,44 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// servers are what runs between the start of Serve and its end.
-type servers struct {
-	public, rest  *grpc.Server
-	http, admin   *http.Server
-	pipe          *bufconn.Listener // between the gateway and rest
-	gatewayClient *grpc.ClientConn
+// Listen binds the three addresses and logs each. On an error, which is a
+// *ListenError, none stays bound.
+// Serve calls it where the caller has not.
+func (s *Server) Listen() error {
+	listeners := s.config.listeners()
+	for n := range listeners {
+		l := &listeners[n]
+		if l.ready != nil {
+			continue
+		}
+		bound, err := bind(l.addr)
+		if err != nil {
+			closeAll(listeners[:n])
+			return &ListenError{Listener: l.name, Err: err}
+		}
+		l.ready = bound
+	}
+	s.grpcListener, s.httpListener, s.adminListener = listeners[0].ready, listeners[1].ready, listeners[2].ready
+	for _, l := range listeners {
+		s.logger.Info("listening", "server", l.name, "addr", l.ready.Addr().String())
+	}
+	return nil
+}
+
+// GRPCAddr is the address that the gRPC listener is bound to, "" before Listen.
+func (s *Server) GRPCAddr() string { return boundAddr(s.grpcListener) }
+
+// HTTPAddr is the address that the HTTP listener is bound to, "" before Listen.
+func (s *Server) HTTPAddr() string { return boundAddr(s.httpListener) }
+
+// AdminAddr is the address that the admin listener is bound to, "" before Listen.
+func (s *Server) AdminAddr() string { return boundAddr(s.adminListener) }
+
+func boundAddr(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	return l.Addr().String()
 }
 
 // Serve serves until ctx ends or a listener fails, then stops in order, and returns
@@ -95,9 +119,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer func() { _ = run.gatewayClient.Close() }() // every call over it has ended
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return named("grpc", run.public.Serve(s.roomy(s.grpcListener, s.grpcRoom))) })
+	group.Go(func() error { return named("grpc", run.public.Serve(roomy(s.grpcListener, s.grpcRoom, s.logger))) })
 	group.Go(func() error { return named("rest", run.rest.Serve(run.pipe)) })
-	group.Go(func() error { return named("http", serveHTTP(run.http, s.roomy(s.httpListener, s.httpRoom))) })
+	group.Go(func() error { return named("http", serveHTTP(run.http, roomy(s.httpListener, s.httpRoom, s.logger))) })
 	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
 	group.Go(func() error {
 		<-ctx.Done()
@@ -122,9 +146,10 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect the gateway: %w", err)
 	}
-	gateway, err := newGateway(ctx, conn, s.config.Service, s.interceptor(restOrigin))
+	behind := s.calls.from(restOrigin)
+	gateway, err := newGateway(ctx, conn, s.config.Service, behind)
 	if err == nil {
-		err = s.handlePages(gateway)
+		err = handlePages(gateway, s.config)
 	}
 	if err != nil {
 		_ = conn.Close() // it was never used
@@ -132,19 +157,48 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 	}
 	inspect := newInspection()
 	run := &servers{
-		public:        s.newPublicGRPC(),
-		rest:          s.newRESTGRPC(),
-		http:          s.newHTTPServer(s.publicHandler(gateway)),
-		admin:         s.newHTTPServer(s.adminHandler(inspect)),
+		public:        newPublicGRPC(s.config, s.calls.from(peerOrigin), s.health, s.certificates),
+		rest:          newRESTGRPC(s.config, behind),
+		http:          newHTTPServer(s.config, publicHandler(s.config, gateway)),
+		admin:         newAdminServer(s.config, adminHandler(s.config, s.health, inspect, s.AdminAddr())),
 		pipe:          pipe,
 		gatewayClient: conn,
 	}
 	run.admin.RegisterOnShutdown(inspect.Stop)
-	run.admin.Protocols = new(http.Protocols)
-	run.admin.Protocols.SetHTTP1(true)
-	run.admin.Protocols.SetUnencryptedHTTP2(true) // for gRPC, see adminHandler
 	if s.certificates != nil {
 		run.http.TLSConfig = newestCertificates(s.certificates)
 	}
 	return run, nil
 }
+
+// stop ends everything in order: nobody is sent here any more, open streams are told,
+// and calls may end.
+func (s *Server) stop(run *servers) {
+	// Not the context of Serve: that has ended, and calls must have time.
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
+	defer cancel()
+	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
+	s.health.shutdown()
+	s.config.Service.Drain()
+	run.stop(ctx, s.logger)
+	s.logger.Info("stopped")
+}
+
+// Room is how much of one of the limits is taken.
+type Room struct {
+	Name        string // "streams", "calls", "gRPC connections" or "HTTP connections"
+	Taken, Most int
+}
+
+// Rooms tells how much of each limit for all callers together is taken now.
+func (s *Server) Rooms() []Room {
+	return []Room{
+		{"streams", s.calls.gates.streams.taken(), s.calls.gates.streams.all},
+		{"calls", s.calls.gates.turns.taken(), s.calls.gates.turns.limit[rankOrder]},
+		{"gRPC connections", len(s.grpcRoom), cap(s.grpcRoom)},
+		{"HTTP connections", len(s.httpRoom), cap(s.httpRoom)},
+	}
+}
+
+// Serving reports whether calls should be sent here: not before Serve, nor in a drain.
+func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx) }

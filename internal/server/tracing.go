@@ -38,12 +38,6 @@ func newCallStats() callStats {
 	return callStats{otelgrpc.NewServerHandler(known), otelgrpc.NewServerHandler(known, otelgrpc.WithTracerProvider(noop.NewTracerProvider()))}
 }
 
-// lingers reports whether a call may be open for an hour in which little happens. A span of all of
-// it would be seen after that, and kept until then: it has a span of its opening, and one of its end.
-func lingers(method string) bool {
-	return lasting[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
-}
-
 type lingeringKey struct{}
 
 // TagRPC implements stats.Handler.

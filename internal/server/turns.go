@@ -120,6 +120,16 @@ func (t *turns) leave(r rank) {
 	}
 }
 
+// taken is how many calls are under way.
+func (t *turns) taken() (running int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range t.running {
+		running += n
+	}
+	return running
+}
+
 func (t *turns) refuse() error {
 	t.mu.Lock()
 	after := t.refused.delay()

@@ -122,7 +122,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "the end of a replica is not announced",
-		edits:  []edit{{"internal/server/drain.go", "	s.config.Service.Drain()\n", ""}},
+		edits:  []edit{{"internal/server/server.go", "	s.config.Service.Drain()\n", ""}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"a drain is announced"},
 	},
