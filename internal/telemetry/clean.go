@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -31,13 +30,9 @@ type cleanSpan struct{ trace.ReadOnlySpan }
 
 // Attributes implements trace.ReadOnlySpan.
 func (s cleanSpan) Attributes() []attribute.KeyValue {
-	all := s.ReadOnlySpan.Attributes()
-	if !slices.ContainsFunc(all, invalid) {
-		return all
-	}
-	all = slices.Clone(all)
+	all := slices.Clone(s.ReadOnlySpan.Attributes())
 	for i, one := range all {
-		if invalid(one) {
+		if one.Value.Type() == attribute.STRING {
 			all[i].Value = attribute.StringValue(validText(one.Value.AsString()))
 		}
 	}
@@ -52,10 +47,6 @@ func (s cleanSpan) Status() trace.Status {
 	}
 	status.Description = validText(status.Description)
 	return status
-}
-
-func invalid(a attribute.KeyValue) bool {
-	return a.Value.Type() == attribute.STRING && !utf8.ValidString(a.Value.AsString())
 }
 
 func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

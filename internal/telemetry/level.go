@@ -21,7 +21,6 @@ type Level struct {
 
 	mu    sync.Mutex
 	until time.Time // zero: it stays
-	timer *time.Timer
 }
 
 func newLevel(usual slog.Level) *Level {
@@ -38,35 +37,22 @@ func (l *Level) Level() slog.Level { return l.level.Level() }
 func (l *Level) Set(level slog.Level, lasting time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forget()
 	l.level.Set(level)
+	l.until = time.Time{}
 	if lasting > 0 {
 		l.until = time.Now().Add(lasting)
-		var timer *time.Timer
-		timer = time.AfterFunc(lasting, func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if l.timer == timer { // else it was changed just now
-				l.forget()
-				l.level.Set(l.usual)
-			}
-		})
-		l.timer = timer
+		time.AfterFunc(lasting, l.fallBack)
 	}
 }
 
-// forget takes back a fall that is to come; mu is held.
-func (l *Level) forget() {
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-	l.timer, l.until = nil, time.Time{}
-}
-
-func (l *Level) stop() {
+// fallBack ends what was set for a while, unless something else was set meanwhile.
+func (l *Level) fallBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forget()
+	if !l.until.IsZero() && !time.Now().Before(l.until) {
+		l.level.Set(l.usual)
+		l.until = time.Time{}
+	}
 }
 
 // ServeHTTP tells the level on GET, and changes it on PUT: ?level=debug, and for=10m where it

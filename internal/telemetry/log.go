@@ -1,9 +1,12 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -13,17 +16,17 @@ import (
 
 // newLogger makes a logger whose level can be changed, and which keeps the last troubles.
 func newLogger(config Config, level slog.Leveler, last *recent) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{Level: level}
+	output, options := cmp.Or[io.Writer](config.LogOutput, os.Stderr), &slog.HandlerOptions{Level: level}
 	var handler slog.Handler
 	switch config.LogFormat {
 	case "", "json":
-		handler = slog.NewJSONHandler(config.logOutput(), options)
+		handler = slog.NewJSONHandler(output, options)
 	case "text":
-		handler = slog.NewTextHandler(config.logOutput(), options)
+		handler = slog.NewTextHandler(output, options)
 	default:
 		return nil, fmt.Errorf("the log format %q is neither json nor text", config.LogFormat)
 	}
-	return slog.New(recentHandler{Handler: tracedHandler{handler}, recent: last}), nil
+	return slog.New(slog.NewMultiHandler(tracedHandler{handler}, recentHandler{recent: last})), nil
 }
 
 // tracedHandler adds the ids of the trace that the context is part of, so that a line

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ const mostPushSpans = 1000
 const (
 	mostModels  = 50
 	mostCallers = 20
+	longestName = 128 // the catalog has taken it, but it is from outside
 )
 
 // NewObserver makes an observer over the global providers.
@@ -209,12 +211,6 @@ func (o *Observer) pushing(ctx context.Context, update *watch.Update, found watc
 	return func() { span.End() }
 }
 
-// orderOutcomes are how an order can end.
-var orderOutcomes = []string{
-	"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
-	"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
-}
-
 // Ordered measures how an order ended, and what it cost. by is the name of the caller, "" for
 // one that brings its own key.
 func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
@@ -230,20 +226,16 @@ func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Ge
 
 // orderOutcome names how an order ended, out of the closed set.
 func orderOutcome(g catalog.Generation, err error) string {
-	switch kind := catalog.KindOf(err); {
+	name := strings.ReplaceAll(catalog.KindOf(err).String(), " ", "_")
+	switch {
 	case err == nil && g.CostCents == nil:
 		return "placed_unpriced"
 	case err == nil:
 		return "placed"
-	case kind == catalog.KindDailyCap:
+	case catalog.KindOf(err) == catalog.KindDailyCap:
 		return "daily_cap"
-	default:
-		name := strings.ReplaceAll(kind.String(), " ", "_")
-		for _, known := range orderOutcomes {
-			if name == known {
-				return name
-			}
-		}
+	case slices.Contains(ordered.Values, name):
+		return name
 	}
 	return "failed"
 }
@@ -263,7 +255,7 @@ func (c *capped) name(name string) string {
 	if c.known[name] {
 		return name
 	}
-	if len(c.known) >= c.most || !short(name) {
+	if len(c.known) >= c.most || name == "" || len(name) > longestName {
 		return "other"
 	}
 	if c.known == nil {
@@ -272,6 +264,3 @@ func (c *capped) name(name string) string {
 	c.known[name] = true
 	return name
 }
-
-// short reports whether a name may be a label: the catalog has taken it, but it is from outside.
-func short(name string) bool { return name != "" && len(name) <= 128 }

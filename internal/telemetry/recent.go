@@ -50,40 +50,34 @@ func (r *recent) newest() []Trouble {
 	return all
 }
 
-// recentHandler keeps troubles and hands on what is logged.
+// recentHandler keeps the troubles of what is logged.
 type recentHandler struct {
-	slog.Handler
 	recent *recent
 	attrs  string // of the logger, as text
 	group  string // in which its next ones are: "a.b."
 }
 
 // Enabled implements slog.Handler.
-func (h recentHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn || h.Handler.Enabled(ctx, level)
+func (h recentHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
 }
 
 // Handle implements slog.Handler.
 func (h recentHandler) Handle(ctx context.Context, record slog.Record) error {
-	if record.Level >= slog.LevelWarn {
-		t := Trouble{Time: record.Time, Level: record.Level, Text: record.Message}
-		var detail strings.Builder
-		detail.WriteString(h.attrs)
-		record.Attrs(func(a slog.Attr) bool {
-			detail.WriteString(attrText(h.group, a))
-			return detail.Len() < longestDetail
-		})
-		text := strings.TrimSpace(detail.String())
-		t.Detail = strings.ToValidUTF8(text[:min(len(text), longestDetail)], "")
-		if span := trace.SpanContextFromContext(ctx); span.IsValid() {
-			t.TraceID = span.TraceID().String()
-		}
-		h.recent.keep(t)
+	t := Trouble{Time: record.Time, Level: record.Level, Text: record.Message}
+	var detail strings.Builder
+	detail.WriteString(h.attrs)
+	record.Attrs(func(a slog.Attr) bool {
+		detail.WriteString(attrText(h.group, a))
+		return detail.Len() < longestDetail
+	})
+	text := strings.TrimSpace(detail.String())
+	t.Detail = strings.ToValidUTF8(text[:min(len(text), longestDetail)], "")
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		t.TraceID = span.TraceID().String()
 	}
-	if !h.Handler.Enabled(ctx, record.Level) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, record)
+	h.recent.keep(t)
+	return nil
 }
 
 func attrText(group string, a slog.Attr) string {
@@ -98,13 +92,11 @@ func (h recentHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		h.attrs += attrText(h.group, a)
 	}
-	h.Handler = h.Handler.WithAttrs(attrs)
 	return h
 }
 
 // WithGroup implements slog.Handler.
 func (h recentHandler) WithGroup(name string) slog.Handler {
 	h.group += name + "."
-	h.Handler = h.Handler.WithGroup(name)
 	return h
 }

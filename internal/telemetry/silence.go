@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// silence is which keys the catalog does not answer, as calls meet it. The zero value is ready.
+// silence is which keys the catalog does not answer, as calls meet it.
 type silence struct {
 	mu   sync.Mutex
 	keys map[string]outage // by fingerprint, at most mostFailures
@@ -15,9 +15,6 @@ type silence struct {
 // outage is when requests have failed that were answered neither before nor since.
 type outage struct{ first, last time.Time }
 
-// over reports whether nobody has asked for so long that it says nothing any more.
-func (o outage) over(now time.Time) bool { return now.Sub(o.last) > failureInterval }
-
 // failed notes a request that was not answered.
 func (s *silence) failed(key string) {
 	s.mu.Lock()
@@ -25,15 +22,14 @@ func (s *silence) failed(key string) {
 	now := time.Now()
 	s.clean(now)
 	o, known := s.keys[key]
-	switch {
-	case known:
-		s.keys[key] = outage{o.first, now}
-	case len(s.keys) < mostFailures:
-		if s.keys == nil {
-			s.keys = map[string]outage{}
-		}
-		s.keys[key] = outage{now, now}
+	if !known && len(s.keys) == mostFailures {
+		return
 	}
+	if !known {
+		o.first = now
+	}
+	o.last = now
+	s.keys[key] = o
 }
 
 // answered notes one that was.
@@ -56,7 +52,7 @@ func (s *silence) now() map[string]time.Duration {
 	return lasting
 }
 
-// clean forgets what is over; mu is held.
+// clean forgets what nobody has asked for so long that it says nothing any more; mu is held.
 func (s *silence) clean(now time.Time) {
-	maps.DeleteFunc(s.keys, func(_ string, o outage) bool { return o.over(now) })
+	maps.DeleteFunc(s.keys, func(_ string, o outage) bool { return now.Sub(o.last) > failureInterval })
 }

@@ -43,7 +43,7 @@ func TestAKeyIsUnansweredFromItsFirstFailureUntilAnAnswerOrAMinuteWithoutCalls(t
 }
 
 func TestOfManyKeysThatGetNoAnswerOnlySomeAreKept(t *testing.T) {
-	var s silence
+	s := silence{keys: map[string]outage{}}
 	for n := range 3 * mostFailures {
 		s.failed(fmt.Sprint(n))
 	}

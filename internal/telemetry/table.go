@@ -44,7 +44,11 @@ var (
 	condition   = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
 	peerOutcome = Label{Name: "outcome", Values: []string{"told", "recalled", "stale", "refuted"}}
 	dropReason  = Label{Name: "reason", Values: []string{"fenced", "refused"}}
-	pollKind    = Label{Name: "kind", Values: []string{"read", "sweep"}}
+	ordered     = Label{Name: "outcome", Values: []string{
+		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
+		"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
+	}}
+	pollKind = Label{Name: "kind", Values: []string{"read", "sweep"}}
 )
 
 // Table is every metric that the program has. What is not in it is not measured.
@@ -144,11 +148,8 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.orders", Kind: Counter, Unit: "{order}",
-		Labels: []Label{{Name: "outcome", Values: []string{
-			"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
-			"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
-		}}},
-		Text: "Orders sent to the catalog by how they ended; one for all attempts and all callers that share a key. placed_unpriced: the answer did not tell the cost.",
+		Labels: []Label{ordered},
+		Text:   "Orders sent to the catalog by how they ended; one for all attempts and all callers that share a key. placed_unpriced: the answer did not tell the cost.",
 	},
 	{
 		Name: "easel.spent.cents", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},

@@ -12,7 +12,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,30 +29,15 @@ const shutdownLimit = 5 * time.Second
 
 // Config says who speaks and where logs go.
 type Config struct {
-	// ServiceName and Version name the program in traces and metrics, unless
-	// OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES name it otherwise. Empty means
-	// "easel" and no version.
-	ServiceName, Version string
+	// Version is that of the program in traces and metrics, unless OTEL_RESOURCE_ATTRIBUTES
+	// says otherwise. Empty means none.
+	Version string
 	// LogLevel is the least level that is logged. The zero value is info.
 	LogLevel slog.Level
 	// LogFormat is "json" or "text". Empty means "json".
 	LogFormat string
 	// LogOutput takes the logs, one line each. nil means standard error.
 	LogOutput io.Writer
-}
-
-func (c Config) serviceName() string {
-	if c.ServiceName == "" {
-		return "easel"
-	}
-	return c.ServiceName
-}
-
-func (c Config) logOutput() io.Writer {
-	if c.LogOutput == nil {
-		return os.Stderr
-	}
-	return c.LogOutput
 }
 
 // Telemetry is what the program logs to and is observed by. Spans and measurements go to
@@ -96,7 +80,6 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	t.Observer.failures = t.Failures
 	return t, func(ctx context.Context) error {
 		t.Failures.stop()
-		level.stop()
 		return end(ctx)
 	}, nil
 }
@@ -144,7 +127,7 @@ func describe(ctx context.Context, config Config) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(
-			semconv.ServiceName(config.serviceName()),
+			semconv.ServiceName("easel"),
 			semconv.ServiceVersion(config.Version),
 		),
 		resource.WithFromEnv(),

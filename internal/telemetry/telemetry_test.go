@@ -114,7 +114,7 @@ func TestEveryStepOfAShutdownIsReported(t *testing.T) {
 }
 
 func TestMetricsAreThereWithoutAnExporter(t *testing.T) {
-	telemetry, _ := start(t, Config{ServiceName: "shop", Version: "1.2", LogOutput: io.Discard})
+	telemetry, _ := start(t, Config{Version: "1.2", LogOutput: io.Discard})
 	counter, err := otel.Meter("test").Int64Counter("easel.pushes")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestMetricsAreThereWithoutAnExporter(t *testing.T) {
 	counter.Add(t.Context(), 3)
 	answer := httptest.NewRecorder()
 	telemetry.Metrics.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for _, want := range []string{"easel_pushes_total 3", "easel_build_info{", "go_goroutine_count", "process_open_fds", `service_name="shop"`, `service_version="1.2"`} {
+	for _, want := range []string{"easel_pushes_total 3", "easel_build_info{", "go_goroutine_count", "process_open_fds", `service_name="easel"`, `service_version="1.2"`} {
 		if !strings.Contains(answer.Body.String(), want) {
 			t.Errorf("/metrics has no %s", want)
 		}
@@ -131,7 +131,7 @@ func TestMetricsAreThereWithoutAnExporter(t *testing.T) {
 
 func TestTheEnvironmentNamesTheService(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "other")
-	about, err := describe(t.Context(), Config{ServiceName: "shop"})
+	about, err := describe(t.Context(), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,13 +22,10 @@ const scope = "github.com/easel-grpc/easel/internal/telemetry"
 // UpstreamTransport makes a span and a measurement of every request that base sends, and lets
 // the trace go on in the catalog. The span ends with the body of the answer. It is named by the
 // request's Pattern, which the sender sets as in "GET /generations/{id}": ids would make as many
-// names as there are renders. A nil base is http.DefaultTransport.
+// names as there are renders.
 //
 // Headers never become attributes, so a key that travels in one stays out of traces.
 func UpstreamTransport(base http.RoundTripper) http.RoundTripper {
-	if base == nil {
-		base = http.DefaultTransport
-	}
 	return otelhttp.NewTransport(describedTransport{base},
 		otelhttp.WithTracerProvider(otel.GetTracerProvider()),
 		otelhttp.WithPropagators(idsOnly{}),

@@ -68,7 +68,7 @@ func TestARequestIsASpanThatHoldsNoKey(t *testing.T) { // X3
 		traceparent = r.Header.Get("traceparent")
 	}))
 	defer upstream.Close()
-	if err := send(t, UpstreamTransport(nil), upstream.URL); err != nil {
+	if err := send(t, UpstreamTransport(http.DefaultTransport), upstream.URL); err != nil {
 		t.Fatal(err)
 	}
 	spans := exporter.GetSpans()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +43,7 @@ type failure struct {
 }
 
 func newFailures(logger *slog.Logger) *Failures {
-	return &Failures{logger: logger, open: map[failureKey]*failure{}}
+	return &Failures{logger: logger, silent: silence{keys: map[string]outage{}}, open: map[failureKey]*failure{}}
 }
 
 // Polled notes how a poll has ended. ctx is that of the poll, for its trace.
@@ -131,11 +133,7 @@ func (f *Failures) sum(key failureKey) {
 func (f *Failures) stop() {
 	f.mu.Lock()
 	f.closed = true
-	var keys []failureKey
-	for key, one := range f.open {
-		one.timer.Stop()
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(f.open))
 	f.mu.Unlock()
 	for _, key := range keys {
 		f.sum(key)
