@@ -79,20 +79,15 @@ func (l *Level) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // levelNow is the answer.
 type levelNow struct {
-	Level string     `json:"level"`
-	Usual string     `json:"usual"`           // of the settings
-	Until *time.Time `json:"until,omitempty"` // it falls back then
+	Level string    `json:"level"`
+	Usual string    `json:"usual"`          // of the settings
+	Until time.Time `json:"until,omitzero"` // it falls back then
 }
 
 func (l *Level) now() levelNow {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	answer := levelNow{Level: strings.ToLower(l.Level().String()), Usual: strings.ToLower(l.usual.String())}
-	if !l.until.IsZero() {
-		until := l.until.UTC()
-		answer.Until = &until
-	}
-	return answer
+	return levelNow{strings.ToLower(l.Level().String()), strings.ToLower(l.usual.String()), l.until.UTC()}
 }
 
 // asked reads what a request asks for.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,20 +27,17 @@ import (
 // the orders. A push is a span in the trace of its watch, linked to what has found the change.
 // A span that nobody records costs one look at a context.
 type Observer struct {
-	tracer trace.Tracer
-	instruments
+	tracer   trace.Tracer
 	models   capped
 	callers  capped
 	pushes   *rate.Limiter // those that have a span
 	failures *Failures     // nil: polls that fail are not logged
-}
 
-var _ watch.Observer = (*Observer)(nil)
-
-type instruments struct {
 	told, pollsMade, changed, orders, spent metric.Int64Counter
 	heartbeatAge, delay                     metric.Float64Histogram
 }
+
+var _ watch.Observer = (*Observer)(nil)
 
 // The labels of what is told, made once: there may be ten thousand at a time.
 var (
@@ -62,26 +60,20 @@ const (
 
 // NewObserver makes an observer over the global providers.
 func NewObserver() (*Observer, error) {
-	made, err := newInstruments(otel.Meter(scope))
-	if err != nil {
-		return nil, err
-	}
-	return &Observer{
-		tracer: otel.Tracer(scope), instruments: made,
-		models: capped{most: mostModels}, callers: capped{most: mostCallers}, pushes: rate.NewLimiter(mostPushSpans, mostPushSpans),
-	}, nil
-}
-
-func newInstruments(meter metric.Meter) (made instruments, err error) {
 	var faults [7]error
-	made.told, faults[0] = meter.Int64Counter("easel.pushes")
-	made.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
-	made.changed, faults[2] = meter.Int64Counter("easel.changes")
-	made.orders, faults[3] = meter.Int64Counter("easel.orders")
-	made.spent, faults[4] = meter.Int64Counter("easel.spent.cents")
-	made.heartbeatAge, faults[5] = meter.Float64Histogram("easel.heartbeat.age")
-	made.delay, faults[6] = meter.Float64Histogram("easel.detection.delay")
-	return made, errors.Join(faults[:]...)
+	meter := otel.Meter(scope)
+	o := &Observer{
+		tracer: otel.Tracer(scope), models: capped{most: mostModels}, callers: capped{most: mostCallers},
+		pushes: rate.NewLimiter(mostPushSpans, mostPushSpans),
+	}
+	o.told, faults[0] = meter.Int64Counter("easel.pushes")
+	o.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
+	o.changed, faults[2] = meter.Int64Counter("easel.changes")
+	o.orders, faults[3] = meter.Int64Counter("easel.orders")
+	o.spent, faults[4] = meter.Int64Counter("easel.spent.cents")
+	o.heartbeatAge, faults[5] = meter.Float64Histogram("easel.heartbeat.age")
+	o.delay, faults[6] = meter.Float64Histogram("easel.detection.delay")
+	return o, errors.Join(faults[:]...)
 }
 
 func labelled(labels ...attribute.KeyValue) metric.MeasurementOption {
@@ -157,22 +149,19 @@ func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, ou
 	span.End()
 }
 
+var pollOutcomes = map[catalog.Kind]string{
+	catalog.KindNotFound:           "not_found",
+	catalog.KindRateLimited:        "throttled",
+	catalog.KindUnavailable:        "unreachable",
+	catalog.KindCredentialRejected: "credential_rejected",
+}
+
 // pollOutcome names how a poll ended, out of a closed set.
 func pollOutcome(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	switch catalog.KindOf(err) {
-	case catalog.KindNotFound:
-		return "not_found"
-	case catalog.KindRateLimited:
-		return "throttled"
-	case catalog.KindUnavailable:
-		return "unreachable"
-	case catalog.KindCredentialRejected:
-		return "credential_rejected"
-	}
-	return "failed"
+	return cmp.Or(pollOutcomes[catalog.KindOf(err)], "failed")
 }
 
 // Delivery implements watch.Observer. It counts without an example of a trace: to choose one costs

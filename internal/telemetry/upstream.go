@@ -25,7 +25,7 @@ type Failures struct {
 	silent silence
 
 	mu     sync.Mutex
-	open   map[failureKey]*failure
+	open   map[failureKey]failure
 	closed bool
 }
 
@@ -39,11 +39,10 @@ type failureKey struct {
 type failure struct {
 	again int // since it was logged
 	last  string
-	timer *time.Timer
 }
 
 func newFailures(logger *slog.Logger) *Failures {
-	return &Failures{logger: logger, silent: silence{keys: map[string]outage{}}, open: map[failureKey]*failure{}}
+	return &Failures{logger: logger, silent: silence{keys: map[string]outage{}}, open: map[failureKey]failure{}}
 }
 
 // Polled notes how a poll has ended. ctx is that of the poll, for its trace.
@@ -93,39 +92,36 @@ func (f *Failures) note(ctx context.Context, tenant catalog.Tenant, err error) {
 func (f *Failures) repeated(key *failureKey, text string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.open[*key] == nil && len(f.open) >= mostFailures {
+	one, open := f.open[*key]
+	if !open && len(f.open) >= mostFailures {
 		*key = failureKey{"others", "others"}
+		one, open = f.open[*key]
 	}
-	if one := f.open[*key]; one != nil {
-		one.again++
-		one.last = text
-		return true
+	if open {
+		f.open[*key] = failure{one.again + 1, text}
+	} else if !f.closed {
+		f.count(*key)
 	}
-	if !f.closed {
-		of := *key
-		f.open[of] = &failure{timer: time.AfterFunc(failureInterval, func() { f.sum(of) })}
-	}
-	return false
+	return open
+}
+
+// count counts a trouble for an interval; mu is held.
+func (f *Failures) count(key failureKey) {
+	f.open[key] = failure{}
+	time.AfterFunc(failureInterval, func() { f.sum(key) })
 }
 
 // sum logs how often a trouble has come again, at the end of an interval.
 func (f *Failures) sum(key failureKey) {
 	f.mu.Lock()
 	one := f.open[key]
-	if one == nil {
-		f.mu.Unlock()
-		return
-	}
-	again, last := one.again, one.last
-	one.again = 0
-	if again == 0 {
-		delete(f.open, key)
-	} else if !f.closed {
-		one.timer.Reset(failureInterval)
+	delete(f.open, key)
+	if one.again > 0 && !f.closed {
+		f.count(key)
 	}
 	f.mu.Unlock()
-	if again > 0 {
-		f.logger.Warn("the catalog has failed again", "key", key.key, "kind", key.kind, "times", again, "last_error", last)
+	if one.again > 0 {
+		f.logger.Warn("the catalog has failed again", "key", key.key, "kind", key.kind, "times", one.again, "last_error", one.last)
 	}
 }
 
