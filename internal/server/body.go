@@ -53,20 +53,20 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) error {
 		return err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
-	var tooLarge *http.MaxBytesError
-	var network net.Error
-	switch {
-	case errors.As(err, &tooLarge):
-		return refusal(codes.ResourceExhausted, reasonTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit))
-	case errors.As(err, &network) && network.Timeout():
-		return refusal(codes.DeadlineExceeded, reasonSlowBody, fmt.Sprintf("the body did not arrive within %v", bodyTimeout))
-	case err != nil:
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return service.Fail(codes.ResourceExhausted, reasonTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit))
+	}
+	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
+		return service.Fail(codes.DeadlineExceeded, reasonSlowBody, fmt.Sprintf("the body did not arrive within %v", bodyTimeout))
+	}
+	if err != nil {
 		return service.InvalidRequest(service.Violation{Description: "the body can't be read"})
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	// The answer may take longer than the body did. What is refused keeps its limit:
 	// the standard library reads the rest of a body before it lets a connection go.
-	return liftReadLimit(w)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as above
+	return nil
 }
 
 // limitReads gives every body its time from the beginning, whoever refuses it.
@@ -80,14 +80,6 @@ func limitReads(next http.Handler) http.Handler {
 	})
 }
 
-func liftReadLimit(w http.ResponseWriter) error {
-	err := http.NewResponseController(w).SetReadDeadline(time.Time{})
-	if errors.Is(err, http.ErrNotSupported) {
-		return nil
-	}
-	return err
-}
-
 // checkMediaType takes JSON, and a body that does not say what it is.
 func checkMediaType(contentType string) error {
 	if contentType == "" {
@@ -97,5 +89,5 @@ func checkMediaType(contentType string) error {
 	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json")) {
 		return nil
 	}
-	return refusal(codes.InvalidArgument, reasonMediaType, "send the body as JSON, with Content-Type: application/json")
+	return service.Fail(codes.InvalidArgument, reasonMediaType, "send the body as JSON, with Content-Type: application/json")
 }

@@ -65,9 +65,6 @@ type Config struct {
 	// page whose name was made to resolve to that address reaches it too, and its
 	// requests count as same-origin. The zero value takes any Host.
 	LoopbackHostsOnly bool
-	// DisableReflection hides the schema from callers of gRPC. The zero value
-	// serves reflection, which needs no credential.
-	DisableReflection bool
 	// Limits bound what one caller can take. The zero value has good defaults.
 	Limits Limits
 }
@@ -96,8 +93,6 @@ type Limits struct {
 	// MessageBytes is the largest request: a gRPC message after decompression, or
 	// the body of a REST request. 0 means 4 MiB.
 	MessageBytes int
-	// HeaderBytes is the most that the headers of one request may take. 0 means 32 KiB.
-	HeaderBytes int
 	// CallerStreams is how many watches, waits and downloads one caller may have open
 	// at once. One more is refused. 0 means 1,000.
 	CallerStreams int
@@ -132,6 +127,9 @@ const (
 	// handshakeTimeout and headerTimeout end connections that never ask for anything.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
+	// headerBytes is the most that the headers of one request may take.
+	headerBytes = 32 << 10
+
 	// idleTimeout is how long an HTTP connection is kept for the next request.
 	idleTimeout = 2 * time.Minute
 	// bodyTimeout is how long the body of a REST request may take.
@@ -153,7 +151,6 @@ func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*
 func (c Config) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
 func (l Limits) messageBytes() int  { return cmp.Or(l.MessageBytes, 4<<20) }
-func (l Limits) headerBytes() int   { return cmp.Or(l.HeaderBytes, 32<<10) }
 func (l Limits) callerStreams() int { return cmp.Or(l.CallerStreams, 1000) }
 func (l Limits) streams() int       { return cmp.Or(l.Streams, 50_000) }
 func (l Limits) calls() int         { return cmp.Or(l.Calls, 240) }
@@ -203,7 +200,6 @@ func (c Config) Validate() error {
 
 func (l Limits) check(fault func(broken bool, format string, args ...any)) {
 	fault(l.MessageBytes < 0, "the message limit is negative: %d", l.MessageBytes)
-	fault(l.HeaderBytes < 0, "the header limit is negative: %d", l.HeaderBytes)
 	fault(l.ConnAge < 0, "the connection age is negative: %v", l.ConnAge)
 	fault(l.CallerStreams < 0, "the streams of a caller are negative: %d", l.CallerStreams)
 	fault(l.Streams < 0, "the streams of all callers are negative: %d", l.Streams)

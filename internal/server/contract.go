@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
@@ -60,21 +59,6 @@ func lingers(method string) bool {
 func open(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") ||
 		strings.HasPrefix(method, "/grpc.reflection.")
-}
-
-// requestTypes are empty messages of every request type of the contract.
-func requestTypes() ([]proto.Message, error) {
-	var requests []proto.Message
-	var failed error
-	methods(func(m protoreflect.MethodDescriptor) {
-		request, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
-		if err != nil {
-			failed = fmt.Errorf("the request type of %s: %w", m.FullName(), err)
-			return
-		}
-		requests = append(requests, request.New().Interface())
-	})
-	return requests, failed
 }
 
 // ofContract reports whether a message type is one of the contract's.

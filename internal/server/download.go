@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	grpccodes "google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -128,7 +127,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	}
 	if err := a.open(ctx, part); err != nil {
 		// With If-Range the offset may be one of a longer file than there is now.
-		if statusOf(err).Code() == grpccodes.OutOfRange && ifRange != "" {
+		if service.Status(err).Code() == grpccodes.OutOfRange && ifRange != "" {
 			return false, nil
 		}
 		return false, err
@@ -160,14 +159,9 @@ func (r byteRange) fit(size int64) (byteRange, error) {
 	if ok {
 		return part, nil
 	}
-	st, err := status.New(grpccodes.OutOfRange, "no byte of the file lies in the range").WithDetails(&errdetails.ErrorInfo{
-		Domain: errorDomain, Reason: reasonRange,
-		Metadata: map[string]string{"size_bytes": strconv.FormatInt(size, 10)},
-	})
-	if err != nil {
-		return part, err
-	}
-	return part, st.Err()
+	return part, service.NewStatus(grpccodes.OutOfRange, "no byte of the file lies in the range", &errdetails.ErrorInfo{
+		Reason: reasonRange, Metadata: map[string]string{"size_bytes": strconv.FormatInt(size, 10)},
+	}).Err()
 }
 
 // sameFile reports whether If-Range names the file that there is. A date never does:
@@ -180,7 +174,7 @@ func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 func (a *fileAnswer) precondition() error {
 	header, quoted := a.request.Header, quoteEtag(a.content.Info.GetEtag())
 	if match := header.Get("If-Match"); match != "" && !listsEtag(match, quoted, false) {
-		return refusal(grpccodes.FailedPrecondition, reasonPrecondition, "the file is not the one that If-Match names")
+		return service.Fail(grpccodes.FailedPrecondition, reasonPrecondition, "the file is not the one that If-Match names")
 	}
 	if none := header.Get("If-None-Match"); none != "" && listsEtag(none, quoted, true) {
 		a.code = http.StatusNotModified
@@ -239,7 +233,7 @@ func notTaken(waited time.Duration) error {
 	if waited < downloadTimeout {
 		return context.Canceled // it went away
 	}
-	return refusal(grpccodes.ResourceExhausted, reasonTooSlow, fmt.Sprintf("the client took no byte for %v", downloadTimeout))
+	return service.Fail(grpccodes.ResourceExhausted, reasonTooSlow, fmt.Sprintf("the client took no byte for %v", downloadTimeout))
 }
 
 // contentType is the catalog's media type where it is one.

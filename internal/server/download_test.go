@@ -45,7 +45,7 @@ func fileBytes(size int) []byte {
 func (f *file) content(_ context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 	f.calls++
 	if req.GetReadOffset() > int64(f.size) {
-		return nil, refusal(codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "past the end")
+		return nil, service.Fail(codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "past the end")
 	}
 	info := &easelv1.ContentInfo{ContentType: f.mediaType, FileName: f.name, Etag: f.etag}
 	if !f.unsized {
@@ -194,7 +194,7 @@ func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
 func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
 	studio := newStudio()
 	studio.content = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
-		return nil, refusal(codes.FailedPrecondition, "CONTENT_NOT_READY", "not yet")
+		return nil, service.Fail(codes.FailedPrecondition, "CONTENT_NOT_READY", "not yet")
 	}
 	s := serve(t, studio)
 	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=1-"))
@@ -205,7 +205,7 @@ func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
 }
 
 func TestBytesThatFailBreakTheConnection(t *testing.T) {
-	cut, changed := refusal(codes.Unavailable, "CONTENT_INTERRUPTED", "cut"), refusal(codes.DataLoss, "CONTENT_CHANGED", "other bytes")
+	cut, changed := service.Fail(codes.Unavailable, "CONTENT_INTERRUPTED", "cut"), service.Fail(codes.DataLoss, "CONTENT_CHANGED", "other bytes")
 	for name, f := range map[string]*file{
 		"an error":              {size: 5000, tail: iotest.ErrReader(cut)},
 		"an error, and no size": {size: 5000, tail: iotest.ErrReader(changed), unsized: true},

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // Limits that lie below any call: each at the limit, and past it.
@@ -30,7 +31,7 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 		_, err := s.generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
 		return err
 	}
-	limit := Limits{}.headerBytes()
+	limit := headerBytes
 	if err := call(limit - 1000); err != nil { // the other headers take some
 		t.Errorf("headers of almost %d bytes are answered with %v", limit, err)
 	}
@@ -60,7 +61,7 @@ func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
 	}
 	for n, want := range map[int]string{limit: "INVALID_REQUEST", limit + 1: "REQUEST_TOO_LARGE"} {
 		_, body := do(t, s.http, request(t, http.MethodPost, "/v1/generations", strings.Repeat(" ", n-1)+"1"))
-		if got := reasonOf(restStatus(t, body)); got != want {
+		if got := service.Reason(restStatus(t, body)); got != want {
 			t.Errorf("a body of %d bytes is refused as %s, want %s", n, got, want)
 		}
 	}

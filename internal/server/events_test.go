@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 type watchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
@@ -161,7 +162,7 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 		studio := newStudio()
 		studio.watch = func(*easelv1.WatchGenerationRequest, watchStream) error {
 			time.Sleep(firstPatience * 4 / 5) // a catalog that takes its time
-			return refusal(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
+			return service.Fail(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
 		}
 		s := serve(t, studio)
 		answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
@@ -185,7 +186,7 @@ func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
 		studio := newStudio()
 		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
 			time.Sleep(20 * time.Second)
-			return refusal(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
+			return service.Fail(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
 		}
 		s := serve(t, studio)
 		for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {

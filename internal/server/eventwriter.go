@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // reconnectDelay is how long a browser waits before it connects again.
@@ -53,14 +54,6 @@ func accepts(r *http.Request, want string) bool {
 // start sends the headers, and in server-sent events a first line, so that no proxy
 // and no browser waits for a body.
 func (e *eventWriter) start() error {
-	e.open()
-	if e.sse {
-		return e.write(fmt.Appendf(nil, ": easel\nretry: %d\n\n", reconnectDelay.Milliseconds()))
-	}
-	return e.flush()
-}
-
-func (e *eventWriter) open() {
 	e.opened = true
 	header := e.w.Header()
 	header.Set("Content-Type", "application/x-ndjson")
@@ -70,6 +63,10 @@ func (e *eventWriter) open() {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	e.w.WriteHeader(http.StatusOK)
+	if e.sse {
+		return e.write(fmt.Appendf(nil, ": easel\nretry: %d\n\n", reconnectDelay.Milliseconds()))
+	}
+	return e.flush()
 }
 
 // message writes one message of the stream.
@@ -107,9 +104,9 @@ func (e *eventWriter) end(err error) {
 		_ = e.write([]byte("event: done\ndata: {}\n\n"))
 	case ok:
 	case e.sse:
-		_ = e.write(fmt.Appendf(nil, "event: failure\ndata: %s\n\n", statusJSON(statusOf(err))))
+		_ = e.write(fmt.Appendf(nil, "event: failure\ndata: %s\n\n", statusJSON(service.Status(err))))
 	default:
-		_ = e.write(fmt.Appendf(nil, "{\"error\":%s}\n", statusJSON(statusOf(err))))
+		_ = e.write(fmt.Appendf(nil, "{\"error\":%s}\n", statusJSON(service.Status(err))))
 	}
 }
 

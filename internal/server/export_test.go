@@ -2,7 +2,7 @@ package server
 
 // What the table of limits in the README must say, for the test that reads it.
 var (
-	MessageBytes, HeaderBytes               = Limits{}.messageBytes(), Limits{}.headerBytes()
+	MessageBytes, HeaderBytes               = Limits{}.messageBytes(), headerBytes
 	CallerStreams, AllStreams               = Limits{}.callerStreams(), Limits{}.streams()
 	ConnsEach, StreamsPerConn               = Limits{}.conns(), Limits{}.streamsPerConn()
 	CallTurns                               = newTurns(Limits{}.calls()).limit

@@ -204,7 +204,7 @@ func checkAnswer(t *testing.T, r *http.Request, answer *http.Response, cut bool)
 	switch media := answer.Header.Get("Content-Type"); {
 	case code >= 400:
 		st := restStatus(t, string(body))
-		if st.Code() == 0 || reasonOf(st) == "" || !cut && st.Message() == "" {
+		if st.Code() == 0 || service.Reason(st) == "" || !cut && st.Message() == "" {
 			t.Errorf("%s %s is refused as %s", r.Method, r.RequestURI, body)
 		}
 	case media == "application/json" && code != http.StatusPartialContent:

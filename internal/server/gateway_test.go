@@ -12,10 +12,10 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
@@ -130,7 +130,7 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // I4
 				return
 			}
 			st := wantError(t, restStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
-			if got := detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "idempotency_key" {
+			if got := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "idempotency_key" {
 				t.Errorf("the violation is in %q", got)
 			}
 		})
@@ -175,7 +175,7 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
 			if answer.StatusCode != test.code {
 				t.Errorf("answered %s, want %d: %s", answer.Status, test.code, body)
 			}
-			if got := reasonOf(restStatus(t, body)); got != test.reason {
+			if got := service.Reason(restStatus(t, body)); got != test.reason {
 				t.Errorf("the reason is %q, want %q: %s", got, test.reason, body)
 			}
 		})
@@ -258,7 +258,7 @@ func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
 		{code: codes.DeadlineExceeded, reason: "DEADLINE_EXCEEDED", http: 504},
 	} {
 		t.Run(test.code.String()+" "+test.reason, func(t *testing.T) {
-			st := withReason(status.New(test.code, "a message"), test.reason)
+			st := service.Status(service.Fail(test.code, test.reason, "a message"))
 			if test.retry > 0 {
 				st, _ = st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(test.retry)})
 			}

@@ -19,7 +19,7 @@ func newPublicGRPC(config Config, calls *interceptor, health *healthServer, cert
 	limits := config.Limits
 	options := append(grpcOptions(config, calls),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
-		grpc.MaxHeaderListSize(uint32(limits.headerBytes())),
+		grpc.MaxHeaderListSize(headerBytes),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time:             keepaliveIdle,
@@ -37,9 +37,7 @@ func newPublicGRPC(config Config, calls *interceptor, health *healthServer, cert
 	server := grpc.NewServer(options...)
 	config.Service.Register(registrar{server})
 	grpc_health_v1.RegisterHealthServer(server, health)
-	if !config.DisableReflection {
-		reflection.Register(server)
-	}
+	reflection.Register(server) // it needs no credential
 	return server
 }
 

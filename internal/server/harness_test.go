@@ -67,7 +67,7 @@ func (s *studio) Authenticate(ctx context.Context, certName string) (context.Con
 	s.certNames = append(s.certNames, certName)
 	s.seen = append(s.seen, md)
 	if first(md.Get("authorization")) != "Bearer key" && certName == "" {
-		return nil, refusal(codes.Unauthenticated, "CREDENTIAL_MISSING", "no key")
+		return nil, service.Fail(codes.Unauthenticated, "CREDENTIAL_MISSING", "no key")
 	}
 	return ctx, nil
 }
@@ -233,10 +233,10 @@ func restStatus(t *testing.T, body string) *status.Status {
 func wantError(t *testing.T, err error, code codes.Code, reason string) *status.Status {
 	t.Helper()
 	st := status.Convert(err)
-	if st.Code() != code || reasonOf(st) != reason {
-		t.Fatalf("got %v with reason %q, want %v with %q", err, reasonOf(st), code, reason)
+	if st.Code() != code || service.Reason(st) != reason {
+		t.Fatalf("got %v with reason %q, want %v with %q", err, service.Reason(st), code, reason)
 	}
-	if info := detail[*errdetails.ErrorInfo](st); info.GetDomain() != "easel" {
+	if info := service.Detail[*errdetails.ErrorInfo](st); info.GetDomain() != "easel" {
 		t.Errorf("the domain is %q", info.GetDomain())
 	}
 	return st

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // newHTTPServer is an HTTP server with every limit that does not end a stream: there
@@ -19,7 +21,7 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    config.Limits.headerBytes(),
+		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(config.logger().Handler(), slog.LevelWarn),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: int(config.Limits.streamsPerConn()),
@@ -58,7 +60,7 @@ func skipAbandoned(next http.Handler) http.Handler {
 func refuseCrossOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, r, refusal(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
+		writeError(w, r, service.Fail(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
 	}))
 	return protection.Handler(next)
 }
@@ -68,7 +70,7 @@ func refuseCrossOrigin(next http.Handler) http.Handler {
 func refuseOtherHosts(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !loopbackHost(r.Host) {
-			writeError(w, r, refusal(codes.PermissionDenied, reasonHost,
+			writeError(w, r, service.Fail(codes.PermissionDenied, reasonHost,
 				"nothing says who may call this server, so it answers to localhost and loopback addresses alone: "+
 					"use one of them, or have the server told who may call"))
 			return

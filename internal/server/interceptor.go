@@ -103,12 +103,12 @@ type call struct {
 // around makes one call: its error or panic becomes a status, and one line says how it went.
 func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *callSpan) error) error {
 	if ended := ctx.Err(); ended != nil {
-		return statusOf(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
+		return service.Status(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
 	}
 	ctx, span := i.tracing.begin(ctx, method)
 	c := &call{method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
 	cause := i.admit(ctx, c, handle)
-	st, took := statusOf(cause), time.Since(c.start)
+	st, took := service.Status(cause), time.Since(c.start)
 	i.log(c, st, cause, took)
 	c.span.end(st, took)
 	return st.Err()
@@ -143,7 +143,7 @@ func (i *interceptor) admit(ctx context.Context, c *call, handle func(context.Co
 
 // errPanicked is how a call ends that has panicked. The caller is told nothing of it: the value may
 // hold anything.
-var errPanicked = refusal(codes.Internal, reasonInternal, "internal error")
+var errPanicked = service.Fail(codes.Internal, reasonInternal, "internal error")
 
 // panicked logs a panic.
 func (i *interceptor) panicked(c *call, value any) error {
@@ -155,7 +155,7 @@ func (i *interceptor) log(c *call, st *status.Status, cause error, took time.Dur
 	attrs := append(make([]slog.Attr, 0, 10),
 		slog.String("method", c.method),
 		slog.String("code", st.Code().String()),
-		slog.String("reason", reasonOf(st)),
+		slog.String("reason", service.Reason(st)),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("peer", c.from.peer),
 	)

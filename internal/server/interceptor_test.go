@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestACallWithoutACredentialIsDenied(t *testing.T) {
@@ -37,7 +38,7 @@ func TestEveryViolationIsListedByItsField(t *testing.T) {
 	})
 	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
 	var fields []string
-	for _, v := range detail[*errdetails.BadRequest](st).GetFieldViolations() {
+	for _, v := range service.Detail[*errdetails.BadRequest](st).GetFieldViolations() {
 		fields = append(fields, v.GetField())
 		if v.GetDescription() == "" {
 			t.Errorf("the violation of %q says nothing", v.GetField())
@@ -61,7 +62,7 @@ func TestTheRequestOfAStreamIsCheckedToo(t *testing.T) {
 	}
 	_, err = stream.Recv()
 	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
-	if got := detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "generation_ids[1]" {
+	if got := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "generation_ids[1]" {
 		t.Errorf("the violation is in %q", got)
 	}
 }
@@ -140,7 +141,7 @@ func TestEachCallIsOneLine(t *testing.T) {
 		if req.GetGenerationId() == "broken" {
 			return nil, errors.New("what only the log may know")
 		}
-		return nil, refusal(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
+		return nil, service.Fail(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
 	}
 	s := serve(t, studio)
 	for _, id := range []string{"missing", "broken"} {
@@ -193,7 +194,7 @@ func TestARequestThatCannotBeDecodedIsTheCallersMistake(t *testing.T) {
 	err = s.grpc.Invoke(withKey(t.Context()), easelv1.GenerationService_CreateGeneration_FullMethodName, notUTF8,
 		&easelv1.CreateGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
 	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
-	if got := detail[*errdetails.ErrorInfo](st).GetMetadata()["order_outcome"]; got != "not_placed_by_this_call" {
+	if got := service.Detail[*errdetails.ErrorInfo](st).GetMetadata()["order_outcome"]; got != "not_placed_by_this_call" {
 		t.Errorf("of the order is known: %q", got)
 	}
 

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // openCalls are the calls that need no credential. All others must refuse who has none.
@@ -101,7 +103,7 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 		body := map[bool]string{true: "{}"}[verb == http.MethodPost]
 		path = strings.NewReplacer("{generation_id}", "g1", "{model_id=**}", "studio/haiku").Replace(path)
 		answer, text := do(t, s.http, request(t, verb, path, body, "Authorization: "))
-		if answer.StatusCode != http.StatusUnauthorized || reasonOf(restStatus(t, text)) != "CREDENTIAL_MISSING" {
+		if answer.StatusCode != http.StatusUnauthorized || service.Reason(restStatus(t, text)) != "CREDENTIAL_MISSING" {
 			t.Errorf("%s answers %s without a credential: %s", route, answer.Status, text)
 		}
 		refused++

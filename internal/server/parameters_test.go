@@ -50,7 +50,7 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 			continue
 		}
 		st := wantError(t, restStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
-		faults := detail[*errdetails.BadRequest](st).GetFieldViolations()
+		faults := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()
 		if answer.StatusCode != http.StatusBadRequest || len(faults) != 1 || faults[0].GetField() != test.field || !strings.Contains(faults[0].GetDescription(), test.takes) {
 			t.Errorf("%s is answered %s with %v", test.path, answer.Status, faults)
 		}
@@ -63,7 +63,7 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 func TestEveryQueryParameterThatIsUnknownIsNamed(t *testing.T) {
 	s := serve(t, newStudio())
 	_, text := do(t, s.http, request(t, http.MethodGet, "/v1/generations?b=1&pageSize=2&a=3&b=4", ""))
-	faults := detail[*errdetails.BadRequest](restStatus(t, text)).GetFieldViolations()
+	faults := service.Detail[*errdetails.BadRequest](restStatus(t, text)).GetFieldViolations()
 	if len(faults) != 2 || faults[0].GetField() != "a" || faults[1].GetField() != "b" {
 		t.Errorf("named are %v", faults)
 	}

@@ -5,6 +5,11 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // quota bounds the open streams: those of each caller, so that none takes the others'
@@ -56,5 +61,7 @@ func (q *quota) taken() int {
 
 func overQuota(each int, after time.Duration) error {
 	text := fmt.Sprintf("one caller may have %d watches, waits and downloads open at once", each)
-	return refusalOf(reasonStreamQuota, text+": end one first, or watch many renders on one stream", quotaFailure(text), retryInfo(after))
+	failure := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "caller", Description: text}}}
+	return service.Fail(codes.ResourceExhausted, reasonStreamQuota,
+		text+": end one first, or watch many renders on one stream", failure, retryInfo(after))
 }

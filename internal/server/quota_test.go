@@ -39,8 +39,8 @@ func openWatch(ctx context.Context, client easelv1.GenerationServiceClient) erro
 func wantOverQuota(t *testing.T, err error) {
 	t.Helper()
 	st := wantError(t, err, codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED")
-	delay := detail[*errdetails.RetryInfo](st).GetRetryDelay().AsDuration()
-	violations := detail[*errdetails.QuotaFailure](st).GetViolations()
+	delay := service.Detail[*errdetails.RetryInfo](st).GetRetryDelay().AsDuration()
+	violations := service.Detail[*errdetails.QuotaFailure](st).GetViolations()
 	if delay < time.Second || delay > 2*time.Second || len(violations) != 1 || violations[0].GetDescription() == "" {
 		t.Errorf("the refusal has %v", st.Details())
 	}
@@ -185,7 +185,7 @@ func TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded(t *testing.T) 
 		{"a", ""}, {"a", ""}, {"a", "STREAM_QUOTA_EXCEEDED"}, {"b", ""}, {"b", "OVERLOADED"}, {"c", "OVERLOADED"},
 	} {
 		_, err := q.take(step.caller)
-		if got := reasonOf(statusOf(err)); got != step.want {
+		if got := service.Reason(service.Status(err)); got != step.want {
 			t.Errorf("stream %d, of %s: %q, want %q", n+1, step.caller, got, step.want)
 		}
 	}

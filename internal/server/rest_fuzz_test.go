@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // obliging is a service that answers every call.
@@ -93,7 +94,7 @@ func wantDocumented(t *testing.T, answer *http.Response) {
 	if answer.StatusCode < 400 || len(text) == 0 || strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") {
 		return
 	}
-	if !json.Valid(text) || reasonOf(restStatus(t, string(text))) == "" {
+	if !json.Valid(text) || service.Reason(restStatus(t, string(text))) == "" {
 		t.Errorf("%s with %s", answer.Status, text)
 	}
 }

@@ -33,7 +33,7 @@ var httpCodes = map[string]int{
 }
 
 func httpCode(st *status.Status) int {
-	if code, ok := httpCodes[reasonOf(st)]; ok {
+	if code, ok := httpCodes[service.Reason(st)]; ok {
 		return code
 	}
 	return runtime.HTTPStatusFromCode(st.Code())
@@ -51,7 +51,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, &bad):
 		err = service.InvalidRequest(service.Violation{Description: bad.Error()})
-	case ok && st.Code() == codes.InvalidArgument && reasonOf(st) == "":
+	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == "":
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not read the request
 	case isOrder(r):
 		err = orderFailure(err, true) // what the server behind the gateway has not answered itself may have been sent
@@ -86,7 +86,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = orderFailure(err, false)
 	}
-	st := statusOf(err)
+	st := service.Status(err)
 	code := httpCode(st)
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
@@ -96,7 +96,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if seconds, ok := retryAfter(st); ok {
 		header.Set("Retry-After", seconds)
 	}
-	if size, ok := detail[*errdetails.ErrorInfo](st).GetMetadata()["size_bytes"]; ok && code == http.StatusRequestedRangeNotSatisfiable {
+	if size, ok := service.Detail[*errdetails.ErrorInfo](st).GetMetadata()["size_bytes"]; ok && code == http.StatusRequestedRangeNotSatisfiable {
 		header.Set("Content-Range", "bytes */"+size)
 	}
 	body := statusJSON(st)
@@ -107,7 +107,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 
 // retryAfter is the status's RetryInfo in whole seconds, rounded up.
 func retryAfter(st *status.Status) (string, bool) {
-	info := detail[*errdetails.RetryInfo](st)
+	info := service.Detail[*errdetails.RetryInfo](st)
 	if info.GetRetryDelay() == nil {
 		return "", false
 	}

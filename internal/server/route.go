@@ -7,6 +7,8 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // nameRoute serves a request by its route, or tells a probe that there is one.
@@ -56,11 +58,11 @@ func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Ma
 		return
 	}
 	if code != http.StatusMethodNotAllowed {
-		writeError(w, r, refusal(codes.NotFound, reasonNoRoute, "there is nothing at this path; /openapi.json lists what there is"))
+		writeError(w, r, service.Fail(codes.NotFound, reasonNoRoute, "there is nothing at this path; /openapi.json lists what there is"))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed(mux, r), ", "))
-	writeError(w, r, refusal(codes.Unimplemented, reasonMethod, "this path does not take "+r.Method))
+	writeError(w, r, service.Fail(codes.Unimplemented, reasonMethod, "this path does not take "+r.Method))
 }
 
 // allowed asks the gateway's routes which methods a path takes.

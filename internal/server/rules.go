@@ -9,6 +9,7 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
@@ -20,13 +21,11 @@ type rules struct {
 }
 
 func newRules() (rules, error) {
-	requests, err := requestTypes()
-	if err != nil {
-		return rules{}, err
-	}
+	var requests []protoreflect.MessageDescriptor
+	methods(func(m protoreflect.MethodDescriptor) { requests = append(requests, m.Input()) })
 	// Every rule is compiled here: one that can't be is found at start, and the
 	// first call is as fast as the second.
-	validator, err := protovalidate.New(protovalidate.WithMessages(requests...), protovalidate.WithDisableLazy())
+	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...), protovalidate.WithDisableLazy())
 	if err != nil {
 		return rules{}, fmt.Errorf("compile the rules of the contract: %w", err)
 	}
@@ -50,15 +49,13 @@ func (r rules) check(ctx context.Context, req any) error {
 		return nil
 	}
 	err := r.validator.Validate(message)
-	var invalid *protovalidate.ValidationError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &invalid):
-		return service.InvalidRequest(violationsOf(message, invalid)...)
-	default: // a rule that can't be evaluated is our fault
-		return fmt.Errorf("hold the rules against a request: %w", err)
 	}
+	if invalid, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
+		return service.InvalidRequest(violationsOf(message, invalid)...)
+	}
+	return fmt.Errorf("hold the rules against a request: %w", err) // one that can't be evaluated is our fault
 }
 
 // received is what a request is decoded into. A request that can't be decoded is the caller's

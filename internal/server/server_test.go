@@ -35,11 +35,11 @@ func countLines(text, with string) (n int) {
 func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
 	err := Config{
 		GRPCAddr: "nonsense", AdminAddr: ":0", DrainTimeout: -1, TLS: TLS{CertFile: "cert.pem", ClientCAFile: "ca.pem"},
-		Limits: Limits{MessageBytes: -1, HeaderBytes: -1, ConnAge: -1},
+		Limits: Limits{MessageBytes: -1, ConnAge: -1},
 	}.Validate()
 	for _, want := range []string{
 		"address of the grpc listener", "the http listener has no address", "no service", "a certificate file and a key file",
-		"drain timeout", "message limit", "header limit", "connection age",
+		"drain timeout", "message limit", "connection age",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not among the faults: %v", want, err)
@@ -103,32 +103,24 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 	}
 }
 
-func TestReflectionIsOpenUnlessSwitchedOff(t *testing.T) {
-	for _, disabled := range []bool{false, true} {
-		s := serve(t, newStudio(), func(c *Config) { c.DisableReflection = disabled })
-		stream, err := grpc_reflection_v1.NewServerReflectionClient(s.grpc).ServerReflectionInfo(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
-			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
-		})
-		if err != nil && !errors.Is(err, io.EOF) { // Recv says why it is over already
-			t.Fatal(err)
-		}
-		if err := stream.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := stream.Recv()
-		if disabled {
-			if status.Code(err) != codes.Unimplemented {
-				t.Errorf("reflection that is off is answered with %v", err)
-			}
-			continue
-		}
-		if err != nil || !strings.Contains(answer.String(), "easel.v1.GenerationService") {
-			t.Errorf("reflection says %v, %v", answer, err)
-		}
+func TestReflectionIsOpen(t *testing.T) {
+	s := serve(t, newStudio())
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(s.grpc).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	})
+	if err != nil && !errors.Is(err, io.EOF) { // Recv says why it is over already
+		t.Fatal(err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil || !strings.Contains(answer.String(), "easel.v1.GenerationService") {
+		t.Errorf("reflection says %v, %v", answer, err)
 	}
 }
 
@@ -224,11 +216,11 @@ func TestLimitsHaveDefaults(t *testing.T) {
 	if (Limits{CallerStreams: 5000}).streamsPerConn() != 5250 {
 		t.Error("a connection does not carry what a caller may open")
 	}
-	if none.messageBytes() != 4<<20 || none.headerBytes() != 32<<10 || none.connAge() != 30*time.Minute {
-		t.Errorf("the defaults are %d, %d, %d, %v", none.messageBytes(), none.headerBytes(), none.streamsPerConn(), none.connAge())
+	if none.messageBytes() != 4<<20 || none.connAge() != 30*time.Minute {
+		t.Errorf("the defaults are %d, %d, %v", none.messageBytes(), none.streamsPerConn(), none.connAge())
 	}
-	some := Limits{MessageBytes: 1, HeaderBytes: 2, StreamsPerConn: 3, ConnAge: 4}
-	if some.messageBytes() != 1 || some.headerBytes() != 2 || some.streamsPerConn() != 3 || some.connAge() != 4 {
+	some := Limits{MessageBytes: 1, StreamsPerConn: 3, ConnAge: 4}
+	if some.messageBytes() != 1 || some.streamsPerConn() != 3 || some.connAge() != 4 {
 		t.Error("a limit that is set does not hold")
 	}
 }

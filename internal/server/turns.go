@@ -31,12 +31,12 @@ const (
 // waits in the client with no regard to what it is, until its time is over and the work
 // for it was in vain. So the queue is here, where it is short and orders come first.
 type turns struct {
-	limit [ranks]int // how many of a rank and the ranks below it may run
+	limit   [ranks]int // how many of a rank and the ranks below it may run
+	refused refusals
 
 	mu      sync.Mutex
 	running [ranks]int
 	waiting [ranks][]chan struct{} // in order of arrival; closed where the turn has come
-	refused refusals
 }
 
 func newTurns(all int) *turns {
@@ -51,7 +51,7 @@ func newTurns(all int) *turns {
 func (t *turns) take(ctx context.Context, r rank) (leave func(), err error) {
 	turn, ok := t.join(r)
 	if !ok || turn != nil && !t.wait(ctx, r, turn) {
-		return nil, t.refuse()
+		return nil, overload("more is asked of this server than it can serve", t.refused.delay())
 	}
 	return func() { t.leave(r) }, nil
 }
@@ -88,12 +88,11 @@ func (t *turns) free(r rank) bool {
 
 // wait reports whether the turn came in time.
 func (t *turns) wait(ctx context.Context, r rank, turn chan struct{}) bool {
-	patience := time.NewTimer(turnPatience)
-	defer patience.Stop()
+	ctx, cancel := context.WithTimeout(ctx, turnPatience)
+	defer cancel()
 	select {
 	case <-turn:
 		return true
-	case <-patience.C:
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
@@ -128,11 +127,4 @@ func (t *turns) taken() (running int) {
 		running += n
 	}
 	return running
-}
-
-func (t *turns) refuse() error {
-	t.mu.Lock()
-	after := t.refused.delay()
-	t.mu.Unlock()
-	return overload("more is asked of this server than it can serve", after)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // begin takes a turn that must be there at once.
@@ -25,7 +27,7 @@ func TestTheLastTurnsAreKeptForWhatMattersMost(t *testing.T) {
 		refused := func(r rank) {
 			t.Helper()
 			began := time.Now()
-			if _, err := turns.take(t.Context(), r); reasonOf(statusOf(err)) != "OVERLOADED" || time.Since(began) != turnPatience {
+			if _, err := turns.take(t.Context(), r); service.Reason(service.Status(err)) != "OVERLOADED" || time.Since(began) != turnPatience {
 				t.Errorf("rank %d is answered %v after %v", r, err, time.Since(began))
 			}
 		}

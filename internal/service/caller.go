@@ -78,7 +78,7 @@ func (s *Service) Authenticate(ctx context.Context, certName string) (context.Co
 	}
 	if s.cfg.Held == nil {
 		if token == "" {
-			return nil, fail(codes.Unauthenticated, "CREDENTIAL_MISSING",
+			return nil, Fail(codes.Unauthenticated, "CREDENTIAL_MISSING",
 				"send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
 		}
 		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token))}), nil
@@ -100,7 +100,7 @@ func (s *Service) identify(token, certName string) (caller, owner string, err er
 	if token != "" && s.cfg.Callers != nil {
 		name, ok := s.cfg.Callers.Lookup(token)
 		if !ok {
-			return "", "", fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
+			return "", "", Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
 		}
 		return name, name, nil
 	}
@@ -110,7 +110,7 @@ func (s *Service) identify(token, certName string) (caller, owner string, err er
 	if s.cfg.AllowAnonymous {
 		return "anonymous", "", nil
 	}
-	return "", "", fail(codes.Unauthenticated, "CALLER_UNKNOWN",
+	return "", "", Fail(codes.Unauthenticated, "CALLER_UNKNOWN",
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
 }
 
@@ -122,19 +122,12 @@ func bearer(ctx context.Context) (string, error) {
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.TrimSpace(token)
-	if len(values) > 1 || !strings.EqualFold(scheme, "bearer") || !visible(token) || len(token) > 4096 {
-		return "", fail(codes.Unauthenticated, "CREDENTIAL_MALFORMED",
+	if len(values) > 1 || !strings.EqualFold(scheme, "bearer") || token == "" || strings.ContainsFunc(token, notVisible) || len(token) > 4096 {
+		return "", Fail(codes.Unauthenticated, "CREDENTIAL_MALFORMED",
 			"authorization must be sent once, as: Bearer <key>")
 	}
 	return token, nil
 }
 
-// visible reports whether text is not empty and all of it visible ASCII.
-func visible(text string) bool {
-	for _, r := range text {
-		if r < '!' || r > '~' {
-			return false
-		}
-	}
-	return text != ""
-}
+// notVisible reports whether a character is not one of visible ASCII.
+func notVisible(r rune) bool { return r < '!' || r > '~' }

@@ -42,15 +42,14 @@ func LoadCallers(path string, logger *slog.Logger) (*Callers, error) {
 }
 
 // Lookup names the caller with this token. Every hash is compared, in constant time.
-func (c *Callers) Lookup(token string) (string, bool) {
+func (c *Callers) Lookup(token string) (name string, found bool) {
 	hash := sha256.Sum256([]byte(token))
-	name, found := "", 0
 	for _, one := range c.list.Get() {
 		if subtle.ConstantTimeCompare(one.hash[:], hash[:]) == 1 {
-			name, found = one.name, 1
+			name, found = one.name, true
 		}
 	}
-	return name, found == 1
+	return name, found
 }
 
 // parseCallers reads the lines of a callers file. Its errors never repeat a line: a token

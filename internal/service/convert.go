@@ -164,7 +164,7 @@ func value(v any) *structpb.Value {
 	case float64:
 		return structpb.NewNumberValue(v)
 	case json.Number:
-		if f, ok := number(v); ok {
+		if f, err := v.Float64(); err == nil && exact(v.String()) {
 			return structpb.NewNumberValue(f)
 		}
 		return structpb.NewStringValue(v.String())
@@ -178,12 +178,6 @@ func value(v any) *structpb.Value {
 		return structpb.NewListValue(list)
 	}
 	return structpb.NewNullValue()
-}
-
-// number is the double of a JSON number, if there is one that holds it.
-func number(v json.Number) (float64, bool) {
-	f, err := v.Float64()
-	return f, err == nil && exact(v.String())
 }
 
 // exact reports whether a JSON number is not an integer beyond 2^53.

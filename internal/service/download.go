@@ -151,14 +151,13 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	if !g.State.Terminal() || early {
 		return notReady(err)
 	}
-	info := &errdetails.ErrorInfo{Reason: "NO_CONTENT", Domain: domain, Metadata: map[string]string{"state": states[g.State].String()}}
-	return build(codes.FailedPrecondition, "this render has no file, it is "+g.State.String(), info).Err()
+	info := &errdetails.ErrorInfo{Reason: "NO_CONTENT", Metadata: map[string]string{"state": states[g.State].String()}}
+	return NewStatus(codes.FailedPrecondition, "this render has no file, it is "+g.State.String(), info).Err()
 }
 
 // notReady keeps what the catalog said of content that will come.
 func notReady(err error) error {
-	var said *catalog.Error
-	errors.As(err, &said) // its kind is known, so it is one
+	said, _ := errors.AsType[*catalog.Error](err) // its kind is known, so it is one
 	later := *said
 	later.Kind = catalog.KindContentNotReady
 	return &later

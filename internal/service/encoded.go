@@ -35,12 +35,6 @@ func (e encoded) Wire() mem.BufferSlice {
 	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(emitTime)}
 }
 
-// Len is about how many bytes the message has.
-func (e encoded) Len() int { return len(e.update) + emitTimeSize }
-
-// emitTimeSize is how many bytes the time of sending takes in this century.
-const emitTimeSize = 14
-
 // EncodedChunk is a message that carries bytes of a result, encoded into a buffer that is used again
 // once it was sent: of one that the library encodes, nothing could be.
 type EncodedChunk struct {

@@ -135,7 +135,7 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 		case err != nil:
 			return nil, err
 		case !update.Generation.State.Terminal():
-			return nil, fail(codes.FailedPrecondition, "GENERATION_ACTIVE",
+			return nil, Fail(codes.FailedPrecondition, "GENERATION_ACTIVE",
 				"the render is not finished, and the catalog does not say what becomes of its price: set force to delete it all the same")
 		}
 	}

@@ -24,9 +24,11 @@ const (
 // always gives the same bytes, so that a repeated order is seen to be the same.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
-		w := &inputsWriter{}
-		w.object(inputs, "inputs", 1)
-		return w.out.Bytes(), w.err
+		members, err := plainObject(inputs, "inputs", 1)
+		if err != nil {
+			return nil, err
+		}
+		return encodeJSON(members)
 	}
 	if err := checkInputsJSON(text); err != nil {
 		return nil, InvalidRequest(Violation{"inputs_json", err.Error()})
@@ -34,104 +36,85 @@ func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) 
 	return json.RawMessage(text), nil
 }
 
-// inputsWriter writes a Struct as JSON with sorted members, and refuses what would reach
-// the catalog changed.
-type inputsWriter struct {
-	out bytes.Buffer
-	err error
+// encodeJSON writes members in the order of their names. It escapes nothing that needs no escape,
+// so that text stays readable.
+func encodeJSON(members any) (json.RawMessage, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(members)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
-func (w *inputsWriter) refuse(field, description string) {
-	if w.err == nil {
-		w.err = InvalidRequest(Violation{field, description})
-	}
-}
-
-func (w *inputsWriter) object(s *structpb.Struct, path string, depth int) {
-	if !w.within(depth) {
-		return
-	}
-	w.out.WriteByte('{')
-	for i, name := range slices.Sorted(maps.Keys(s.GetFields())) {
-		if i > 0 {
-			w.out.WriteByte(',')
-		}
-		w.text(name)
-		w.out.WriteByte(':')
-		w.value(s.Fields[name], path+"."+name, depth)
-	}
-	w.out.WriteByte('}')
-}
-
-// list writes the members of an array, which may be none.
-func (w *inputsWriter) list(items []*structpb.Value, path string, depth int) {
-	if !w.within(depth) {
-		return
-	}
-	w.out.WriteByte('[')
-	for i, item := range items {
-		if i > 0 {
-			w.out.WriteByte(',')
-		}
-		w.value(item, path+"["+strconv.Itoa(i)+"]", depth)
-	}
-	w.out.WriteByte(']')
-}
-
-// within reports whether an object or array may be at this depth.
-func (w *inputsWriter) within(depth int) bool {
-	if depth > maxDepth {
-		w.refuse("inputs", fmt.Sprintf("is nested deeper than %d levels", maxDepth))
-	}
-	return w.err == nil
-}
-
-func (w *inputsWriter) value(v *structpb.Value, path string, depth int) {
-	if w.err != nil {
-		return
-	}
+// plain gives a Value as encoding/json takes it, and refuses what would reach the catalog changed.
+func plain(v *structpb.Value, path string, depth int) (any, error) {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NullValue:
-		w.out.WriteString("null")
+		return nil, nil
 	case *structpb.Value_BoolValue:
-		w.out.WriteString(strconv.FormatBool(kind.BoolValue))
+		return kind.BoolValue, nil
 	case *structpb.Value_StringValue:
-		w.text(kind.StringValue)
+		return kind.StringValue, checkUTF8(kind.StringValue)
 	case *structpb.Value_NumberValue:
-		w.number(kind.NumberValue, path)
+		return plainNumber(kind.NumberValue, path)
 	case *structpb.Value_StructValue:
-		w.object(kind.StructValue, path, depth+1)
+		return plainObject(kind.StructValue, path, depth+1)
 	case *structpb.Value_ListValue:
-		w.list(kind.ListValue.GetValues(), path, depth+1)
-	default:
-		w.refuse(path, "is a Value without a kind")
+		return plainList(kind.ListValue.GetValues(), path, depth+1)
 	}
+	return nil, InvalidRequest(Violation{path, "is a Value without a kind"})
 }
 
-func (w *inputsWriter) number(f float64, path string) {
+// plainObject goes by the order of the names, so that the same fault is always told.
+func plainObject(s *structpb.Struct, path string, depth int) (members map[string]any, err error) {
+	if depth > maxDepth {
+		return nil, InvalidRequest(Violation{"inputs", tooDeep().Error()})
+	}
+	members = make(map[string]any, len(s.GetFields()))
+	for _, name := range slices.Sorted(maps.Keys(s.GetFields())) {
+		if err := checkUTF8(name); err != nil {
+			return nil, err
+		}
+		if members[name], err = plain(s.Fields[name], path+"."+name, depth); err != nil {
+			return nil, err
+		}
+	}
+	return members, nil
+}
+
+func plainList(values []*structpb.Value, path string, depth int) (items []any, err error) {
+	if depth > maxDepth {
+		return nil, InvalidRequest(Violation{"inputs", tooDeep().Error()})
+	}
+	items = make([]any, len(values))
+	for i, v := range values {
+		if items[i], err = plain(v, path+"["+strconv.Itoa(i)+"]", depth); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+func plainNumber(f float64, path string) (json.Number, error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
-		w.refuse(path, "is not a number that JSON can hold")
+		return "", InvalidRequest(Violation{path, "is not a number that JSON can hold"})
 	case f == math.Trunc(f) && math.Abs(f) >= maxExact:
-		w.refuse(path, "is an integer beyond 2^53, which a Struct can't hold exactly: send it in inputs_json")
+		return "", InvalidRequest(Violation{path, "is an integer beyond 2^53, which a Struct can't hold exactly: send it in inputs_json"})
 	case f == math.Trunc(f):
-		w.out.WriteString(strconv.FormatInt(int64(f), 10))
-	default:
-		w.out.Write(strconv.AppendFloat(nil, f, 'g', -1, 64))
+		return json.Number(strconv.FormatInt(int64(f), 10)), nil
 	}
+	return json.Number(strconv.FormatFloat(f, 'g', -1, 64)), nil
 }
 
-// text writes a string without escaping what needs no escape, so that it stays readable.
-func (w *inputsWriter) text(s string) {
-	if !utf8.ValidString(s) {
-		w.refuse("inputs", "is not valid UTF-8")
-		return
+func checkUTF8(text string) error {
+	if !utf8.ValidString(text) {
+		return InvalidRequest(Violation{"inputs", "is not valid UTF-8"})
 	}
-	encoder := json.NewEncoder(&w.out)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string can always be encoded
-	w.out.Truncate(w.out.Len() - 1)
+	return nil
 }
+
+func tooDeep() error { return fmt.Errorf("is nested deeper than %d levels", maxDepth) }
 
 // checkInputsJSON reports why text is not one JSON object that every reader understands
 // alike.
@@ -145,7 +128,7 @@ func checkInputsJSON(text string) error {
 	if err != nil || first != json.Delim('{') {
 		return errors.New("is not a JSON object")
 	}
-	if err := checkMembers(decoder, 1); err != nil {
+	if err := checkMembers(decoder, '{', 1); err != nil {
 		return err
 	}
 	if _, err := decoder.Token(); err != io.EOF {
@@ -155,22 +138,22 @@ func checkInputsJSON(text string) error {
 }
 
 // checkMembers reads the rest of an object or array whose opening was read.
-func checkMembers(decoder *json.Decoder, depth int) error {
+func checkMembers(decoder *json.Decoder, opening json.Delim, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("is nested deeper than %d levels", maxDepth)
+		return tooDeep()
 	}
 	names := map[string]bool{}
-	for isName := true; ; isName = !isName {
+	for isName := opening == '{'; ; isName = opening == '{' && !isName {
 		token, err := decoder.Token()
 		if err != nil {
 			return errors.New("is not valid JSON: " + err.Error())
 		}
 		switch token := token.(type) {
 		case json.Delim:
-			if token == '}' {
+			if token == '}' || token == ']' {
 				return nil
 			}
-			if err := checkNested(decoder, token, depth+1); err != nil {
+			if err := checkMembers(decoder, token, depth+1); err != nil {
 				return err
 			}
 		case string:
@@ -180,32 +163,6 @@ func checkMembers(decoder *json.Decoder, depth int) error {
 			if isName {
 				names[token] = true
 			}
-		}
-	}
-}
-
-// checkNested reads one nested object or array whose opening was read.
-func checkNested(decoder *json.Decoder, open json.Delim, depth int) error {
-	if open == '{' {
-		return checkMembers(decoder, depth)
-	}
-	if depth > maxDepth {
-		return fmt.Errorf("is nested deeper than %d levels", maxDepth)
-	}
-	for {
-		token, err := decoder.Token()
-		if err != nil {
-			return errors.New("is not valid JSON: " + err.Error())
-		}
-		delim, ok := token.(json.Delim)
-		if ok && delim == ']' {
-			return nil
-		}
-		if !ok {
-			continue
-		}
-		if err := checkNested(decoder, delim, depth+1); err != nil {
-			return err
 		}
 	}
 }

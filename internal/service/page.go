@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -32,12 +33,7 @@ func page[T any](all []T, id func(T) string, kind string, size int32, token stri
 	return items, next, nil
 }
 
-func pageSize(asked int32) int {
-	if asked == 0 {
-		return defaultPage
-	}
-	return int(min(asked, maxPage))
-}
+func pageSize(asked int32) int { return int(min(cmp.Or(asked, defaultPage), maxPage)) }
 
 func writeToken(kind, id string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(kind + ":" + id))

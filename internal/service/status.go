@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -79,21 +80,22 @@ func InvalidRequest(violations ...Violation) error {
 	if len(violations) > 0 {
 		text = clip(strings.TrimPrefix(violations[0].Field+": ", ": ")+strings.TrimPrefix(violations[0].Description, ": "), 1<<10)
 	}
-	return fail(codes.InvalidArgument, "INVALID_REQUEST", text, bad)
+	return Fail(codes.InvalidArgument, "INVALID_REQUEST", text, bad)
 }
 
 // fail makes an error of our own: a status with ErrorInfo and details.
-func fail(code codes.Code, reason, text string, details ...protoadapt.MessageV1) error {
-	return build(code, text, &errdetails.ErrorInfo{Reason: reason, Domain: domain}, details...).Err()
+func Fail(code codes.Code, reason, text string, details ...protoadapt.MessageV1) error {
+	return NewStatus(code, text, &errdetails.ErrorInfo{Reason: reason}, details...).Err()
 }
 
-// build puts a status together and keeps it small enough for trailers.
-func build(code codes.Code, text string, info *errdetails.ErrorInfo, details ...protoadapt.MessageV1) *status.Status {
+// NewStatus puts a status together and keeps it small enough for trailers.
+func NewStatus(code codes.Code, text string, info *errdetails.ErrorInfo, details ...protoadapt.MessageV1) *status.Status {
 	for _, d := range details {
 		if bad, ok := d.(*errdetails.BadRequest); ok {
 			shorten(bad)
 		}
 	}
+	info.Domain = domain
 	st := status.New(code, clip(text, 1<<10))
 	full, err := st.WithDetails(append([]protoadapt.MessageV1{info}, details...)...)
 	if err != nil {
@@ -136,19 +138,19 @@ func Status(err error) *status.Status {
 		return fromCatalog(upstream, err)
 	}
 	if own, ok := errors.AsType[ownStatus](err); ok {
-		return own.GRPCStatus()
+		return reasoned(own.GRPCStatus())
 	}
 	if end, ok := errors.AsType[*closing](err); ok {
 		return end.status()
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return build(codes.DeadlineExceeded, "the caller's deadline has passed", &errdetails.ErrorInfo{Reason: "DEADLINE_EXCEEDED", Domain: domain})
+		return NewStatus(codes.DeadlineExceeded, "the caller's deadline has passed", &errdetails.ErrorInfo{Reason: "DEADLINE_EXCEEDED"})
 	case errors.Is(err, context.Canceled):
-		return build(codes.Canceled, "the caller went away", &errdetails.ErrorInfo{Reason: "CANCELLED", Domain: domain})
+		return NewStatus(codes.Canceled, "the caller went away", &errdetails.ErrorInfo{Reason: "CANCELLED"})
 	}
 	// The text of an unforeseen error is for the log, not for the caller.
-	return build(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL", Domain: domain})
+	return NewStatus(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL"})
 }
 
 // ownStatus is an error that says itself what a caller is told.
@@ -157,13 +159,39 @@ type ownStatus interface {
 	GRPCStatus() *status.Status
 }
 
+// reasoned is a status with a reason. What the libraries below refuse by themselves has none yet:
+// it gets the name of its code.
+func reasoned(st *status.Status) *status.Status {
+	if st.Code() == codes.OK || Reason(st) != "" {
+		return st
+	}
+	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Domain: domain, Reason: code.Code(st.Code()).String()})
+	if err != nil { // only for code OK
+		return st
+	}
+	return detailed
+}
+
+// Reason is the reason that a status gives, or "".
+func Reason(st *status.Status) string { return Detail[*errdetails.ErrorInfo](st).GetReason() }
+
+// Detail is the detail of type M of a status, or nil.
+func Detail[M proto.Message](st *status.Status) (found M) {
+	for _, any := range st.Details() {
+		if m, ok := any.(M); ok {
+			return m
+		}
+	}
+	return found
+}
+
 // status is what follows the closing message.
 func (c *closing) status() *status.Status {
-	info := &errdetails.ErrorInfo{Reason: "SERVER_DRAINING", Domain: domain}
+	info := &errdetails.ErrorInfo{Reason: "SERVER_DRAINING"}
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
 		info.Reason = "STREAM_MAX_AGE"
 	}
-	return build(codes.Unavailable, c.Error()+": connect again", info, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
+	return NewStatus(codes.Unavailable, c.Error()+": connect again", info, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
 }
 
 func fromCatalog(e *catalog.Error, err error) *status.Status {
@@ -174,13 +202,12 @@ func fromCatalog(e *catalog.Error, err error) *status.Status {
 	if e.Kind == catalog.KindCredentialRejected && e.Held {
 		r = heldRejected
 	}
-	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: domain, Metadata: map[string]string{}}
+	info := &errdetails.ErrorInfo{Reason: r.reason, Metadata: map[string]string{}}
 	if e.Status != 0 {
 		info.Metadata["upstream_status"] = strconv.Itoa(e.Status)
 	}
 	details := kindDetails(e, info)
-	var about *aboutError
-	if errors.As(err, &about) && e.Kind == catalog.KindNotFound {
+	if about, ok := errors.AsType[*aboutError](err); ok && e.Kind == catalog.KindNotFound {
 		info.Reason = about.reason
 		details = append(details, &errdetails.ResourceInfo{ResourceType: about.resource, ResourceName: clip(about.name, 256)})
 	}
@@ -203,7 +230,7 @@ func fromCatalog(e *catalog.Error, err error) *status.Status {
 	if e.Message != "" {
 		text += ": " + e.Message
 	}
-	return build(r.code, text, info, details...)
+	return NewStatus(r.code, text, info, details...)
 }
 
 // kindDetails are the details that only one kind has.
@@ -252,16 +279,10 @@ func (e *aboutError) Error() string {
 func (e *aboutError) Unwrap() error { return e.err }
 
 func aboutGeneration(err error, id string) error {
-	if err == nil {
-		return nil
-	}
 	return &aboutError{err, "GENERATION_NOT_FOUND", "easel.v1.Generation", id}
 }
 
 func aboutModel(err error, id string) error {
-	if err == nil {
-		return nil
-	}
 	return &aboutError{err, "MODEL_NOT_FOUND", "easel.v1.Model", id}
 }
 

@@ -147,8 +147,8 @@ func updateMessage(u *watch.Update) *easelv1.GenerationUpdate {
 // closingMessage announces the end of a stream that the server ends before its goal; nil
 // where err is something else.
 func closingMessage(err error) *easelv1.StreamClosing {
-	var end *closing
-	if !errors.As(err, &end) {
+	end, ok := errors.AsType[*closing](err)
+	if !ok {
 		return nil
 	}
 	return &easelv1.StreamClosing{Reason: end.reason, RetryDelay: durationpb.New(end.delay)}

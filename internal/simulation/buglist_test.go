@@ -137,7 +137,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "nobody is too slow",
-		edits:  []edit{{"internal/service/send.go", "time.NewTimer(p.patience)", "time.NewTimer(100 * p.patience)"}},
+		edits:  []edit{{"internal/service/send.go", "blocked.Reset(p.patience)", "blocked.Reset(100 * p.patience)"}},
 		jobs:   seeds("only-L1", 1, 2, 3),
 		breaks: []string{"who never reads is sent away"},
 	},

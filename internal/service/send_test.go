@@ -104,7 +104,7 @@ func TestAPanicInADownloadIsAnErrorOfItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &slowReader{takes: func(int) time.Duration { panic("no such bytes") }}
 		_, err := flowTo(r, 1, 0)
-		if err == nil || !strings.Contains(err.Error(), "no such bytes") || !strings.Contains(err.Error(), "flow_test.go") {
+		if err == nil || !strings.Contains(err.Error(), "no such bytes") || !strings.Contains(err.Error(), "send_test.go") {
 			t.Errorf("it ended with %v", err)
 		}
 		if st := Status(err); st.Code() != codes.Internal || strings.Contains(st.Message(), "bytes") {
