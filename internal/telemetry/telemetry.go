@@ -77,6 +77,9 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	if err != nil {
 		return nil, nil, err
 	}
+	if t.Observer, err = NewObserver(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), end(ctx))
+	}
 	t.Observer.failures = t.Failures
 	return t, func(ctx context.Context) error {
 		t.Failures.stop()
@@ -106,9 +109,6 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	otel.SetTracerProvider(traces)
 	otel.SetMeterProvider(metrics)
 	t.Metrics = handler
-	if t.Observer, err = NewObserver(); err != nil {
-		return nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx), metrics.Shutdown(ctx))
-	}
 	return func(ctx context.Context) error { return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown) }, nil
 }
 
@@ -118,8 +118,7 @@ func (t *Telemetry) beginNone(context.Context, Config) (end func(context.Context
 	otel.SetTracerProvider(notrace.NewTracerProvider())
 	otel.SetMeterProvider(nometric.NewMeterProvider())
 	t.Metrics = show(newRegistry())
-	t.Observer, err = NewObserver()
-	return func(context.Context) error { return nil }, err
+	return func(context.Context) error { return nil }, nil
 }
 
 // describe says who we are. The environment has the last word.
