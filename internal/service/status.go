@@ -83,7 +83,7 @@ func InvalidRequest(violations ...Violation) error {
 	return Fail(codes.InvalidArgument, "INVALID_REQUEST", text, bad)
 }
 
-// fail makes an error of our own: a status with ErrorInfo and details.
+// Fail makes an error of our own: a status with ErrorInfo and details.
 func Fail(code codes.Code, reason, text string, details ...protoadapt.MessageV1) error {
 	return NewStatus(code, text, &errdetails.ErrorInfo{Reason: reason}, details...).Err()
 }
