@@ -199,7 +199,7 @@ var bugs = []bug{
 	{
 		name: "polls run on the first caller's context",
 		edits: []edit{
-			{"internal/watch/hub.go", "	t := h.lock(req.Credential)\n	d.watcher", "	h.once.Do(func() { h.first = ctx })\n	t := h.lock(req.Credential)\n	d.watcher"},
+			{"internal/watch/hub.go", "	t := h.find(req.Credential, true)\n	d.watcher", "	h.once.Do(func() { h.first = ctx })\n	t := h.find(req.Credential, true)\n	d.watcher"},
 			{"internal/watch/hub.go", "	closed  bool\n", "	closed  bool\n	first   context.Context\n	once    sync.Once\n"},
 			{"internal/watch/poller.go", "context.WithTimeout(h.ctx, pollTimeout)", "context.WithTimeout(h.first, pollTimeout)"},
 		},

@@ -43,6 +43,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Observer == nil {
+		c.Observer = noObserver{}
+	}
 	var faults []error
 	if c.Upstream == nil {
 		faults = append(faults, errors.New("watch: Upstream is missing"))

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -27,7 +28,7 @@ type dispatcher struct {
 	queue  []*delivery   // that are ready
 	over   []*delivery   // that have ended, and are let go when the queue is empty
 	worker *worker       // the goroutine that serves the queue; nil while there is none
-	look   time.Duration // until the next worker is looked at
+	look   time.Duration // until the next worker is looked at; 0: a handoff
 }
 
 // worker is one goroutine of a dispatcher. It is relieved when a delivery of it has blocked.
@@ -40,21 +41,17 @@ type worker struct {
 
 // dispatchers are one for each processor.
 type dispatchers struct {
-	all  []*dispatcher
+	all  []dispatcher
 	next atomic.Uint32
 }
 
 func newDispatchers() *dispatchers {
-	d := &dispatchers{}
-	for range runtime.GOMAXPROCS(0) {
-		d.all = append(d.all, &dispatcher{look: handoff})
-	}
-	return d
+	return &dispatchers{all: make([]dispatcher, runtime.GOMAXPROCS(0))}
 }
 
 // assign gives a watch its dispatcher.
 func (d *dispatchers) assign() *dispatcher {
-	return d.all[int(d.next.Add(1))%len(d.all)]
+	return &d.all[int(d.next.Add(1))%len(d.all)]
 }
 
 // put makes a delivery ready; mu is held. One that has its turn is ready again after it.
@@ -75,7 +72,7 @@ func (d *dispatcher) staff() {
 	}
 	w := &worker{}
 	d.worker = w
-	w.timer = time.AfterFunc(d.look, func() { d.inspect(w) })
+	w.timer = time.AfterFunc(cmp.Or(d.look, handoff), func() { d.inspect(w) })
 	go d.serve(w)
 }
 
@@ -104,7 +101,7 @@ func (d *dispatcher) take(w *worker) *delivery {
 		}
 	}
 	w.timer.Stop()
-	d.worker, d.queue, d.look = nil, nil, handoff
+	d.worker, d.queue, d.look = nil, nil, 0
 	d.dismiss()
 	return nil
 }
@@ -118,11 +115,11 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	if progress := w.progress.Load(); progress != w.seen {
-		w.seen, d.look = progress, handoff
-		w.timer.Reset(d.look)
+		w.seen, d.look = progress, 0
+		w.timer.Reset(handoff)
 		return
 	}
-	d.worker, d.look = nil, max(d.look/2, leastHandoff)
+	d.worker, d.look = nil, max(cmp.Or(d.look, handoff)/2, leastHandoff)
 	if w.serves != nil && w.serves.turns { // else it was between two turns
 		w.serves.limit(w)
 	}
@@ -225,9 +222,11 @@ func (d *delivery) over(w *worker) bool {
 
 // hand gives an event to the caller.
 func (d *delivery) hand(s step) error {
-	delivered := d.hub.delivery(d.ctx, d.watcher.trace, s)
+	delivered := d.hub.cfg.Observer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
-	delivered()
+	if delivered != nil {
+		delivered()
+	}
 	d.watcher.quiet = time.Now().Add(d.watcher.heartbeat)
 	return err
 }

@@ -170,7 +170,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // L1
 }
 
 func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
-	d := &dispatcher{look: handoff}
+	d := &dispatcher{}
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
 	w := &worker{serves: one} // it has had its turn
 	d.worker, w.timer = w, time.NewTimer(time.Hour)

@@ -74,8 +74,8 @@ func (h *Hub) Drain() {
 // forwarded key. It raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
 	d := &delivery{hub: h, ctx: ctx, deliver: deliver, dispatcher: h.dispatchers.assign(), done: make(chan struct{})}
-	d.watcher = newWatcher(&req, d.ready, h.traceRef(ctx))
-	t := h.lock(req.Credential)
+	d.watcher = newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
+	t := h.find(req.Credential, true)
 	d.watcher.join(t, &req, time.Now())
 	if h.drained.Load() { // else Drain finds it
 		d.watcher.drain()
@@ -115,7 +115,7 @@ func (h *Hub) Unseen(cred catalog.Credential, id string) (update Update, ok bool
 // and gives it back as the hub sees it: never older than what a watcher was told. ctx is that
 // of the call, for its trace alone.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, g catalog.Generation) Update {
-	found := h.traceRef(ctx)
+	found := h.cfg.Observer.TraceRef(ctx)
 	e := newEntry(g.ID, g.ObserveTime, h.cfg.Seed)
 	e.advance(g, g.Etag())
 	update := e.update()
@@ -129,8 +129,8 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // Created notes an order that this process placed at the given time. For a short while a
 // 404 of it means "not visible yet". ctx is that of the call, for its trace alone.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
-	found := h.traceRef(ctx)
-	t := h.lock(cred)
+	found := h.cfg.Observer.TraceRef(ctx)
+	t := h.find(cred, true)
 	defer t.mu.Unlock()
 	now := time.Now()
 	e := t.ensure(g.ID, now)
@@ -143,7 +143,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // Deleted notes a generation that a call has deleted, and tells its watchers. ctx is that of
 // the call, for its trace alone.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
-	found := h.traceRef(ctx)
+	found := h.cfg.Observer.TraceRef(ctx)
 	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
 }
 
@@ -151,10 +151,7 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 // budget, but polls make room for them, and slow down when a call is told to.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	throttled := catalog.KindOf(err) == catalog.KindRateLimited
-	t := h.find(cred)
-	if t == nil && throttled {
-		t = h.lock(cred)
-	}
+	t := h.find(cred, throttled)
 	if t == nil {
 		return
 	}
@@ -164,7 +161,7 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 
 // with calls f with an entry, under the mutex of its tenant, where there is one.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) {
-	t := h.find(cred)
+	t := h.find(cred, false)
 	if t == nil {
 		return
 	}
@@ -174,92 +171,46 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) 
 	}
 }
 
-// find gives the tenant of a credential, locked; nil where there is none.
-func (h *Hub) find(cred catalog.Credential) *tenant {
-	h.mu.Lock()
-	t := h.tenants[cred.Tenant]
-	h.mu.Unlock()
-	if t == nil {
-		return nil
-	}
-	t.mu.Lock()
-	if t.gone {
-		t.mu.Unlock()
-		return nil
-	}
-	return t
-}
-
-// lock finds or starts the tenant of a credential, and gives it locked.
-func (h *Hub) lock(cred catalog.Credential) *tenant {
+// find gives the tenant of a credential, locked. Where there is none, it starts one or gives nil.
+func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 	for {
 		h.mu.Lock()
 		t := h.tenants[cred.Tenant]
-		if t == nil {
-			t = newTenant(&h.cfg, &h.history, cred, time.Now())
-			t.mu.Lock() // before anybody sees it: its poller would find nobody who waits, and end
-			h.tenants[cred.Tenant] = t
-			h.start(t)
+		if t == nil && start {
+			t = h.start(cred)
 			h.mu.Unlock()
 			return t
 		}
 		h.mu.Unlock()
+		if t == nil {
+			return nil
+		}
 		t.mu.Lock()
 		if !t.gone {
 			return t
 		}
-		t.mu.Unlock()
-		h.forget(t)
+		t.mu.Unlock() // it has just been forgotten
 	}
 }
 
-// start lets a tenant poll; its mutex and mu are held.
-func (h *Hub) start(t *tenant) {
-	if h.closed {
-		return
+// start makes a tenant that polls, and gives it locked: else its poller would find nobody who waits, and
+// end. mu is held.
+func (h *Hub) start(cred catalog.Credential) *tenant {
+	t := newTenant(&h.cfg, &h.history, cred, time.Now())
+	t.mu.Lock()
+	h.tenants[cred.Tenant] = t
+	if !h.closed {
+		p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller")}
+		h.work.Go(p.run)
 	}
-	p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller")}
-	h.work.Go(p.run)
-	if h.cfg.Peers != nil {
-		p := newPeering(t, time.Now())
-		h.work.Go(func() { p.run(h.ctx) })
-	}
+	return t
 }
 
-// forget takes out a tenant that has ended.
+// forget takes out a tenant that ends; its mutex is held.
 func (h *Hub) forget(t *tenant) {
+	t.gone = true
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.tenants[t.cred.Tenant] == t {
-		delete(h.tenants, t.cred.Tenant)
-		h.past.add(&t.stats)
-	}
-}
-
-// traceRef gives the trace reference of a context.
-func (h *Hub) traceRef(ctx context.Context) TraceRef {
-	if h.cfg.Observer == nil {
-		return nil
-	}
-	return h.cfg.Observer.TraceRef(ctx)
-}
-
-// pollBegins begins a poll for the observer.
-func (h *Hub) pollBegins(ctx context.Context, poll Poll) (context.Context, *pollResult, func(Outcome)) {
-	if h.cfg.Observer == nil {
-		return ctx, &pollResult{}, func(Outcome) {}
-	}
-	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, poll)
-	return ctx, &pollResult{found: found}, ended
-}
-
-// delivery begins a delivery for the observer, and gives what ends it.
-func (h *Hub) delivery(ctx context.Context, watching TraceRef, s step) (delivered func()) {
-	if h.cfg.Observer != nil {
-		delivered = h.cfg.Observer.Delivery(ctx, watching, *s.event, s.found)
-	}
-	if delivered == nil {
-		return func() {}
-	}
-	return delivered
+	delete(h.tenants, t.cred.Tenant)
+	h.past.add(&t.stats)
 }

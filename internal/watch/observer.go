@@ -24,6 +24,17 @@ type Observer interface {
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
+// noObserver stands where there is none.
+type noObserver struct{}
+
+func (noObserver) TraceRef(context.Context) TraceRef { return nil }
+
+func (noObserver) PollBegins(ctx context.Context, _ Poll) (context.Context, TraceRef, func(Outcome)) {
+	return ctx, nil, func(Outcome) {}
+}
+
+func (noObserver) Delivery(context.Context, TraceRef, Event, TraceRef) func() { return nil }
+
 // TraceRef is an observer's own token: the hub keeps it, hands it on and never looks into it.
 type TraceRef any
 

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -23,23 +22,10 @@ type Peering struct {
 	allUntil time.Time
 }
 
-func newPeering(t *tenant, now time.Time) *Peering {
-	t.peers = newPeers(t.cfg.Seed, now)
-	return &Peering{tenant: t}
-}
-
-// run shares the polls until the tenant is gone.
-func (p *Peering) run(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	t := p.tenant
-	t.mu.Lock()
-	t.peers.cancel = cancel
-	if t.peers.ended {
-		cancel()
-	}
-	t.mu.Unlock()
-	t.cfg.Peers.Share(ctx, t.cred, p)
+// lock gives the tenant, locked, and the time.
+func (p *Peering) lock() (*tenant, time.Time) {
+	p.tenant.mu.Lock()
+	return p.tenant, time.Now()
 }
 
 // Changed gives a token when there may be something new to ask or to say.
@@ -47,10 +33,8 @@ func (p *Peering) Changed() <-chan struct{} { return p.tenant.peers.changed }
 
 // SetRole sets the role and its shares.
 func (p *Peering) SetRole(a Assignment) {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
-	now := time.Now()
 	was := t.peers.assignment
 	if t.peers.assignment = a; was.Role == Leader && a.Role != Leader {
 		p.drop(now)
@@ -62,10 +46,8 @@ func (p *Peering) SetRole(a Assignment) {
 
 // Status gives how this process fares. What it has spent is told once.
 func (p *Peering) Status() Status {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
-	now := time.Now()
 	p.expire(now)
 	s := Status{Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr, Answered: t.health.answered}
 	if t.peers.assignment.Role != Leader {
@@ -80,10 +62,8 @@ func (p *Peering) Status() Status {
 
 // ApplyStatus takes in how a peer fares.
 func (p *Peering) ApplyStatus(s Status, leader bool) {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
-	now := time.Now()
 	if s.Pause > 0 {
 		t.budget.Pause(now, now.Add(s.Pause))
 		p.heard = latest(p.heard, earlier(now.Add(s.Pause), t.budget.Paused()))
@@ -116,10 +96,8 @@ func (p *Peering) verify(now time.Time) {
 // Interests gives what this process wants to be told of: all of it, or what no leader is known to
 // poll, or has told of yet.
 func (p *Peering) Interests(all bool) (list []Interest) {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
-	now := time.Now()
 	if len(t.everything) > 0 && (all || now.After(t.peers.allCovered)) {
 		list = append(list, Interest{})
 	}
@@ -156,10 +134,8 @@ func (p *Peering) interest(e *entry, now time.Time) (one Interest, wanted bool) 
 // Acknowledge notes that a leader has heard of interests. What it need not tell it has polled
 // since the given time; zero: it told, or will tell, all.
 func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
-	now := time.Now()
 	for _, one := range list {
 		e := t.entries[one.ID]
 		switch {
@@ -182,10 +158,8 @@ func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
 // ApplyStates takes in what a leader says. An end is told to nobody before a poll of our own has
 // shown it.
 func (p *Peering) ApplyStates(states []State) {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
-	now := time.Now()
 	for _, s := range states {
 		p.applyState(s, now)
 	}
@@ -231,8 +205,7 @@ func (p *Peering) applyState(s State, now time.Time) {
 // States gives what is known of all that somebody waits for, or did a moment ago, for a process
 // that comes after this one.
 func (p *Peering) States() (states []State) {
-	t := p.tenant
-	t.mu.Lock()
+	t, _ := p.lock()
 	defer t.mu.Unlock()
 	for _, e := range t.order {
 		if e.fresh && !e.state.State.Terminal() {
@@ -245,10 +218,8 @@ func (p *Peering) States() (states []State) {
 // Restore takes in what another process knew before this one polled. It serves the watches
 // that are here and those that come within a minute.
 func (p *Peering) Restore(states []State) {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
-	now := time.Now()
 	t.peers.states, t.peers.statesUntil = map[string]State{}, now.Add(restores)
 	for _, s := range states {
 		if s.terminal() || s.Generation.State == 0 || now.Sub(s.Generation.ObserveTime) > oldest {
@@ -265,10 +236,8 @@ func (p *Peering) Restore(states []State) {
 // Subscribe takes in what a follower waits for, and gives the time of the oldest poll of what the
 // follower need not be told, as it knows it already.
 func (p *Peering) Subscribe(list []Interest) (seen time.Time) {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
-	now := time.Now()
 	for _, one := range list {
 		if one.ID == "" {
 			p.relayAll(now)
@@ -328,12 +297,11 @@ func (p *Peering) relayAll(now time.Time) {
 // Changes gives what there is to tell the followers, at most n. It fails where the catalog no longer
 // takes the credential.
 func (p *Peering) Changes(n int) (changes []State, err error) {
-	t := p.tenant
-	t.mu.Lock()
+	t, now := p.lock()
 	defer t.mu.Unlock()
 	for _, w := range []*watcher{p.relays[Terminal], p.relays[Settled], p.all} {
 		for w != nil && len(changes) < n {
-			step := w.step(time.Now())
+			step := w.step(now)
 			if step.err != nil {
 				return changes, step.err
 			}

@@ -78,13 +78,10 @@ const (
 )
 
 // peers is what is known of other processes that poll for a credential. The tenant's mutex guards it.
-// Where there are none it is nil, and its methods do nothing.
 type peers struct {
 	assignment Assignment
 	changed    chan struct{} // of capacity 1: there may be something new to ask or to say
 	random     schedule.Source
-	cancel     func() // ends what is shared; nil: it has not begun
-	ended      bool
 
 	requests   int       // since the last status
 	allCovered time.Time // the leader polls the list until then
@@ -118,21 +115,13 @@ func (e *entry) peering() *peered {
 // unconfirmed reports whether a peer has told of an end that nobody here has seen.
 func (e *entry) unconfirmed() bool { return e.peered != nil && e.peered.unconfirmed }
 
-func newPeers(seed uint64, now time.Time) *peers {
-	return &peers{
-		changed: make(chan struct{}, 1), random: schedule.NewSource(seed, "peers"), ownAt: now.Add(ownEvery),
-		assignment: Assignment{Role: Follower, Until: now.Add(hold), Share: 1, AloneShare: 1, OwnEvery: 2 * ownEvery, OwnShare: 1},
+func newPeers(cfg *Config, now time.Time) peers {
+	p := peers{changed: make(chan struct{}, 1), random: schedule.NewSource(cfg.Seed, "peers"), ownAt: now.Add(ownEvery)}
+	p.assignment = Assignment{Role: Alone, AloneShare: 1}
+	if cfg.Peers != nil {
+		p.assignment = Assignment{Role: Follower, Until: now.Add(hold), Share: 1, AloneShare: 1, OwnEvery: 2 * ownEvery, OwnShare: 1}
 	}
-}
-
-func (p *peers) end() {
-	if p == nil {
-		return
-	}
-	p.ended = true
-	if p.cancel != nil {
-		p.cancel()
-	}
+	return p
 }
 
 func (p *peers) nudge() {
@@ -144,20 +133,17 @@ func (p *peers) nudge() {
 
 // follows reports whether somebody else polls.
 func (p *peers) follows(now time.Time) bool {
-	return p != nil && p.assignment.Role == Follower && now.Before(p.assignment.Until)
+	return p.assignment.Role == Follower && now.Before(p.assignment.Until)
 }
 
-// alone reports whether this process has peers, and knows of none that leads.
+// alone reports whether this process knows of no peer that leads.
 func (p *peers) alone(now time.Time) bool {
-	return p != nil && (p.assignment.Role == Alone || !now.Before(p.assignment.Until))
+	return p.assignment.Role == Alone || !now.Before(p.assignment.Until)
 }
 
 // rate is how many requests a second this process may make, of those that are configured.
 func (p *peers) rate(configured float64, now time.Time) float64 {
-	switch {
-	case p == nil:
-		return configured
-	case p.alone(now):
+	if p.alone(now) {
 		return configured * p.assignment.AloneShare
 	}
 	return configured * p.assignment.Share
@@ -169,13 +155,6 @@ func (p *peers) next(now time.Time) time.Time {
 		return time.Time{}
 	}
 	return earlier(p.assignment.Until, p.ownAt)
-}
-
-// spent notes a request, so that the leader hears of it.
-func (p *peers) spent() {
-	if p != nil {
-		p.requests++
-	}
 }
 
 // wait gives a leader time to answer before an entry is polled here.
@@ -219,7 +198,7 @@ func (p *peers) ownDue(now time.Time) bool { return p.follows(now) && !now.Befor
 // polls notes that a poll of our own has begun, of one entry among so many or, where that is nil, of the
 // list. Where each is read by itself they share what such polls may take of the configured rate.
 func (p *peers) polls(e *entry, among int, configured float64, now time.Time) {
-	if p == nil || p.own != e {
+	if p.own != e {
 		return
 	}
 	gap := schedule.Jitter(p.assignment.OwnEvery, p.random.Draw())
@@ -234,7 +213,7 @@ func (p *peers) polls(e *entry, among int, configured float64, now time.Time) {
 // said. That is not heard again for a while.
 func (p *peers) polled(e *entry, now time.Time, deaf time.Duration) (refuted bool) {
 	s := e.peered
-	if p == nil || s == nil {
+	if s == nil {
 		return false
 	}
 	refuted = s.unconfirmed && !e.state.State.Terminal()
@@ -247,7 +226,7 @@ func (p *peers) polled(e *entry, now time.Time, deaf time.Duration) (refuted boo
 
 // restored gives the state that an entry without one had before this process polled.
 func (p *peers) restored(e *entry, now time.Time) (s State, ok bool) {
-	if p == nil || e.fresh || e.state.State != 0 || now.After(p.statesUntil) {
+	if e.fresh || e.state.State != 0 || now.After(p.statesUntil) {
 		return s, false
 	}
 	if s, ok = p.states[e.id]; ok {

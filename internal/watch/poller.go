@@ -29,15 +29,20 @@ type job struct {
 	number int64
 }
 
-// run plans and polls until nobody is interested any more. It never waits for a poll.
+// run plans and polls until nobody is interested any more, and shares the polls with peers meanwhile. It
+// never waits for a poll.
 func (p *poller) run() {
 	h := p.hub
+	ctx, cancel := context.WithCancel(h.ctx)
+	defer cancel()
+	if peers := h.cfg.Peers; peers != nil {
+		h.work.Go(func() { peers.Share(ctx, p.tenant.cred, &Peering{tenant: p.tenant}) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		jobs, next, gone := p.plan(time.Now())
 		if gone {
-			h.forget(p.tenant)
 			return
 		}
 		for _, j := range jobs {
@@ -47,7 +52,7 @@ func (p *poller) run() {
 		select {
 		case <-p.tenant.queue.wake:
 		case <-timer.C:
-		case <-h.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -63,8 +68,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	next = t.prune(now)
 	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping {
 		if t.budget.Rested(now) {
-			t.gone = true
-			t.peers.end()
+			p.hub.forget(t)
 			return nil, time.Time{}, true
 		}
 		next = latest(t.budget.Paused(), now).Add(budget.Recovery)
@@ -172,7 +176,7 @@ func (p *poller) urgency(e *entry, shown int, now time.Time) float64 {
 // spend takes a token for a request that is made now.
 func (p *poller) spend() {
 	p.tenant.budget.Take()
-	p.tenant.peers.spent()
+	p.tenant.peers.requests++
 }
 
 // read makes the job of one read.
@@ -232,7 +236,8 @@ func (p *poller) do(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
-	ctx, result, ended := h.pollBegins(ctx, j.Poll)
+	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
+	result := &pollResult{found: found}
 	if j.ID == "" {
 		records, err := h.cfg.Upstream.List(ctx, cred)
 		p.swept(records, err, result)

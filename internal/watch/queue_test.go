@@ -106,8 +106,7 @@ func TestAnEntryThatALeaderPollsStaysInTheQueue(t *testing.T) {
 		}
 		now := time.Now()
 		one := newTenant(&hub.cfg, &hub.history, testCred, now)
-		one.peers = newPeers(1, now)
-		one.peers.assignment.Until = now.Add(time.Hour)
+		one.peers.assignment = Assignment{Role: Follower, Until: now.Add(time.Hour)}
 		for _, id := range []string{"a", "b"} {
 			req := Request{Credential: testCred, IDs: []string{id}}
 			newWatcher(&req, func() {}, nil).join(one, &req, now)

@@ -47,7 +47,7 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 		for range watches {
 			req := Request{Credential: cred, IDs: ids}
 			w := newWatcher(&req, nil, nil)
-			one := hub.lock(cred)
+			one := hub.find(cred, true)
 			w.join(one, &req, time.Now())
 			one.mu.Unlock()
 			all = append(all, w)
@@ -63,7 +63,7 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 	if perWatched > 100 {
 		t.Errorf("a watch needs %.0f bytes for a render", perWatched)
 	}
-	one := hub.lock(cred)
+	one := hub.find(cred, true)
 	defer one.mu.Unlock()
 	for _, w := range append(first, others...) {
 		w.leave(time.Now())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch/budget"
 )
 
 // mostShown is how many keys, and how many renders, a snapshot has.
@@ -21,18 +22,16 @@ type Snapshot struct {
 
 // Key is a credential that is polled under.
 type Key struct {
-	Tenant      catalog.Tenant
-	Held        bool
-	Condition   Condition
-	Failures    int    // polls in a row
-	LastError   string // "" when healthy
-	Answered    time.Time
-	Rate, Limit float64   // requests a second, now and as allowed
-	Level       float64   // requests that may be made at once; below 0 it is in debt
-	Paused      time.Time // no poll before; in the past where there is no pause
-	Active      int       // renders that are polled
-	Watches     int
-	Swept       time.Time // when the last list call began; zero: none did
+	Tenant    catalog.Tenant
+	Held      bool
+	Condition Condition
+	Failures  int    // polls in a row
+	LastError string // "" when healthy
+	Answered  time.Time
+	budget.State
+	Active  int // renders that are polled
+	Watches int
+	Swept   time.Time // when the last list call began; zero: none did
 }
 
 // Render is a generation that is polled.
@@ -52,60 +51,41 @@ type Render struct {
 
 // Snapshot tells what the hub has now. Like Stats, it looks at all that is watched.
 func (h *Hub) Snapshot() Snapshot {
-	s := h.snapshot()
-	slices.SortFunc(s.Keys, func(a, b Key) int {
-		if a.Condition != b.Condition {
-			return int(b.Condition) - int(a.Condition)
-		}
-		return b.Active - a.Active
-	})
-	s.Keys = s.Keys[:min(len(s.Keys), mostShown)]
-	return s
-}
-
-func (h *Hub) snapshot() Snapshot {
 	stats, tenants := h.collect()
-	now := time.Now()
-	s := Snapshot{Time: now, Stats: stats, Keys: make([]Key, 0, len(tenants))}
+	s := Snapshot{Time: time.Now(), Stats: stats}
 	for _, t := range tenants {
 		t.mu.Lock()
-		t.count(&s.Stats, now)
-		s.Keys = append(s.Keys, t.picture(&s, now))
+		t.count(&s.Stats, s.Time)
+		t.picture(&s)
 		t.mu.Unlock()
 	}
+	slices.SortStableFunc(s.Keys, func(a, b Key) int {
+		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))
+	})
+	slices.SortStableFunc(s.Renders, func(a, b Render) int { return a.waiting.Compare(b.waiting) })
+	s.Keys, s.Renders = s.Keys[:min(len(s.Keys), mostShown)], s.Renders[:min(len(s.Renders), mostShown)]
 	return s
 }
 
-// picture tells of a tenant, and adds its generations to the snapshot; its mutex is held.
-func (t *tenant) picture(s *Snapshot, now time.Time) Key {
-	b := t.budget.State(now)
+// picture adds a tenant and its generations to a snapshot; its mutex is held.
+func (t *tenant) picture(s *Snapshot) {
 	k := Key{
 		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr,
-		Answered: t.health.answered, Level: b.Level, Rate: b.Rate, Limit: b.Limit, Paused: b.Paused,
-		Watches: t.open, Swept: t.list.sweptAt,
+		Answered: t.health.answered, State: t.budget.State(s.Time), Watches: t.open, Swept: t.list.sweptAt,
 	}
 	for _, e := range t.order {
-		if t.wanted(e, now) {
+		if t.wanted(e, s.Time) {
 			k.Active++
-			s.add(t, e)
+			s.Renders = append(s.Renders, t.render(e))
 		}
 	}
-	return k
+	s.Keys = append(s.Keys, k)
 }
 
-// add puts a generation in its place, if it is among those that are shown.
-func (s *Snapshot) add(t *tenant, e *entry) {
-	waiting := latest(e.state.ObserveTime, e.began)
-	at, _ := slices.BinarySearchFunc(s.Renders, waiting, func(r Render, t time.Time) int { return r.waiting.Compare(t) })
-	if at >= mostShown {
-		return
-	}
-	if len(s.Renders) == mostShown {
-		s.Renders = s.Renders[:mostShown-1]
-	}
-	s.Renders = slices.Insert(s.Renders, at, Render{
+func (t *tenant) render(e *entry) Render {
+	return Render{
 		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.birth(), Answered: e.state.ObserveTime,
 		NextPoll: latest(t.expected(e), t.budget.Paused()), Watches: len(e.watchers), Failures: e.polling.failures, LastError: e.polling.lastErr,
-		waiting: waiting,
-	})
+		waiting: latest(e.state.ObserveTime, e.began),
+	}
 }

@@ -41,7 +41,7 @@ func (t *tenant) count(s *Stats, now time.Time) {
 	if now.Before(state.Paused) {
 		s.Paused++
 	}
-	if t.peers.alone(now) {
+	if t.cfg.Peers != nil && t.peers.alone(now) {
 		s.Alone++
 	}
 	s.Budget = min(s.Budget, state.Level)

@@ -34,7 +34,7 @@ type tenant struct {
 	list   list
 	budget *budget.Budget
 	health health
-	peers  *peers // nil: there are none
+	peers  peers
 
 	inFlight int // reads on their way
 
@@ -46,7 +46,7 @@ type tenant struct {
 func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
 	b := budget.New(cfg.Rate, now)
 	return &tenant{
-		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b,
+		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b, peers: newPeers(cfg, now),
 		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 }
@@ -286,7 +286,7 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 // called notes a request that a call has made.
 func (t *tenant) called(err error, throttled bool, now time.Time) {
 	t.budget.Spend(now)
-	t.peers.spent()
+	t.peers.requests++ // the leader hears of it
 	if throttled {
 		t.health.throttled(err, now)
 	}

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -21,7 +22,6 @@ type watcher struct {
 	stall      time.Duration // longest time that one delivery may take
 	goal       Goal
 	everything bool     // it is of all that the catalog lists
-	single     bool     // it is of one generation
 	notify     func()   // that there is something to deliver
 	relay      bool     // it stands for what peers wait for: see Peering
 	trace      TraceRef // of the watch
@@ -34,7 +34,6 @@ type watcher struct {
 	dirty    []int32 // places whose entry changed since it was told
 	open     int     // goals not reached
 	pending  int     // of the first set, not introduced yet
-	settling int     // told as failed, and the refund may still come
 	shown    int     // introduced
 	listed   bool    // the first list has come; always true with named ids
 	caughtUp bool
@@ -72,23 +71,16 @@ type item struct {
 type flags uint8
 
 const (
-	dirty    flags = 1 << iota // it stands in watcher.dirty
-	pending                    // its first state was not told yet
-	known                      // told means something
-	settling                   // it was told as failed, and the refund may still come
+	dirty   flags = 1 << iota // it stands in watcher.dirty
+	pending                   // its first state was not told yet
+	known                     // told means something
 )
 
 // newWatcher makes what a watch begins with.
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
-		heartbeat: req.Heartbeat, stall: req.Stall, goal: req.Goal, notify: notify, trace: trace, until: req.Until,
-		everything: len(req.IDs) == 0, single: len(req.IDs) == 1, listed: len(req.IDs) > 0, owed: -1,
-	}
-	if w.heartbeat <= 0 {
-		w.heartbeat = defaultHeartbeat
-	}
-	if w.stall <= 0 {
-		w.stall = defaultStall
+		heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall), goal: req.Goal,
+		notify: notify, trace: trace, until: req.Until, everything: len(req.IDs) == 0, listed: len(req.IDs) > 0, owed: -1,
 	}
 	if w.everything {
 		w.goal = Settled // it has no goal, but money is followed to its end
@@ -199,26 +191,16 @@ func (w *watcher) remove(at int32, now time.Time) {
 	if it.flags&pending != 0 {
 		w.pending--
 	}
-	if it.flags&settling != 0 {
-		w.settling--
-	}
 	it.flags &= dirty
 	if w.relay && !w.everything {
 		e.peered.at[w.goal] = nowhere
 	}
 	if it.flags&dirty == 0 { // else its place still stands in the queue
-		w.vacate(at)
+		w.free = append(w.free, at)
 	}
 	if len(e.watchers) == 0 {
 		e.renew() // nobody is told any more
 		w.tenant.idle(e, now)
-	}
-}
-
-// vacate frees a place. Only a watcher whose generations change will need it again.
-func (w *watcher) vacate(at int32) {
-	if w.relay || w.everything {
-		w.free = append(w.free, at)
 	}
 }
 
@@ -298,7 +280,7 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 		it := &w.items[at]
 		it.flags &^= dirty
 		if it.e == nil {
-			w.vacate(at)
+			w.free = append(w.free, at)
 			continue
 		}
 		found := it.e.found
@@ -327,7 +309,9 @@ func (w *watcher) tell(at int32, now time.Time) *Event {
 	}
 	it.told, it.flags = e.etag, it.flags&^pending|known
 	shared := e.sharedUpdate(initial)
-	w.conclude(at, now)
+	if !w.everything && e.reached(w.goal, now, w.tenant.cfg.RefundWindow) {
+		w.remove(at, now)
+	}
 	switch {
 	case same && initial:
 		return &Event{Heartbeat: w.tenant.heartbeat(e, now), Known: shared}
@@ -337,33 +321,20 @@ func (w *watcher) tell(at int32, now time.Time) *Event {
 	return &Event{Update: shared}
 }
 
-// conclude notes whether the goal of one entry is reached. An entry whose goal is reached is no
-// longer covered, but for a watcher of everything: that goes on, and hears of refunds and deletions.
-func (w *watcher) conclude(at int32, now time.Time) {
-	it := &w.items[at]
-	e := it.e
-	switch {
-	case w.everything:
-	case e.reached(w.goal, now, w.tenant.cfg.RefundWindow):
-		w.remove(at, now)
-	case e.state.State == catalog.StateFailed && it.flags&settling == 0:
-		it.flags |= settling
-		w.settling++
-	}
-}
-
-// settle closes the entries whose refund window is over, and says when the next one is.
+// settle closes the entries whose refund window is over, and says when the next one is. A watcher of
+// everything goes on, and hears of refunds and deletions.
 func (w *watcher) settle(now time.Time) (next time.Time) {
-	if w.settling == 0 {
+	if w.everything || w.goal != Settled {
 		return next
 	}
-	for at := range w.items {
-		if w.items[at].flags&settling == 0 {
-			continue
-		}
-		w.conclude(int32(at), now) //nolint:gosec // see uncover
-		if it := &w.items[at]; it.flags&settling != 0 {
-			next = earliest(next, it.e.settles(w.tenant.cfg.RefundWindow))
+	window := w.tenant.cfg.RefundWindow
+	for at, it := range w.items {
+		switch {
+		case it.e == nil || !it.e.fresh || it.e.state.State != catalog.StateFailed:
+		case it.e.reached(w.goal, now, window):
+			w.remove(int32(at), now) //nolint:gosec // see uncover
+		default:
+			next = earliest(next, it.e.settles(window))
 		}
 	}
 	return next
@@ -371,7 +342,7 @@ func (w *watcher) settle(now time.Time) (next time.Time) {
 
 // beat says why the watch is quiet.
 func (w *watcher) beat(now time.Time) *Heartbeat {
-	if w.single && w.items[0].e != nil {
+	if !w.everything && len(w.items) == 1 && w.items[0].e != nil {
 		return w.tenant.heartbeat(w.items[0].e, now)
 	}
 	return w.tenant.overview(w, now)
