@@ -256,7 +256,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "calls and polls have a bucket each",
-		edits:  []edit{{"internal/watch/tenant.go", "	t.budget.Spend(now)\n", ""}},
+		edits:  []edit{{"internal/watch/hub.go", "	t.budget.Spend(now)\n", ""}},
 		jobs:   seeds("busy", 1, 2, 3, 4, 5),
 		breaks: []string{"polls keep to the budget"},
 	},
@@ -286,7 +286,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "a watch has one heartbeat and no more",
-		edits:  []edit{{"internal/watch/dispatcher.go", "			d.alarm.Reset(next.Sub(now))\n", ""}},
+		edits:  []edit{{"internal/watch/dispatcher.go", "	default:\n\t\td.alarm.Reset(next.Sub(now))\n", ""}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

@@ -154,7 +154,6 @@ type delivery struct {
 
 	alarm  *time.Timer // of the next turn, though nothing changes
 	stall  *time.Timer // of the end of a delivery that has blocked
-	armed  time.Time   // when that is; zero: it is not set
 	queued bool
 	turns  bool // it has its turn
 	again  bool // it has become ready meanwhile
@@ -243,8 +242,7 @@ func (d *delivery) recover() {
 	}
 }
 
-// rest ends a turn, and asks for the next one at a time. An alarm that comes before is let be: most
-// changes come before a heartbeat.
+// rest ends a turn, and asks for the next one at a time.
 func (d *delivery) rest(next time.Time) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -256,22 +254,11 @@ func (d *delivery) rest(next time.Time) {
 		d.letGo()
 	case again || !next.After(now):
 		d.dispatcher.put(d)
-	case d.armed.IsZero() || next.Before(d.armed):
-		d.armed = next
-		if d.alarm == nil {
-			d.alarm = time.AfterFunc(next.Sub(now), d.ring)
-		} else {
-			d.alarm.Reset(next.Sub(now))
-		}
+	case d.alarm == nil:
+		d.alarm = time.AfterFunc(next.Sub(now), d.ready)
+	default:
+		d.alarm.Reset(next.Sub(now))
 	}
-}
-
-// ring is what the alarm does.
-func (d *delivery) ring() {
-	d.dispatcher.mu.Lock()
-	defer d.dispatcher.mu.Unlock()
-	d.armed = time.Time{}
-	d.dispatcher.put(d)
 }
 
 // finish ends the watch in its turn. It is let go once the others are told.

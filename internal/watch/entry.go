@@ -111,7 +111,7 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 	}
 	changed = etag != e.etag || !e.fresh
 	e.etag, e.fresh, e.missing = etag, true, false
-	e.rank = max(e.rank, rank(g.State))
+	e.rank = max(e.rank, ranks[g.State])
 	e.state = e.complete(g)
 	return changed, false
 }
@@ -125,6 +125,9 @@ func (e *entry) confirm(at time.Time) {
 	e.renew()
 }
 
+// keep keeps a record of the list until a read confirms it: a copy, not to keep the whole list alive.
+func (e *entry) keep(g catalog.Generation) { e.listing.hint = &g }
+
 // follows reports whether the state next may come after what was seen. A terminal
 // state stays, except that failed may become refunded, and anything may be deleted.
 func (e *entry) follows(next catalog.State) bool {
@@ -136,25 +139,12 @@ func (e *entry) follows(next catalog.State) bool {
 	case next == catalog.StateUnrecognized:
 		return true
 	}
-	return rank(next) >= e.rank
+	return ranks[next] >= e.rank
 }
 
-// rank orders the states that follow each other. What this build does not know has
-// no place in the order.
-func rank(s catalog.State) int {
-	switch s {
-	case catalog.StateQueued:
-		return 1
-	case catalog.StateRunning:
-		return 2
-	case catalog.StateSucceeded, catalog.StateFailed:
-		return 3
-	case catalog.StateRefunded:
-		return 4
-	case catalog.StateDeleted:
-		return 5
-	}
-	return 0
+// ranks orders the states that follow each other. What this build does not know has no place in the order.
+var ranks = map[catalog.State]int{
+	catalog.StateQueued: 1, catalog.StateRunning: 2, catalog.StateSucceeded: 3, catalog.StateFailed: 3, catalog.StateRefunded: 4, catalog.StateDeleted: 5,
 }
 
 // complete fills in what this process knows and the record does not say.
@@ -185,7 +175,7 @@ func (e *entry) vanish(now time.Time) {
 	gone.ID, gone.State, gone.File, gone.Text = e.id, catalog.StateDeleted, nil, nil
 	gone.ObserveTime = now
 	e.etag = catalog.Generation{ID: e.id, State: catalog.StateDeleted}.Etag()
-	e.fresh, e.rank = true, rank(catalog.StateDeleted)
+	e.fresh, e.rank = true, ranks[catalog.StateDeleted]
 	e.state = e.complete(gone)
 }
 
@@ -248,15 +238,16 @@ func (e *entry) took(g catalog.Generation, before catalog.State) time.Duration {
 
 // unshared is how many requests the watches of an entry would have made since the last poll,
 // had each polled for itself by the same schedule. Those of everything would ask the list.
-func (e *entry) unshared(everything int, now time.Time) float64 {
-	watches := float64(len(e.watchers))
-	if !e.listing.seen.IsZero() {
-		watches = max(0, watches-float64(everything))
+func (e *entry) unshared(now time.Time) (requests float64) {
+	for _, c := range e.watchers {
+		if !c.everything {
+			requests++
+		}
 	}
-	if e.polling.gap <= 0 || !e.fresh {
-		return watches
+	if e.polling.gap > 0 && e.fresh {
+		requests *= min(1, now.Sub(e.state.ObserveTime).Seconds()/e.polling.gap.Seconds())
 	}
-	return watches * min(1, now.Sub(e.state.ObserveTime).Seconds()/e.polling.gap.Seconds())
+	return requests
 }
 
 func earliest(a, b time.Time) time.Time {

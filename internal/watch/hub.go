@@ -156,7 +156,12 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 		return
 	}
 	defer t.mu.Unlock()
-	t.called(err, throttled, time.Now())
+	now := time.Now()
+	t.budget.Spend(now)
+	t.peers.requests++ // the leader hears of it
+	if throttled {
+		t.health.throttled(err, now)
+	}
 }
 
 // with calls f with an entry, under the mutex of its tenant, where there is one.

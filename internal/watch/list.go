@@ -21,7 +21,6 @@ type list struct {
 	fails int       // sweeps in a row that failed
 	poor  int       // sweeps in a row that carried too little, or failed by themselves
 	whole bool      // its records are as full as a read's, as far as seen
-	hints bool      // there may be some of it that wait for a read
 
 	sweeping bool
 	asked    []*entry  // that the sweep stands for
@@ -205,10 +204,10 @@ func (l *list) take(t *tenant, e *entry, r *catalog.Listed, result *pollResult, 
 		t.apply(e, r.Generation, r.Etag, result)
 		t.again(e, now)
 	case known: // a detail has changed, as it may do all the time: its own pace will do
-		l.keep(e, r)
+		e.keep(r.Generation)
 		t.again(e, now)
 	default:
-		l.keep(e, r)
+		e.keep(r.Generation)
 		t.pollAt(e, now)
 	}
 	e.listing.etag = r.Etag
@@ -218,12 +217,6 @@ func (l *list) take(t *tenant, e *entry, r *catalog.Listed, result *pollResult, 
 		return
 	}
 	t.confirmed(e, now)
-}
-
-// keep keeps a record until a read confirms it: a copy, not to keep the whole list alive.
-func (l *list) keep(e *entry, r *catalog.Listed) {
-	g := r.Generation
-	e.listing.hint, l.hints = &g, true
 }
 
 // doubts has a generation read again that was not there when it was read, and that the list carries:
@@ -246,16 +239,11 @@ func (l *list) compare(e *entry, g catalog.Generation) {
 
 // trust takes in what the list said of others, once it is known to say all.
 func (l *list) trust(t *tenant, result *pollResult, now time.Time) {
-	if !l.whole || !l.hints {
+	if !l.whole {
 		return
 	}
-	l.hints = false
 	for _, e := range t.order {
-		switch hint := e.listing.hint; {
-		case hint == nil || !complete(*hint):
-		case e.polling.busy:
-			l.hints = true
-		default:
+		if hint := e.listing.hint; hint != nil && complete(*hint) && !e.polling.busy {
 			e.listing.hint = nil
 			t.apply(e, *hint, hint.Etag(), result)
 			t.again(e, now)

@@ -220,14 +220,15 @@ func (p *Peering) States() (states []State) {
 func (p *Peering) Restore(states []State) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
-	t.peers.states, t.peers.statesUntil = map[string]State{}, now.Add(restores)
 	for _, s := range states {
 		if s.terminal() || s.Generation.State == 0 || now.Sub(s.Generation.ObserveTime) > oldest {
 			continue
 		}
-		t.peers.states[s.Generation.ID] = s
-		if e := t.entries[s.Generation.ID]; e != nil {
-			t.restore(e, now)
+		if e := t.ensure(s.Generation.ID, now); !e.fresh && e.state.State == 0 {
+			e.idle, e.peering().restored = now.Add(restores-linger), true
+			t.stats.Recalled++
+			t.apply(e, s.Generation, s.Etag, &pollResult{})
+			t.again(e, now)
 		}
 	}
 	t.queue.wakeBy(now)
@@ -279,7 +280,7 @@ func (p *Peering) subscribe(one Interest, now time.Time) (seen time.Time) {
 // relay gives the watcher that stands for what peers wait for.
 func (p *Peering) relay(goal Goal) *watcher {
 	if p.relays[goal] == nil {
-		p.relays[goal] = &watcher{tenant: p.tenant, goal: goal, relay: true, listed: true, owed: -1, notify: p.tenant.peers.nudge}
+		p.relays[goal] = &watcher{tenant: p.tenant, goal: goal, relay: true, listed: true, notify: p.tenant.peers.nudge}
 	}
 	return p.relays[goal]
 }
@@ -288,7 +289,7 @@ func (p *Peering) relay(goal Goal) *watcher {
 func (p *Peering) relayAll(now time.Time) {
 	p.allUntil = now.Add(coverage)
 	if p.all == nil {
-		p.all = &watcher{tenant: p.tenant, goal: Settled, relay: true, everything: true, owed: -1, notify: p.tenant.peers.nudge}
+		p.all = &watcher{tenant: p.tenant, goal: Settled, relay: true, everything: true, notify: p.tenant.peers.nudge}
 		p.tenant.everything = append(p.tenant.everything, p.all)
 		p.tenant.queue.wakeBy(now)
 	}

@@ -87,9 +87,6 @@ type peers struct {
 	allCovered time.Time // the leader polls the list until then
 	ownAt      time.Time // the next poll of our own of what is covered
 	own        *entry    // of which; nil: of all of it, by a sweep
-
-	states      map[string]State // from before this process
-	statesUntil time.Time
 }
 
 // peered is what peers have to do with one entry. It is made when they have.
@@ -114,6 +111,11 @@ func (e *entry) peering() *peered {
 
 // unconfirmed reports whether a peer has told of an end that nobody here has seen.
 func (e *entry) unconfirmed() bool { return e.peered != nil && e.peered.unconfirmed }
+
+// isRestored reports whether an entry still stands as it was restored, not long ago.
+func (e *entry) isRestored(now time.Time) bool {
+	return e.peered != nil && e.peered.restored && now.Sub(e.state.ObserveTime) <= oldest
+}
 
 func newPeers(cfg *Config, now time.Time) peers {
 	p := peers{changed: make(chan struct{}, 1), random: schedule.NewSource(cfg.Seed, "peers"), ownAt: now.Add(ownEvery)}
@@ -222,20 +224,4 @@ func (p *peers) polled(e *entry, now time.Time, deaf time.Duration) (refuted boo
 		s.deaf = now.Add(deaf)
 	}
 	return refuted
-}
-
-// restored gives the state that an entry without one had before this process polled.
-func (p *peers) restored(e *entry, now time.Time) (s State, ok bool) {
-	if e.fresh || e.state.State != 0 || now.After(p.statesUntil) {
-		return s, false
-	}
-	if s, ok = p.states[e.id]; ok {
-		e.peering().restored = true
-	}
-	return s, ok
-}
-
-// isRestored reports whether an entry still stands as it was restored.
-func (p *peers) isRestored(e *entry, now time.Time) bool {
-	return e.peered != nil && e.peered.restored && now.Before(p.statesUntil)
 }

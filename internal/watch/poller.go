@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -19,14 +20,13 @@ type poller struct {
 	hub    *Hub
 	tenant *tenant
 	random schedule.Source
-	hints  bool  // the last read went to a hinted one
-	number int64 // of polls so far
+	hints  bool // the last read went to a hinted one
 }
 
 // job is one request to make: one generation, or the list where the id is empty.
 type job struct {
 	Poll
-	number int64
+	named []*watcher // in Open
 }
 
 // run plans and polls until nobody is interested any more, and shares the polls with peers meanwhile. It
@@ -184,7 +184,7 @@ func (p *poller) read(e *entry, now time.Time) *job {
 	p.tenant.inFlight++
 	p.tenant.stats.Reads++
 	p.tenant.peers.polls(e, len(p.tenant.order), p.hub.cfg.Rate, now)
-	j := p.job(e.id)
+	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}}
 	p.begin(j, e, now)
 	return j
 }
@@ -195,38 +195,31 @@ func (p *poller) sweep(now time.Time) *job {
 	t.stats.Sweeps++
 	t.stats.Unshared += float64(len(t.everything))
 	t.peers.polls(nil, 0, t.cfg.Rate, now)
-	j := p.job("")
+	j := &job{Poll: Poll{Tenant: t.cred.Tenant}}
 	for _, e := range t.list.sweep(t, p.random.Draw(), now) {
 		p.begin(j, e, now)
 	}
 	return j
 }
 
-func (p *poller) job(id string) *job {
-	p.number++
-	return &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: id}, number: p.number}
-}
-
 // begin notes that a poll is on its way for an entry.
 func (p *poller) begin(j *job, e *entry, now time.Time) {
 	e.polling.busy = true
 	p.tenant.queue.remove(e)
-	j.account(p.tenant, e, now)
+	p.tenant.stats.Unshared += e.unshared(now)
+	j.account(e)
 }
 
 // account adds an entry to what a poll stands for.
-func (j *job) account(t *tenant, e *entry, now time.Time) {
-	t.stats.Unshared += e.unshared(t.introduced(), now)
+func (j *job) account(e *entry) {
 	j.Generations++
 	j.Watches += len(e.watchers)
 	if e.order != nil && len(j.Orders) < mostRefs {
 		j.Orders = append(j.Orders, e.order)
 	}
-	for i := 0; t.traced > 0 && i < len(e.watchers) && len(j.Open) < mostRefs; i++ {
-		w := e.watchers[i].watcher
-		if w.trace != nil && w.polled != j.number {
-			w.polled = j.number // a watch of many is named once
-			j.Open = append(j.Open, w.trace)
+	for _, c := range e.watchers {
+		if c.trace != nil && len(j.Open) < mostRefs && !slices.Contains(j.named, c.watcher) {
+			j.named, j.Open = append(j.named, c.watcher), append(j.Open, c.trace)
 		}
 	}
 }

@@ -38,9 +38,8 @@ type tenant struct {
 
 	inFlight int // reads on their way
 
-	open   int // watches
-	traced int // of those, with a trace reference
-	stats  Stats
+	open  int // watches
+	stats Stats
 }
 
 func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
@@ -59,7 +58,6 @@ func (t *tenant) ensure(id string, now time.Time) *entry {
 		t.entries[id] = e
 		t.order = append(t.order, e)
 		t.idle(e, now)
-		t.restore(e, now)
 	}
 	return e
 }
@@ -163,15 +161,6 @@ func (t *tenant) unspare(now time.Time) {
 func (t *tenant) confirmed(e *entry, now time.Time) {
 	if t.peers.polled(e, now, t.cfg.MaxInterval) {
 		t.stats.Refuted++
-	}
-}
-
-// restore gives an entry the state that it had before this process polled.
-func (t *tenant) restore(e *entry, now time.Time) {
-	if s, ok := t.peers.restored(e, now); ok {
-		t.stats.Recalled++
-		t.apply(e, s.Generation, s.Etag, &pollResult{})
-		t.again(e, now)
 	}
 }
 
@@ -283,15 +272,6 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 	t.publish(e)
 }
 
-// called notes a request that a call has made.
-func (t *tenant) called(err error, throttled bool, now time.Time) {
-	t.budget.Spend(now)
-	t.peers.requests++ // the leader hears of it
-	if throttled {
-		t.health.throttled(err, now)
-	}
-}
-
 // show notes that the list carries an entry, or that this process placed it. The watchers of
 // everything cover it from now on.
 func (t *tenant) show(e *entry, now time.Time) {
@@ -341,15 +321,7 @@ func (t *tenant) each(f func(*watcher)) {
 // before it is told. One that can't change any more need not; a 404 is no end of that kind.
 func (t *tenant) stale(e *entry, now time.Time) bool {
 	over := e.reached(Settled, now, t.cfg.RefundWindow) && !e.denied()
-	return !over && !t.peers.isRestored(e, now) && now.Sub(e.state.ObserveTime) >= t.cfg.MinInterval
-}
-
-// enrol counts a watch in or out.
-func (t *tenant) enrol(w *watcher, by int) {
-	t.open += by
-	if w.trace != nil {
-		t.traced += by
-	}
+	return !over && !e.isRestored(now) && now.Sub(e.state.ObserveTime) >= t.cfg.MinInterval
 }
 
 // heartbeat says why a watch of one entry is quiet.
@@ -394,14 +366,4 @@ func (t *tenant) expected(e *entry) time.Time {
 		return e.polling.due
 	}
 	return earliest(e.polling.due, t.list.sweepAt)
-}
-
-// introduced is how many watches of everything have had their first list.
-func (t *tenant) introduced() (n int) {
-	for _, w := range t.everything {
-		if w.listed {
-			n++
-		}
-	}
-	return n
 }

@@ -37,9 +37,7 @@ type watcher struct {
 	shown    int     // introduced
 	listed   bool    // the first list has come; always true with named ids
 	caughtUp bool
-	polled   int64 // number of the last poll that carries it
 	err      error // why it ends before its goal
-	owed     int   // changes from before err that are still to be told; -1: there is no err
 }
 
 // cover is a watcher of an entry, and the place of the entry in it.
@@ -80,7 +78,7 @@ const (
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
 		heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall), goal: req.Goal,
-		notify: notify, trace: trace, until: req.Until, everything: len(req.IDs) == 0, listed: len(req.IDs) > 0, owed: -1,
+		notify: notify, trace: trace, until: req.Until, everything: len(req.IDs) == 0, listed: len(req.IDs) > 0,
 	}
 	if w.everything {
 		w.goal = Settled // it has no goal, but money is followed to its end
@@ -92,7 +90,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 // join begins to cover what is asked for, before anything is read, so that no change falls between.
 func (w *watcher) join(t *tenant, req *Request, now time.Time) {
 	w.tenant = t
-	t.enrol(w, 1)
+	t.open++
 	w.items = make([]item, 0, len(req.IDs))
 	for _, id := range req.IDs {
 		e := t.ensure(id, now)
@@ -112,7 +110,7 @@ func (w *watcher) join(t *tenant, req *Request, now time.Time) {
 
 // leave ends all that the watcher covers.
 func (w *watcher) leave(now time.Time) {
-	w.tenant.enrol(w, -1)
+	w.tenant.open--
 	w.uncover(now)
 }
 
@@ -204,8 +202,12 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark notes a change of the entry at a place.
+// mark notes a change of the entry at a place. What changes when the watch is to end is not told: a slow
+// watcher of what always changes would never hear of the end.
 func (w *watcher) mark(at int32) {
+	if w.err != nil {
+		return
+	}
 	it := &w.items[at]
 	if it.flags&dirty != 0 {
 		w.tenant.stats.Conflated++
@@ -216,11 +218,10 @@ func (w *watcher) mark(at int32) {
 	w.notify()
 }
 
-// fail ends the watch with err. It is told what has changed before, and not what changes meanwhile:
-// a slow watcher of what always changes would never hear of the end.
+// fail ends the watch with err, once it was told what has changed before.
 func (w *watcher) fail(err error) {
 	if w.err == nil {
-		w.err, w.owed = err, len(w.dirty)
+		w.err = err
 		w.notify()
 	}
 }
@@ -250,9 +251,6 @@ func (w *watcher) step(now time.Time) step {
 	if event, found := w.change(now); event != nil {
 		return step{event: event, found: found}
 	}
-	if len(w.dirty) > 0 {
-		return step{err: w.err} // from after it
-	}
 	if !w.caughtUp && w.listed && w.pending == 0 {
 		w.caughtUp = true
 		return step{event: &Event{CaughtUp: &CaughtUp{Count: w.shown}}}
@@ -271,12 +269,9 @@ func (w *watcher) step(now time.Time) step {
 
 // change takes the next change that the watcher has not been told.
 func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
-	for len(w.dirty) > 0 && w.owed != 0 {
+	for len(w.dirty) > 0 {
 		at := w.dirty[0]
 		w.dirty = w.dirty[1:]
-		if w.owed > 0 {
-			w.owed--
-		}
 		it := &w.items[at]
 		it.flags &^= dirty
 		if it.e == nil {
@@ -288,9 +283,7 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 			return event, found
 		}
 	}
-	if len(w.dirty) == 0 {
-		w.dirty = nil
-	}
+	w.dirty = nil
 	return nil, nil
 }
 

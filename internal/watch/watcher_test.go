@@ -129,10 +129,10 @@ func (s *viewer) checkTold() {
 			}
 			ended := before.Terminal() && before != catalog.StateDeleted && state != before &&
 				state != catalog.StateRefunded && state != catalog.StateDeleted
-			if ended || rank(state) > 0 && rank(state) < high {
+			if ended || ranks[state] > 0 && ranks[state] < high {
 				s.t.Errorf("%s: %s went %v", s.name, id, one.states)
 			}
-			high = max(high, rank(state))
+			high = max(high, ranks[state])
 		}
 	}
 }
