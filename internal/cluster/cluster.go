@@ -101,21 +101,14 @@ func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, part *watc
 		if err != nil {
 			c.logger.Warn("a credential is polled alone", "error", err)
 			part.SetRole(membership{Live: 1}.assign(watch.Alone, time.Time{}))
-			pause(ctx, retry)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retry):
+			}
 			continue
 		}
 		g.run(ctx)
 		before = g.before
-	}
-}
-
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

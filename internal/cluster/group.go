@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -19,7 +20,7 @@ const (
 	retry       = 5 * time.Second         // after a failure to join
 	outcast     = time.Minute             // how long a leader whose key was rejected leaves the lease to others
 	inbox       = 1024                    // messages that wait; more are lost
-	askMemory   = 64                      // messages of asks whose answer is awaited
+	askMemory   = 64                      // messages after which the answer to asks is not awaited any more
 )
 
 // group is this replica among those that share one credential. One goroutine runs it, and all
@@ -163,7 +164,9 @@ func (g *group) beat(ctx context.Context) {
 	switch {
 	case g.lease.held(now):
 		g.tell(ctx)
-		g.states.save(ctx, g.part, g.fence)
+		if !now.Before(g.states.next) {
+			g.states.save(ctx, g.part, g.fence)
+		}
 	case g.follows(now) && !now.Before(g.round):
 		g.round = now.Add(roundEvery)
 		g.ask(g.part.Interests(true))
@@ -224,13 +227,7 @@ func (g *group) ask(asks []watch.Interest) {
 		g.asked[seq] = asks[:n]
 		asks = asks[n:]
 	}
-	for len(g.asked) > askMemory {
-		oldest := g.seq
-		for seq := range g.asked {
-			oldest = min(oldest, seq)
-		}
-		delete(g.asked, oldest)
-	}
+	maps.DeleteFunc(g.asked, func(seq uint64, _ []watch.Interest) bool { return seq+askMemory <= g.seq })
 }
 
 // say seals a message and sends it.
@@ -369,8 +366,8 @@ func (g *group) leave(ctx context.Context) {
 	crowd := g.count(now)
 	g.before = crowd.Live + crowd.Lost
 	g.c.past.note(g.seal.name, g.before, now)
-	if led := g.lease.held(now); led {
-		g.states.saveNow(ctx, g.part, g.fence)
+	if g.lease.held(now) {
+		g.states.save(ctx, g.part, g.fence)
 		g.resign(ctx)
 	} else {
 		g.say(g.toAll(), message{Bye: true})

@@ -16,7 +16,6 @@ const (
 type lease struct {
 	revision uint64 // of its value; 0: there is none
 	until    time.Time
-	renewed  time.Time
 }
 
 // held reports whether the lease is still ours. Its end is counted from before it was asked
@@ -42,7 +41,7 @@ func (g *group) contend(ctx context.Context) {
 	defer cancel()
 	switch {
 	case g.lease.held(now):
-		if now.Sub(g.lease.renewed) >= renewEvery-beatEvery/2 {
+		if renewed := g.lease.until.Add(-leaseTTL); now.Sub(renewed) >= renewEvery-beatEvery/2 {
 			g.renew(ctx, now)
 		}
 	case !g.follows(now) && !now.Before(g.barred):
@@ -67,7 +66,7 @@ func (g *group) acquire(ctx context.Context, now time.Time) {
 		return
 	}
 	g.orphaned = false
-	g.lease = lease{revision: v.revision, until: now.Add(leaseTTL), renewed: now}
+	g.lease = lease{revision: v.revision, until: now.Add(leaseTTL)}
 	g.heard = time.Time{}
 	g.c.takings.Add(1)
 	g.c.leading.Add(1)
@@ -92,7 +91,7 @@ func (g *group) renew(ctx context.Context, now time.Time) {
 		}
 	}
 	if err == nil {
-		g.lease = lease{revision: revision, until: now.Add(leaseTTL), renewed: now}
+		g.lease = lease{revision: revision, until: now.Add(leaseTTL)}
 	}
 }
 

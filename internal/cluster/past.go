@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -8,9 +9,8 @@ import (
 // past remembers for a while how many shared each credential that this replica no longer watches
 // with. Where it does so again while NATS is away, it can't hear how many they are.
 type past struct {
-	mu    sync.Mutex
-	of    map[string]company // by the name of the seal
-	swept time.Time
+	mu sync.Mutex
+	of map[string]company // by the name of the seal
 }
 
 // company is how many shared a credential, this replica among them, when it was last one of them.
@@ -19,29 +19,16 @@ type company struct {
 	at    time.Time
 }
 
-// note remembers how many there are.
+// note remembers how many there are, and forgets what is too old.
 func (p *past) note(name string, count int, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of == nil {
 		p.of = map[string]company{}
 	}
-	if now.Sub(p.swept) > time.Minute {
-		p.sweep(now)
-	}
-	delete(p.of, name)
+	maps.DeleteFunc(p.of, func(other string, one company) bool { return other == name || now.Sub(one.at) >= ghostTime })
 	if count > 1 {
 		p.of[name] = company{count, now}
-	}
-}
-
-// sweep forgets what is too old; mu is held.
-func (p *past) sweep(now time.Time) {
-	p.swept = now
-	for name, one := range p.of {
-		if now.Sub(one.at) >= ghostTime {
-			delete(p.of, name)
-		}
 	}
 }
 

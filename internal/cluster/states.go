@@ -30,17 +30,9 @@ type page struct {
 	Words []json.RawMessage `json:"words"`
 }
 
-// save writes the states now and then.
-func (s *states) save(ctx context.Context, part *watch.Peering, under fence) {
-	if time.Now().Before(s.next) {
-		return
-	}
-	s.saveNow(ctx, part, under)
-}
-
-// saveNow writes the states. A page that somebody else has written since is left alone: then
+// save writes the states. A page that somebody else has written since is left alone: then
 // the lease has passed on, or this one was just taken and the page is taken over the next time.
-func (s *states) saveNow(ctx context.Context, part *watch.Peering, under fence) {
+func (s *states) save(ctx context.Context, part *watch.Peering, under fence) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTime)
 	defer cancel()
 	now := time.Now()

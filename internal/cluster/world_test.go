@@ -319,3 +319,11 @@ func many(n int, state catalog.State) (map[string]catalog.State, []string) {
 	}
 	return states, ids
 }
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
