@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -37,21 +36,6 @@ type worker struct {
 	progress atomic.Int64 // deliveries and turns that came back
 	seen     int64        // progress at the last look
 	timer    *time.Timer  // of the next look
-}
-
-// dispatchers are one for each processor.
-type dispatchers struct {
-	all  []dispatcher
-	next atomic.Uint32
-}
-
-func newDispatchers() *dispatchers {
-	return &dispatchers{all: make([]dispatcher, runtime.GOMAXPROCS(0))}
-}
-
-// assign gives a watch its dispatcher.
-func (d *dispatchers) assign() *dispatcher {
-	return &d.all[int(d.next.Add(1))%len(d.all)]
 }
 
 // put makes a delivery ready; mu is held. One that has its turn is ready again after it.

@@ -32,7 +32,7 @@ func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *shelf, watch
 		if err != nil {
 			t.Fatal(err)
 		}
-		hub.dispatchers.all = hub.dispatchers.all[:1] // all watches have one
+		hub.dispatchers = hub.dispatchers[:1] // all watches have one
 		ctx, cancel := context.WithCancel(t.Context())
 		test(t, hub, up, func(req Request, deliver func(Event) error) chan error {
 			ended := make(chan error, 1)

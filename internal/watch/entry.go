@@ -250,15 +250,9 @@ func (e *entry) unshared(now time.Time) (requests float64) {
 	return requests
 }
 
+// earliest gives the earlier of two times; zero is none.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
 		return b
 	}
 	return a

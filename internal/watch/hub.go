@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,14 +16,15 @@ import (
 
 // Hub is the one place that polls.
 type Hub struct {
-	cfg         Config
-	ctx         context.Context // of all polls: none runs on a caller's
-	cancel      context.CancelFunc
-	work        sync.WaitGroup
-	history     history.Book
-	dispatchers *dispatchers
+	cfg     Config
+	ctx     context.Context // of all polls: none runs on a caller's
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+	history history.Book
 
-	drained atomic.Bool
+	dispatchers []dispatcher  // one for each processor
+	assigned    atomic.Uint32 // watches, to one after the other
+	drained     atomic.Bool
 
 	mu      sync.Mutex
 	closed  bool
@@ -38,7 +40,7 @@ func New(cfg Config) (*Hub, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Hub{
-		cfg: cfg, ctx: ctx, cancel: cancel, dispatchers: newDispatchers(), tenants: map[catalog.Tenant]*tenant{},
+		cfg: cfg, ctx: ctx, cancel: cancel, dispatchers: make([]dispatcher, runtime.GOMAXPROCS(0)), tenants: map[catalog.Tenant]*tenant{},
 	}, nil
 }
 
@@ -73,7 +75,8 @@ func (h *Hub) Drain() {
 // watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
 // forwarded key. It raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
-	d := &delivery{hub: h, ctx: ctx, deliver: deliver, dispatcher: h.dispatchers.assign(), done: make(chan struct{})}
+	d := &delivery{hub: h, ctx: ctx, deliver: deliver, done: make(chan struct{})}
+	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
 	d.watcher = newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
 	t := h.find(req.Credential, true)
 	d.watcher.join(t, &req, time.Now())

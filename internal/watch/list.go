@@ -154,7 +154,7 @@ func (l *list) merge(t *tenant, asked []*entry, records []catalog.Listed, result
 			continue
 		}
 		e.listing.singly = now.Add(listRest)
-		t.pollAt(e, earlier(e.polling.due, now))
+		t.pollAt(e, earliest(e.polling.due, now))
 	}
 	l.judge(found >= min(sweepFrom, len(asked)), now)
 }

@@ -66,7 +66,7 @@ func (p *Peering) ApplyStatus(s Status, leader bool) {
 	defer t.mu.Unlock()
 	if s.Pause > 0 {
 		t.budget.Pause(now, now.Add(s.Pause))
-		p.heard = latest(p.heard, earlier(now.Add(s.Pause), t.budget.Paused()))
+		p.heard = latest(p.heard, earliest(now.Add(s.Pause), t.budget.Paused()))
 	}
 	if t.peers.assignment.Role == Leader {
 		t.budget.Owe(s.Spent, now)

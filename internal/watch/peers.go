@@ -156,7 +156,7 @@ func (p *peers) next(now time.Time) time.Time {
 	if !p.follows(now) {
 		return time.Time{}
 	}
-	return earlier(p.assignment.Until, p.ownAt)
+	return earliest(p.assignment.Until, p.ownAt)
 }
 
 // wait gives a leader time to answer before an entry is polled here.
@@ -175,7 +175,7 @@ func (p *peers) spares(e *entry, now time.Time) (until time.Time, ok bool) {
 	if !p.covers(e, now) || p.picked(e, now) {
 		return until, false
 	}
-	return earlier(e.peered.covered, p.assignment.Until), true
+	return earliest(e.peered.covered, p.assignment.Until), true
 }
 
 // covers reports whether a leader polls an entry.
@@ -194,9 +194,6 @@ func (p *peers) picked(e *entry, now time.Time) bool {
 	return !now.Before(p.ownAt) && (p.own == nil || p.own == e)
 }
 
-// ownDue reports whether it is time to choose a poll of our own.
-func (p *peers) ownDue(now time.Time) bool { return p.follows(now) && !now.Before(p.ownAt) }
-
 // polls notes that a poll of our own has begun, of one entry among so many or, where that is nil, of the
 // list. Where each is read by itself they share what such polls may take of the configured rate.
 func (p *peers) polls(e *entry, among int, configured float64, now time.Time) {
@@ -209,19 +206,4 @@ func (p *peers) polls(e *entry, among int, configured float64, now time.Time) {
 		gap = max(gap/time.Duration(among), least)
 	}
 	p.ownAt, p.own = now.Add(gap), nil
-}
-
-// polled takes in that a poll of our own was answered, and reports whether it has refuted what a peer
-// said. That is not heard again for a while.
-func (p *peers) polled(e *entry, now time.Time, deaf time.Duration) (refuted bool) {
-	s := e.peered
-	if s == nil {
-		return false
-	}
-	refuted = s.unconfirmed && !e.state.State.Terminal()
-	s.polled, s.restored, s.unconfirmed = now, false, false
-	if refuted {
-		s.deaf = now.Add(deaf)
-	}
-	return refuted
 }

@@ -128,7 +128,7 @@ func (p *poller) situation(now time.Time) (s *situation, refill time.Time) {
 // what was not polled for the longest time.
 func (p *poller) pick(now time.Time) {
 	t := p.tenant
-	if !t.peers.ownDue(now) {
+	if !t.peers.follows(now) || now.Before(t.peers.ownAt) {
 		return
 	}
 	listed, oldest := 0, (*entry)(nil)
@@ -150,7 +150,7 @@ func (p *poller) pick(now time.Time) {
 		t.peers.polls(nil, 0, t.cfg.Rate, now) // there is nothing to poll
 	default:
 		t.peers.own = oldest
-		t.pollAt(oldest, earlier(oldest.polling.due, now))
+		t.pollAt(oldest, earliest(oldest.polling.due, now))
 	}
 }
 

@@ -66,7 +66,7 @@ func (t *tenant) ensure(id string, now time.Time) *entry {
 func (t *tenant) idle(e *entry, now time.Time) {
 	e.idle = now
 	t.pollAt(e, e.polling.due)
-	t.pruneAt = earlier(t.pruneAt, now.Add(linger))
+	t.pruneAt = earliest(t.pruneAt, now.Add(linger))
 	t.queue.wakeBy(t.pruneAt)
 }
 
@@ -83,10 +83,10 @@ func (t *tenant) prune(now time.Time) time.Time {
 		case len(e.watchers) > 0:
 			return false
 		case e.polling.busy:
-			next = earlier(next, latest(until, now.Add(time.Second)))
+			next = earliest(next, latest(until, now.Add(time.Second)))
 			return false
 		case now.Before(until):
-			next = earlier(next, until)
+			next = earliest(next, until)
 			return false
 		}
 		t.queue.remove(e)
@@ -157,11 +157,18 @@ func (t *tenant) unspare(now time.Time) {
 	t.queue.wakeBy(now)
 }
 
-// confirmed takes in that a poll of our own was answered.
+// confirmed takes in that a poll of our own was answered. A peer whose word it has refuted is not heard
+// again for a while.
 func (t *tenant) confirmed(e *entry, now time.Time) {
-	if t.peers.polled(e, now, t.cfg.MaxInterval) {
-		t.stats.Refuted++
+	s := e.peered
+	if s == nil {
+		return
 	}
+	if s.unconfirmed && !e.state.State.Terminal() {
+		t.stats.Refuted++
+		s.deaf = now.Add(t.cfg.MaxInterval)
+	}
+	s.polled, s.restored, s.unconfirmed = now, false, false
 }
 
 // pollAfter sets the next poll of an entry by a gap, with some jitter.

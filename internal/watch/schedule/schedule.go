@@ -74,16 +74,16 @@ func (c *Curve) polls(age float64) float64 {
 	if age > firstAge {
 		cell = min(int(math.Log(age/firstAge)/math.Log(ageStep)), ageCells-1)
 	}
-	from := edge(cell)
-	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edge(cell+1)-from)
+	from := edges[cell]
+	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edges[cell+1]-from)
 }
 
 // age is where the schedule has made so many polls: the reverse of polls.
 func (c *Curve) age(polls float64) float64 {
 	above, _ := slices.BinarySearch(c[:], polls)
 	cell := min(max(above-1, 0), ageCells-1)
-	from := edge(cell)
-	return from + (polls-c[cell])*(edge(cell+1)-from)/(c[cell+1]-c[cell])
+	from := edges[cell]
+	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
 // Delay is how long the end of a generation went unseen that came between the polls at two ages,
@@ -91,7 +91,7 @@ func (c *Curve) age(polls float64) float64 {
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
-		begin, end := max(edge(cell), from.Seconds()), min(edge(cell+1), to.Seconds())
+		begin, end := max(edges[cell], from.Seconds()), min(edges[cell+1], to.Seconds())
 		if cell == 0 {
 			begin = max(0, from.Seconds())
 		}
@@ -101,7 +101,7 @@ func (c *Curve) Delay(from, to time.Duration) time.Duration {
 		if begin >= end {
 			continue
 		}
-		density := (c[cell+1] - c[cell]) / (edge(cell+1) - edge(cell))
+		density := (c[cell+1] - c[cell]) / (edges[cell+1] - edges[cell])
 		hazard := 2 * pollPrice * density * density * (end - begin)
 		share := math.Exp(-passed) * -math.Expm1(-hazard)
 		ended += share
@@ -122,8 +122,6 @@ var edges = func() (ages [ageCells + 1]float64) {
 	return ages
 }()
 
-func edge(i int) float64 { return edges[i] }
-
 // Unlearned is the Curve without history.
 var Unlearned = Learn(nil)
 
@@ -138,15 +136,15 @@ func learn(durations []time.Duration, price float64) *Curve {
 	total := max(float64(len(durations)), 1)
 	alive := ended[ageCells]
 	for i := ageCells - 1; i >= 0; i-- {
-		width := edge(i+1) - edge(i)
-		age := math.Sqrt(edge(i) * edge(i+1))
+		width := edges[i+1] - edges[i]
+		age := math.Sqrt(edges[i] * edges[i+1])
 		gone := 1 - alive/total
 		prior := (priorWeight + lateWeight*gone) * priorAge / (age + priorAge)
 		hazards[i] = (ended[i]/width + prior/(age+priorAge)) / (alive + ended[i]/2 + prior)
 		alive += ended[i]
 	}
 	for i, hazard := range hazards {
-		c[i+1] = c[i] + math.Sqrt(hazard/(2*price))*(edge(i+1)-edge(i))
+		c[i+1] = c[i] + math.Sqrt(hazard/(2*price))*(edges[i+1]-edges[i])
 	}
 	return &c
 }
