@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"math"
@@ -25,42 +26,29 @@ type Config struct {
 
 // withDefaults fills in what is zero, and reports all that can't be meant.
 func (c Config) withDefaults() (Config, error) {
-	if c.MinInterval == 0 {
-		c.MinInterval = time.Second
-	}
-	if c.MaxInterval == 0 {
-		c.MaxInterval = max(10*time.Second, c.MinInterval)
-	}
-	if c.Rate == 0 {
-		c.Rate = 5
-	}
-	if c.RefundWindow == 0 {
-		c.RefundWindow = 10 * time.Minute
-	}
-	if c.Seed == 0 {
-		c.Seed = rand.Uint64()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.MinInterval = cmp.Or(c.MinInterval, time.Second)
+	c.MaxInterval = cmp.Or(c.MaxInterval, max(10*time.Second, c.MinInterval))
+	c.Rate = cmp.Or(c.Rate, 5)
+	c.RefundWindow = cmp.Or(c.RefundWindow, 10*time.Minute)
+	c.Seed = cmp.Or(c.Seed, rand.Uint64())
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Observer == nil {
 		c.Observer = noObserver{}
 	}
 	var faults []error
-	if c.Upstream == nil {
-		faults = append(faults, errors.New("watch: Upstream is missing"))
-	}
-	if c.MinInterval < 0 {
-		faults = append(faults, errors.New("watch: MinInterval is negative"))
-	}
-	if c.MaxInterval < c.MinInterval {
-		faults = append(faults, errors.New("watch: MaxInterval is below MinInterval"))
-	}
-	if !(c.Rate > 0) || math.IsInf(c.Rate, 1) {
-		faults = append(faults, errors.New("watch: Rate is not a number above 0"))
-	}
-	if c.RefundWindow < 0 {
-		faults = append(faults, errors.New("watch: RefundWindow is negative"))
+	for _, rule := range []struct {
+		broken bool
+		fault  string
+	}{
+		{c.Upstream == nil, "watch: Upstream is missing"},
+		{c.MinInterval < 0, "watch: MinInterval is negative"},
+		{c.MaxInterval < c.MinInterval, "watch: MaxInterval is below MinInterval"},
+		{!(c.Rate > 0) || math.IsInf(c.Rate, 1), "watch: Rate is not a number above 0"},
+		{c.RefundWindow < 0, "watch: RefundWindow is negative"},
+	} {
+		if rule.broken {
+			faults = append(faults, errors.New(rule.fault))
+		}
 	}
 	return c, errors.Join(faults...)
 }

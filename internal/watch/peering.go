@@ -242,8 +242,8 @@ func (p *Peering) Subscribe(list []Interest) (seen time.Time) {
 	for _, one := range list {
 		if one.ID == "" {
 			p.relayAll(now)
-		} else if at := p.subscribe(one, now); !at.IsZero() {
-			seen = earliest(seen, at)
+		} else {
+			seen = earliest(seen, p.subscribe(one, now))
 		}
 	}
 	return seen

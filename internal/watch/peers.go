@@ -28,9 +28,6 @@ const (
 	Follower
 )
 
-// String writes the role as it stands in logs.
-func (r Role) String() string { return [...]string{"alone", "leader", "follower"}[r] }
-
 // Assignment is a role until a time, after which the process is alone. Shares are of the configured
 // rate of polls.
 type Assignment struct {

@@ -1,6 +1,9 @@
 package watch
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // sweepFrom is from how many generations one list call is cheaper than reads.
 const sweepFrom = 3
@@ -96,14 +99,14 @@ func (s *situation) singles(p *plan) (reads []candidate) {
 // have changed: all of them would starve the others, where the list and the reads never agree.
 func (s *situation) mostUrgent(reads []candidate) (*entry, []candidate) {
 	s.hints = !s.hints
-	best := -1
+	best := 0
 	for i, c := range reads {
-		if best < 0 || s.before(c, reads[best]) {
+		if s.before(c, reads[best]) {
 			best = i
 		}
 	}
 	e := reads[best].e
-	return e, append(reads[:best], reads[best+1:]...)
+	return e, slices.Delete(reads, best, best+1)
 }
 
 func (s *situation) before(a, b candidate) bool {

@@ -86,13 +86,15 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	plan := s.plan()
 	p.hints, t.queue.blocked = s.hints, plan.more && !refill.IsZero()
 	if plan.sweep {
-		p.spend()
 		jobs = append(jobs, p.sweep(now))
 	}
 	for _, e := range plan.reads {
-		p.spend()
 		jobs = append(jobs, p.read(e, now))
 	}
+	for range jobs {
+		t.budget.Take()
+	}
+	t.peers.requests += len(jobs)
 	if plan.more {
 		return jobs, refill
 	}
@@ -171,12 +173,6 @@ func (p *poller) room() int {
 func (p *poller) urgency(e *entry, shown int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(p.tenant.share(e, shown))
-}
-
-// spend takes a token for a request that is made now.
-func (p *poller) spend() {
-	p.tenant.budget.Take()
-	p.tenant.peers.requests++
 }
 
 // read makes the job of one read.
