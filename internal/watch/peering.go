@@ -6,11 +6,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-const (
-	restores = time.Minute     // how long what was restored serves new watches
-	oldest   = 2 * time.Minute // age of what is restored, at most
-)
-
 // Peering is the part of this process in polling for one credential. Its methods do no I/O and
 // never wait for any.
 type Peering struct {

@@ -72,6 +72,8 @@ const (
 	grace    = time.Second            // a follower waits so long for the leader's first word
 	coverage = 25 * time.Second       // how long an interest that was heard stands, for both sides
 	ownEvery = time.Minute            // see Assignment, before there is one
+	restores = time.Minute            // how long what was restored serves new watches
+	oldest   = 2 * time.Minute        // age of what is restored, at most
 )
 
 // peers is what is known of other processes that poll for a credential. The tenant's mutex guards it.
@@ -114,10 +116,11 @@ func (e *entry) isRestored(now time.Time) bool {
 	return e.peered != nil && e.peered.restored && now.Sub(e.state.ObserveTime) <= oldest
 }
 
-func newPeers(cfg *Config, now time.Time) peers {
-	p := peers{changed: make(chan struct{}, 1), random: schedule.NewSource(cfg.Seed, "peers"), ownAt: now.Add(ownEvery)}
+// newPeers is what is known at first: nothing, and where polls are shared there may be a leader.
+func newPeers(shared bool, seed uint64, now time.Time) peers {
+	p := peers{changed: make(chan struct{}, 1), random: schedule.NewSource(seed, "peers"), ownAt: now.Add(ownEvery)}
 	p.assignment = Assignment{Role: Alone, AloneShare: 1}
-	if cfg.Peers != nil {
+	if shared {
 		p.assignment = Assignment{Role: Follower, Until: now.Add(hold), Share: 1, AloneShare: 1, OwnEvery: 2 * ownEvery, OwnShare: 1}
 	}
 	return p
