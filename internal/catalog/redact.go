@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -21,7 +22,8 @@ var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbear
 
 // redactor keeps the API key of a call out of everything that comes back from it.
 type redactor struct {
-	forms []string // spellings of the key, in lower case
+	key   string          // "" where there is none to take out
+	forms func() []string // its spellings, in lower case, made when a text may hold one
 }
 
 // shortestKey is the length from which a key is taken out of texts. What is shorter is no
@@ -32,25 +34,23 @@ func newRedactor(key string) redactor {
 	if len(key) < shortestKey {
 		return redactor{}
 	}
-	r := redactor{}
-	for _, form := range []string{key, percentEncoded(key), url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)} {
-		r.add(form)
-	}
+	return redactor{key: key, forms: sync.OnceValue(func() []string { return spellings(key) })}
+}
+
+// spellings are the forms in which an answer may repeat a key, in lower case.
+func spellings(key string) []string {
+	forms := []string{key, percentEncoded(key), url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)}
 	// In base64 a text looks in one of three ways, by its position in what was encoded.
 	for _, before := range []string{"", "?", "??"} {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			if form := base64Core(encoding, before, key); len(form) > 4 {
-				r.add(form)
-			}
+			forms = append(forms, base64Core(encoding, before, key))
 		}
 	}
-	return r
-}
-
-func (r *redactor) add(form string) {
-	if form = asciiLower(form); !slices.Contains(r.forms, form) {
-		r.forms = append(r.forms, form)
+	for i, form := range forms {
+		forms[i] = asciiLower(form)
 	}
+	slices.Sort(forms)
+	return slices.Compact(forms)
 }
 
 // base64Core is the part of an encoding that depends on the key alone.
@@ -80,12 +80,28 @@ func asciiLower(text string) string {
 
 // holdsKey reports whether text holds the API key of the call.
 func (r redactor) holdsKey(text string) bool {
+	if r.key == "" || !hasWord(text, len(r.key)) {
+		return false
+	}
 	lower := asciiLower(text)
-	return slices.ContainsFunc(r.forms, func(form string) bool { return strings.Contains(lower, form) })
+	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
+}
+
+// hasWord reports whether text has a word of so many bytes. Every spelling of a key is one word, and none is
+// shorter than the key.
+func hasWord(text string, length int) bool {
+	for len(text) >= length {
+		space := strings.LastIndexByte(text[:length], ' ')
+		if space < 0 {
+			return true
+		}
+		text = text[space+1:]
+	}
+	return false
 }
 
 // same reports whether it is the same API key that is taken out.
-func (r redactor) same(other redactor) bool { return slices.Equal(r.forms, other.forms) }
+func (r redactor) same(other redactor) bool { return r.key == other.key }
 
 // suspicious reports whether text, from which the API key of the call has been taken, held it, or
 // holds what looks like another one.
@@ -117,7 +133,9 @@ func (r redactor) clean(text string) string {
 func (r redactor) redact(value any) any {
 	switch v := value.(type) {
 	case string:
-		return r.without(v)
+		if r.holdsKey(v) {
+			return r.without(v)
+		}
 	case []any:
 		for i, item := range v {
 			v[i] = r.redact(item)
@@ -128,7 +146,9 @@ func (r redactor) redact(value any) any {
 				delete(v, name)
 				continue
 			}
-			v[name] = r.redact(member)
+			if clean := r.redact(member); clean != nil {
+				v[name] = clean
+			}
 		}
 	}
 	return value
@@ -145,7 +165,7 @@ func (r redactor) without(text string) string {
 	if !r.holdsKey(text) {
 		return text
 	}
-	for _, form := range r.forms {
+	for _, form := range r.forms() {
 		text = replaceFold(text, form)
 	}
 	return text

@@ -2,12 +2,12 @@ package server
 
 import (
 	"context"
-	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 	protobuf "google.golang.org/protobuf/proto"
 )
 
@@ -33,37 +33,32 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
-// Unmarshal implements encoding.CodecV2.
+// undecodable is the number of a field that no message has: 536,870,911, the highest there is.
+const undecodable = protowire.MaxValidNumber
+
+// Unmarshal implements encoding.CodecV2. A request that can't be decoded is the caller's mistake, with a
+// line in the log and the reason that the contract gives; the library would answer INTERNAL and tell
+// nobody. So such a message says it in a field that is not known, and the rules refuse it.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	r, ok := v.(*received)
-	if !ok {
-		return c.CodecV2.Unmarshal(data, v)
+	err := c.CodecV2.Unmarshal(data, v)
+	message, ok := v.(protobuf.Message)
+	if err == nil || !ok {
+		return err
 	}
-	r.err = c.CodecV2.Unmarshal(data, r.message)
+	protobuf.Reset(message)
+	message.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, undecodable, protowire.BytesType), err.Error()))
 	return nil
 }
 
-// registrar has the requests of unary calls decoded like that.
-type registrar struct {
-	grpc.ServiceRegistrar
-}
-
-// RegisterService implements grpc.ServiceRegistrar.
-func (r registrar) RegisterService(desc *grpc.ServiceDesc, implementation any) {
-	shown := *desc
-	shown.Methods = slices.Clone(desc.Methods)
-	for n, method := range desc.Methods {
-		shown.Methods[n].Handler = func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-			var in received
-			return method.Handler(srv, ctx, func(message any) error {
-				in.message = message
-				return decode(&in)
-			}, func(ctx context.Context, _ any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-				return intercept(ctx, in.request(), info, handler)
-			})
-		}
+// decodeFailure gives what was wrong with a message that could not be decoded.
+func decodeFailure(message protobuf.Message) (text string, failed bool) {
+	unknown := message.ProtoReflect().GetUnknown()
+	number, _, n := protowire.ConsumeTag(unknown)
+	if n < 0 || number != undecodable {
+		return "", false
 	}
-	r.ServiceRegistrar.RegisterService(&shown, implementation)
+	text, _ = protowire.ConsumeString(unknown[n:])
+	return text, true
 }
 
 // checkedStream holds the rules against what a streaming call receives.
@@ -89,11 +84,10 @@ func (s *checkedStream) SendMsg(message any) error {
 
 // RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(message any) error {
-	in := received{message: message}
-	if err := s.ServerStream.RecvMsg(&in); err != nil {
+	if err := s.ServerStream.RecvMsg(message); err != nil {
 		return err
 	}
-	err := s.rules.check(s.ctx, in.request())
+	err := s.rules.check(s.ctx, message)
 	if err == nil {
 		s.span.asked(message, true)
 	}

@@ -35,7 +35,7 @@ func newPublicGRPC(config Config, calls *interceptor, health *healthServer, cert
 		options = append(options, grpc.Creds(credentials.NewTLS(newestCertificates(certificates))))
 	}
 	server := grpc.NewServer(options...)
-	config.Service.Register(registrar{server})
+	config.Service.Register(server)
 	grpc_health_v1.RegisterHealthServer(server, health)
 	reflection.Register(server) // it needs no credential
 	return server
@@ -47,7 +47,7 @@ func newRESTGRPC(config Config, calls *interceptor) *grpc.Server {
 	server := grpc.NewServer(append(grpcOptions(config, calls),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
 	)...)
-	config.Service.Register(registrar{server})
+	config.Service.Register(server)
 	return server
 }
 

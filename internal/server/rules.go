@@ -35,17 +35,19 @@ func newRules() (rules, error) {
 // check completes a request with what stands in the headers of a REST call, then
 // holds the rules against it. Every violation is listed.
 func (r rules) check(ctx context.Context, req any) error {
-	if malformed, ok := req.(*received); ok {
-		text := "the request can't be decoded: " + malformed.err.Error()
-		return service.InvalidRequest(service.Violation{Description: text})
+	message, ok := req.(proto.Message)
+	if !ok {
+		return nil
+	}
+	if fault, failed := decodeFailure(message); failed {
+		return service.InvalidRequest(service.Violation{Description: "the request can't be decoded: " + fault})
 	}
 	if order, ok := req.(*easelv1.CreateGenerationRequest); ok {
 		if err := takeIdempotencyKey(ctx, order); err != nil {
 			return err
 		}
 	}
-	message, ok := req.(proto.Message)
-	if !ok || !ofContract(message.ProtoReflect().Descriptor().FullName()) {
+	if !ofContract(message.ProtoReflect().Descriptor().FullName()) {
 		return nil
 	}
 	err := r.validator.Validate(message)
@@ -56,21 +58,6 @@ func (r rules) check(ctx context.Context, req any) error {
 		return service.InvalidRequest(violationsOf(message, invalid)...)
 	}
 	return fmt.Errorf("hold the rules against a request: %w", err) // one that can't be evaluated is our fault
-}
-
-// received is what a request is decoded into. A request that can't be decoded is the caller's
-// mistake, with a line in the log; the library would answer INTERNAL as soon as it hears of it.
-type received struct {
-	message any
-	err     error // why it can't be decoded
-}
-
-// request is the message, or this itself where there is none: the rules refuse it.
-func (r *received) request() any {
-	if r.err != nil {
-		return r
-	}
-	return r.message
 }
 
 func violationsOf(message proto.Message, invalid *protovalidate.ValidationError) []service.Violation {

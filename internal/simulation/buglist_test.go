@@ -137,7 +137,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "nobody is too slow",
-		edits:  []edit{{"internal/service/send.go", "blocked.Reset(p.patience)", "blocked.Reset(100 * p.patience)"}},
+		edits:  []edit{{"internal/watch/dispatcher.go", "time.AfterFunc(d.watcher.stall-handoff", "time.AfterFunc(100*d.watcher.stall"}},
 		jobs:   seeds("only-L1", 1, 2, 3),
 		breaks: []string{"who never reads is sent away"},
 	},
@@ -267,21 +267,18 @@ var bugs = []bug{
 		breaks: []string{"limits hold, and are told at once"},
 	},
 	{
-		name:   "who gives up on a slow reader leaves somebody behind",
-		edits:  []edit{{"internal/service/send.go", "make(chan error, 1)", "make(chan error)"}},
-		jobs:   seeds("only-L1", 1, 2, 3),
-		breaks: []string{"nothing runs on after the end"},
-	},
-	{
 		name:   "a delivery that blocks holds up the others",
-		edits:  []edit{{"internal/watch/dispatcher.go", "	d.worker = nil\n	if w.serves", "	if w.serves"}},
+		edits:  []edit{{"internal/watch/dispatcher.go", "	d.worker, d.look = nil, max(", "	d.look = max("}},
 		jobs:   seeds("only-L1", 1, 2, 3, 4),
 		breaks: []string{"silence is never longer than the heartbeat", "everybody is served in the end"},
 	},
 	{
-		name:   "a watch that becomes ready in its turn has no other one",
-		edits:  []edit{{"internal/watch/dispatcher.go", "	case d.again || !next", "	case !next"}},
-		jobs:   seeds("only-L2", 1, 2, 3, 4),
+		name: "what is left after a turn waits for the next change",
+		edits: []edit{
+			{"internal/watch/dispatcher.go", "	for range inTurn {", "	for range 1 {"},
+			{"internal/watch/dispatcher.go", "	d.rest(time.Now())\n", "	d.rest(time.Now().Add(time.Hour))\n"},
+		},
+		jobs:   append(seeds("only-L2", 1, 2), seeds("only-L4", 1, 2)...),
 		breaks: []string{"a change is told at once", "the end of a render is seen in time", "everybody is served in the end", "the last state always arrives"},
 	},
 	{

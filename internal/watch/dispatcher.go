@@ -80,7 +80,7 @@ func (d *dispatcher) take(w *worker) *delivery {
 		d.queue[0] = nil
 		d.queue = d.queue[1:]
 		if one.queued = false; !one.ended {
-			one.turns, w.serves = true, one
+			one.turns, one.again, w.serves = true, false, one
 			return one
 		}
 	}
@@ -230,13 +230,12 @@ func (d *delivery) recover() {
 func (d *delivery) rest(next time.Time) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
-	again := d.again
-	d.turns, d.again = false, false
+	d.turns = false
 	now := time.Now()
 	switch {
 	case d.ended:
 		d.letGo()
-	case again || !next.After(now):
+	case d.again || !next.After(now):
 		d.dispatcher.put(d)
 	case d.alarm == nil:
 		d.alarm = time.AfterFunc(next.Sub(now), d.ready)
