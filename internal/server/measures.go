@@ -3,7 +3,9 @@ package server
 import (
 	"errors"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -16,13 +18,20 @@ type measures struct {
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
 	sent     metric.Int64Counter // bytes of results
+	// streams are the labels of each method whose calls are streams, by its full name. They are made
+	// once: the stack of a watch would keep for an hour what it takes to make them.
+	streams map[string]metric.MeasurementOption
 }
 
 func newMeasures(meter metric.Meter) (measures, error) {
 	open, openErr := meter.Int64UpDownCounter("easel.streams.open")
 	closures, closuresErr := meter.Int64Counter("easel.stream.closures")
 	sent, sentErr := meter.Int64Counter("easel.content.bytes")
-	return measures{open, closures, sent}, errors.Join(openErr, closuresErr, sentErr)
+	streams := map[string]metric.MeasurementOption{}
+	for method := range lasting {
+		streams[method] = metric.WithAttributeSet(attribute.NewSet(semconv.RPCMethod(method[1:])))
+	}
+	return measures{open, closures, sent, streams}, errors.Join(openErr, closuresErr, sentErr)
 }
 
 // closureOf is why a stream ended. The set is closed, as each is a series: the table of package

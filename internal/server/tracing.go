@@ -77,16 +77,16 @@ type callSpan struct {
 	name     string                     // "easel.v1.GenerationService/WatchGeneration"
 	span     atomic.Pointer[trace.Span] // nil once a call that lingers is open
 	lingers  bool
-	streams  bool // open for a while
-	entered  bool // it was let in
-	answer   any  // nil for a stream
+	stream   metric.MeasurementOption // its labels; nil where the call is none
+	entered  bool                     // it was let in
+	answer   any                      // nil for a stream
 	messages atomic.Int64
 	bytes    atomic.Int64 // of results
 }
 
 // begin begins the tracing of a call.
 func (t *tracing) begin(ctx context.Context, method string) (context.Context, *callSpan) {
-	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), lingers: lingers(method), streams: lasting[method]}
+	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), lingers: lingers(method), stream: t.streams[method]}
 	span := trace.SpanFromContext(ctx)
 	if c.lingers {
 		_, span = t.tracer.Start(ctx, c.name, trace.WithSpanKind(trace.SpanKindServer), c.about())
@@ -102,9 +102,9 @@ func (c *callSpan) from(peer string) { (*c.span.Load()).SetAttributes(semconv.Cl
 
 // enter notes that a call was let in.
 func (c *callSpan) enter() {
-	if c.streams {
+	if c.stream != nil {
 		c.entered = true
-		c.open.Add(c.ctx, 1, c.labels())
+		c.open.Add(c.ctx, 1, c.stream)
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *callSpan) message(bytes int) {
 	}
 	if bytes > 0 {
 		c.bytes.Add(int64(bytes))
-		c.sent.Add(c.ctx, int64(bytes), c.labels())
+		c.sent.Add(c.ctx, int64(bytes), c.stream)
 	}
 }
 
@@ -145,8 +145,8 @@ func (c *callSpan) answered(response any) { c.answer = response }
 // end notes how a call has ended, and after how long.
 func (c *callSpan) end(st *status.Status, took time.Duration) {
 	if c.entered {
-		c.open.Add(c.ctx, -1, c.labels())
-		c.closures.Add(c.ctx, 1, c.labels(attribute.String("reason", closureOf(st))))
+		c.open.Add(c.ctx, -1, c.stream)
+		c.closures.Add(c.ctx, 1, metric.WithAttributes(semconv.RPCMethod(c.name), attribute.String("reason", closureOf(st))))
 	}
 	span := c.last()
 	if span.IsRecording() {
@@ -155,11 +155,6 @@ func (c *callSpan) end(st *status.Status, took time.Duration) {
 	if c.lingers {
 		span.End()
 	}
-}
-
-// labels are those of what is measured of a stream.
-func (c *callSpan) labels(more ...attribute.KeyValue) metric.MeasurementOption {
-	return metric.WithAttributes(append(more, semconv.RPCMethod(c.name))...)
 }
 
 // last is the span of a call, or of the end of one that was open.
@@ -179,7 +174,7 @@ func (c *callSpan) about() trace.SpanStartOption {
 // conclude writes on the last span of a call how it has ended.
 func (c *callSpan) conclude(span trace.Span, st *status.Status, took time.Duration) {
 	span.SetAttributes(attributesOf(c.answer)...)
-	if c.streams {
+	if c.stream != nil {
 		span.SetAttributes(attribute.String("easel.stream.reason", closureOf(st)), attribute.Int64("easel.stream.messages", c.messages.Load()))
 	}
 	if bytes := c.bytes.Load(); bytes > 0 {

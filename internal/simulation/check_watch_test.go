@@ -256,7 +256,7 @@ const slack = 2 * time.Second
 // toldAtOnce compares when a change was told with when the catalog said it.
 func toldAtOnce(o *outcome, say func(event, string, ...any)) {
 	crowd := o.crowd()
-	slow := map[string]bool{}
+	slow, told := map[string]bool{}, map[string]bool{}
 	for _, e := range o.events {
 		if e.kind == sawOpen && e.text == "slow" {
 			slow[fmt.Sprint(e.actor, e.stream)] = true
@@ -264,7 +264,12 @@ func toldAtOnce(o *outcome, say func(event, string, ...any)) {
 		if e.kind != sawUpdate || e.initial || slow[fmt.Sprint(e.actor, e.stream)] || e.state == easelv1.State_STATE_DELETED {
 			continue
 		}
-		if late := e.at - e.observed; late > slack+time.Duration(crowd(e.at)/pollRate)*time.Second && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
+		limit := slack + time.Duration(crowd(e.at)/pollRate)*time.Second
+		if view := fmt.Sprint(e.actor, e.stream, e.gen); !told[view] {
+			// A watch of everything has a new render once the list shows it, whoever has seen it before.
+			told[view], limit = true, limit+maxInterval
+		}
+		if late := e.at - e.observed; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
 			say(e, "%s was told %v after the catalog said it", e.state, late)
 		}
 	}
