@@ -13,8 +13,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// benchKey is the API key of all load. It is forwarded to the stub, which takes any.
-const benchKey = "bench_live_0123456789abcdef"
+// benchKey is the API key of all load, as long as those of the sandbox. It is forwarded to the stub, which
+// takes any.
+const benchKey = "sandbox_live_0123456789abcdefghijklmnop"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

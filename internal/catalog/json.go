@@ -64,10 +64,18 @@ func outline(text []byte) (any, error) {
 	return items, nil
 }
 
-var nameStyle = strings.NewReplacer("_", "", "-", "", " ", "")
-
 // fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
-func fold(name string) string { return asciiLower(nameStyle.Replace(name)) }
+func fold(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '_' || c == '-' || c == ' ':
+			return -1
+		case c >= 'A' && c <= 'Z':
+			return c + 'a' - 'A'
+		}
+		return c
+	}, name)
+}
 
 // names is a table of names, folded.
 func names(list ...string) []string {
