@@ -79,19 +79,18 @@ var ends = &measurement{
 // heard of the end, the next one begins. It gives the delays since the facade has learned.
 func (s *scene) replace(ctx context.Context, slot int, learned time.Time) (delays []float64, err error) {
 	random := rand.New(rand.NewPCG(1, uint64(slot)))
-	for k := 0; ; k++ {
+	for k := 0; ctx.Err() == nil; k++ {
 		id := fmt.Sprintf("s%d-%d", slot, k)
 		ends := s.catalog.add(id, time.Duration(15*float64(time.Second)*math.Exp(0.3*random.NormFloat64())))
 		err := s.watch(ctx, id)
-		switch now := time.Now(); {
-		case ctx.Err() != nil:
-			return delays, nil
-		case err != nil:
-			return nil, err
-		case now.After(learned):
+		if now := time.Now(); err == nil && now.After(learned) {
 			delays = append(delays, float64(now.Sub(ends).Microseconds())/1000)
 		}
+		if err != nil && ctx.Err() == nil {
+			return nil, err
+		}
 	}
+	return delays, nil
 }
 
 // watch watches a generation until it ends.
