@@ -95,7 +95,8 @@ func limits() []limit {
 			[]string{"TestACallTooManyOnAConnectionIsHeldBack"},
 			nil,
 		},
-		{"connections to the catalog", "256 for orders, 256 for downloads, 256 for all other calls", "a request waits for one", []string{
+		{"connections to the catalog", "256 for orders, 256 for downloads, 256 for all other calls; none serves two API keys", "a request waits for one", []string{
+			"TestAConnectionServesOneKeyAlone",
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting",
 		}, nil},
 		{
