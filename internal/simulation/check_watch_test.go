@@ -261,13 +261,15 @@ func toldAtOnce(o *outcome, say func(event, string, ...any)) {
 		if e.kind == sawOpen && e.text == "slow" {
 			slow[fmt.Sprint(e.actor, e.stream)] = true
 		}
+		view := fmt.Sprint(e.actor, e.stream, e.gen)
+		first := e.kind == sawUpdate && !told[view]
+		told[view] = told[view] || first
 		if e.kind != sawUpdate || e.initial || slow[fmt.Sprint(e.actor, e.stream)] || e.state == easelv1.State_STATE_DELETED {
 			continue
 		}
 		limit := slack + time.Duration(crowd(e.at)/pollRate)*time.Second
-		if view := fmt.Sprint(e.actor, e.stream, e.gen); !told[view] {
-			// A watch of everything has a new render once the list shows it, whoever has seen it before.
-			told[view], limit = true, limit+maxInterval
+		if first { // a watch of everything has a new render once the list shows it, whoever has seen it before
+			limit += maxInterval
 		}
 		if late := e.at - e.observed; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
 			say(e, "%s was told %v after the catalog said it", e.state, late)
