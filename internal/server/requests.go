@@ -42,14 +42,16 @@ func matchedOf(ctx context.Context) *matched {
 func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string, serve func(http.ResponseWriter)) {
 	pattern := r.Method + " " + template // "GET /v1/generations/{generation_id}"
 	m.request.Pattern = pattern          // where OpenTelemetry's handler reads it
-	span := trace.SpanFromContext(r.Context())
+	ctx := r.Context()
+	span := trace.SpanFromContext(ctx)
 	span.SetName(pattern)
 	span.SetAttributes(semconv.HTTPRoute(template))
 	switch template {
 	case watchPath, watchAllPath, waitPath:
 		span.End()
-		answer := httpsnoop.CaptureMetricsFn(w, serve)
-		endRequest(r.Context(), pattern+" end", answer.Code)
+		answer := httpsnoop.Metrics{Code: http.StatusOK}
+		defer func() { endRequest(ctx, pattern+" end", answer.Code) }() // even where a handler breaks the connection off
+		answer.CaptureMetrics(w, serve)
 	default:
 		serve(w)
 	}
