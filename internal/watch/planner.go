@@ -40,10 +40,11 @@ type plan struct {
 	reads []*entry
 	more  bool      // there is more to ask than there is room for
 	next  time.Time // when a sweep is due; zero: none is
+	hints bool      // the last read goes to a hinted one
 }
 
 // plan decides what to ask. It is a pure function.
-func (s *situation) plan() (p plan) {
+func (s situation) plan() (p plan) {
 	reads := s.singles(&p)
 	p.sweep = !p.next.IsZero() && !s.sweeping && !p.next.After(s.now)
 	if p.sweep && s.doubt && len(reads) > 0 {
@@ -51,7 +52,7 @@ func (s *situation) plan() (p plan) {
 	}
 	if p.sweep {
 		if s.room == 0 {
-			return plan{more: true}
+			return plan{more: true, hints: s.hints}
 		}
 		s.room--
 	}
@@ -60,7 +61,7 @@ func (s *situation) plan() (p plan) {
 		e, reads = s.mostUrgent(reads)
 		p.reads = append(p.reads, e)
 	}
-	p.more = p.more || len(reads) > 0
+	p.more, p.hints = p.more || len(reads) > 0, s.hints
 	return p
 }
 

@@ -84,7 +84,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
 	plan := s.plan()
-	p.hints, t.queue.blocked = s.hints, plan.more && !refill.IsZero()
+	p.hints, t.queue.blocked = plan.hints, plan.more && !refill.IsZero()
 	if plan.sweep {
 		jobs = append(jobs, p.sweep(now))
 	}
@@ -102,7 +102,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 }
 
 // situation is what is known now, and when the budget has more; zero: an answer comes before.
-func (p *poller) situation(now time.Time) (s *situation, refill time.Time) {
+func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	room := p.room()
 	n, again := t.budget.Available(now)
@@ -110,8 +110,8 @@ func (p *poller) situation(now time.Time) (s *situation, refill time.Time) {
 		room, refill = n, again
 	}
 	p.pick(now)
-	s = &situation{now: now, room: room, hints: p.hints, least: t.cfg.MinInterval}
-	t.list.describe(t, s)
+	s = situation{now: now, room: room, hints: p.hints, least: t.cfg.MinInterval}
+	t.list.describe(t, &s)
 	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) && !t.spared(e, now) })
 	shown := 0
 	if len(ready) > room && len(t.everything) > 0 {

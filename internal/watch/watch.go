@@ -12,8 +12,12 @@
 //	poller      runs the plans of one credential
 //	planner     decides what to ask next: a pure function
 //	list        learns what a sweep is worth
-//	tenant      what is known of one credential, under its mutex
+//	tenant      what is known of one credential, under its mutex: the queue of due times, the
+//	            health of the catalog, and the peers that poll for it too
 //	entry       the newest state of one generation, and which state may follow which
+//
+// What other replicas may ask of a tenant is [Peering]; package cluster speaks with them. The packages
+// below are pure: when to poll (schedule), how long renders took (history), how often (budget).
 //
 // Each credential has a mutex of its own, and no I/O is done under it.
 package watch
