@@ -1,0 +1,205 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestEachClassOfRequestHasItsPool(t *testing.T) {
+	pools := NewTransportPools(NewTransport())
+	for route, want := range map[string]*pool{
+		opCreate: pools.orders, opContent: pools.results, opGeneration: pools.calls, opQuote: pools.calls, opDelete: pools.calls, "": pools.calls,
+	} {
+		if pools.pool(route) != want {
+			t.Errorf("%q goes by another pool", route)
+		}
+	}
+	if pools.calls == pools.orders || pools.orders == pools.results || pools.calls == pools.results {
+		t.Error("two classes share a pool")
+	}
+}
+
+func TestDownloadsThatNobodyReadsKeepNoCallWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
+			if strings.HasSuffix(r.URL.Path, "/content") {
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")
+				_, _ = conn.Read(make([]byte, 1)) // until the reader is done
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"+`{"balanceCents":7}`)
+		}}
+		client := w.client(t, Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range maxConns {
+			content, err := client.Content(ctx, testCredential, "gen_1", 0, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer content.Body.Close()
+		}
+		if _, err := client.Account(ctx, testCredential); err != nil {
+			t.Errorf("beside %d downloads a call is answered with %v", maxConns, err)
+		}
+	})
+}
+
+func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const warm = 8
+		var stale sync.Map // connections that carry nothing any more
+		w := &wire{reused: true}
+		w.answer = func(n int, _ *http.Request, conn net.Conn) {
+			if _, silent := stale.Load(conn); silent {
+				_, _ = conn.Read(make([]byte, 1)) // until it is closed
+				return
+			}
+			if n < warm {
+				stale.Store(conn, true)
+				time.Sleep(time.Second) // so that all need a connection of their own
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"+`{"balanceCents":7}`)
+		}
+		client := w.client(t, Config{})
+		var all sync.WaitGroup
+		for range warm {
+			all.Go(func() { _, _ = client.Account(t.Context(), testCredential) })
+		}
+		all.Wait()
+		if _, err := client.Account(t.Context(), testCredential); err != nil || w.count() != warm+2 {
+			t.Errorf("after %d requests: %v; want one that is silent and one that is answered", w.count()-warm, err)
+		}
+	})
+}
+
+func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const burst = maxConns + 50
+		release := make(chan struct{})
+		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
+			<-release
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"+`{"balanceCents":7}`)
+		}, reused: true}
+		client := w.client(t, Config{})
+		results := make(chan error, burst)
+		for range burst {
+			go func() {
+				_, err := client.Account(t.Context(), testCredential)
+				results <- err
+			}()
+		}
+		synctest.Wait()
+		if got := w.count(); got != maxConns {
+			t.Errorf("%d requests are on their way at once, want %d", got, maxConns)
+		}
+		close(release)
+		for range burst {
+			if err := <-results; err != nil {
+				t.Errorf("a request of the burst ended with %v", err)
+			}
+		}
+		if got := w.count(); got != burst {
+			t.Errorf("%d requests were made in all, want %d", got, burst)
+		}
+	})
+}
+
+// askAs asks under an API key.
+func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+apiKey)
+	resp, err := by.RoundTrip(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+func TestAConnectionServesOneKeyAlone(t *testing.T) { // L7
+	s := serveRaw(t, nil, func(conn net.Conn, _ string) bool {
+		_, err := io.WriteString(conn, fine)
+		return err == nil
+	})
+	pools := poolsOf(t, NewTransport())
+	for n := range 12 {
+		if _, err := askAs(t, pools, s.url+"/", fmt.Sprint(n%3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.conns.Load(); n != 3 {
+		t.Errorf("three keys had %d connections", n)
+	}
+}
+
+func TestAnAnswerThatComesTwiceReachesNoOtherKey(t *testing.T) { // L7
+	defer log.SetOutput(log.Writer())
+	log.SetOutput(io.Discard) // as every program over this transport does
+	s := serveRaw(t, nil, func(conn net.Conn, path string) bool {
+		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path), path)
+		_, err := io.WriteString(conn, answer+answer)
+		return err == nil
+	})
+	pools := poolsOf(t, NewTransport())
+	var asking sync.WaitGroup
+	for n := range 8 {
+		asking.Go(func() {
+			for range 200 {
+				if got, err := askAs(t, pools, fmt.Sprintf("%s/%d", s.url, n), fmt.Sprint(n)); err == nil && got != fmt.Sprintf("/%d", n) {
+					t.Errorf("%d is answered with %q", n, got)
+				}
+			}
+		})
+	}
+	asking.Wait()
+}
+
+func TestManyKeysTakeNoMoreConnectionsThanOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
+		var open atomic.Int32
+		base := NewTransport()
+		base.MaxConnsPerHost = 10
+		base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := w.dial(ctx, network, addr)
+			if n := open.Add(1); n > 11 { // the one that is made before another ends
+				t.Errorf("%d are open", n)
+			}
+			return &counted{Conn: conn, open: &open}, err
+		}
+		pools := poolsOf(t, base)
+		for n := range 100 {
+			if _, err := askAs(t, pools, "http://catalog.example/a", fmt.Sprint(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		known := func() int {
+			pools.calls.mu.Lock()
+			defer pools.calls.mu.Unlock()
+			return len(pools.calls.keys)
+		}
+		if n := known(); n != 100 {
+			t.Errorf("%d keys are known", n)
+		}
+		time.Sleep(3 * base.IdleConnTimeout)
+		if n := known(); n != 0 || open.Load() != 0 {
+			t.Errorf("%d keys are kept, and %d connections", n, open.Load())
+		}
+	})
+}
