@@ -199,18 +199,18 @@ func (s siege) attack(ctx context.Context, addr string, deaf bool, sent *atomic.
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	conn = countingConn{conn, sent}
-	a := &attacker{Conn: conn, Framer: http2.NewFramer(conn, nil), stream: 1}
+	counted := countingConn{conn, sent}
+	a := &attacker{Conn: counted, Framer: http2.NewFramer(counted, nil), stream: 1}
 	a.AllowIllegalWrites = true
 	a.encoder = hpack.NewEncoder(&a.block)
-	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+	if _, err := io.WriteString(counted, http2.ClientPreface); err != nil {
 		return err
 	}
 	if err := a.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
 		return err
 	}
 	if !deaf {
-		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		go func() { _, _ = io.Copy(io.Discard, counted) }()
 	}
 	for err == nil {
 		err = do(a)
