@@ -161,14 +161,14 @@ func (g Generation) Etag() string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Listed is a generation as a list has it, with its etag.
-type Listed struct {
+// Version is a generation as one answer of the catalog has it, with its etag.
+type Version struct {
 	Generation
 	Etag string
 }
 
-// Listed is the generation with its etag.
-func (g Generation) Listed() Listed { return Listed{Generation: g, Etag: g.Etag()} }
+// Version is the generation with its etag.
+func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Etag()} }
 
 // File is what a record says about a result file. Its address is not kept: the
 // content path is built from the base URL.

@@ -182,8 +182,8 @@ func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inp
 func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Receipt, error) {
 	receipt, known, err := c.orders.place(ctx, cred, order)
 	if known {
-		if g, err := c.Generation(ctx, cred, receipt.Generation.ID); err == nil {
-			receipt.Generation = g
+		if newest, err := c.Generation(ctx, cred, receipt.Generation.ID); err == nil {
+			receipt.Generation = newest.Generation
 		}
 	}
 	return receipt, err
@@ -191,8 +191,8 @@ func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Rece
 
 // Generations lists the recent generations of the key, in the catalog's order. The
 // catalog does not say how far back it goes.
-func (c *Client) Generations(ctx context.Context, cred Credential) ([]Listed, error) {
-	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Listed, error) {
+func (c *Client) Generations(ctx context.Context, cred Credential) ([]Version, error) {
+	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Version, error) {
 		all, _, err := readListed(a, nil)
 		return all, err
 	})
@@ -200,23 +200,33 @@ func (c *Client) Generations(ctx context.Context, cred Credential) ([]Listed, er
 
 // List reads what [Client.Generations] does, for a caller that lists again and again: a record whose
 // bytes are what they were in the last list of the credential is not decoded again.
-func (c *Client) List(ctx context.Context, cred Credential) ([]Listed, error) {
-	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Listed, error) {
-		all, records, err := readListed(a, c.unchanged.of(cred.Tenant, a.redactor))
+func (c *Client) List(ctx context.Context, cred Credential) ([]Version, error) {
+	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Version, error) {
+		all, records, err := readListed(a, c.unchanged.list(cred.Tenant, a.redactor))
 		if err == nil {
-			c.unchanged.keep(cred.Tenant, a, records)
+			c.unchanged.keepList(cred.Tenant, a, records)
 		}
 		return all, err
 	})
 }
 
-// Generation reads one generation.
-func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Generation, error) {
+// Generation reads one generation. An answer whose bytes are what they were is not decoded again.
+func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Version, error) {
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
-		return Generation{}, err
+		return Version{}, err
 	}
-	return fetch(ctx, c.upstream, cred, request{op: opGeneration, id: id},
-		func(a answer) (Generation, error) { return readGeneration(a, id) })
+	return fetch(ctx, c.upstream, cred, request{op: opGeneration, id: id}, func(a answer) (Version, error) {
+		if last, ok := c.unchanged.single(cred.Tenant, id, a); ok {
+			return last, nil
+		}
+		g, err := readGeneration(a, id)
+		if err != nil {
+			return Version{}, err
+		}
+		newest := g.Version()
+		c.unchanged.keepSingle(cred.Tenant, id, a, newest)
+		return newest, nil
+	})
 }
 
 // Content opens the result file of a generation at offset. A non-empty etag refuses

@@ -11,12 +11,12 @@ var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: s
 // readListed reads a list with the help of the records of the last one, by their bytes, and gives those
 // of this one. A record without an identifier is passed over as long as others have one: one odd record
 // must not hide the rest.
-func readListed(a answer, last map[string]Listed) (all []Listed, records map[string]Listed, err error) {
+func readListed(a answer, last map[string]Version) (all []Version, records map[string]Version, err error) {
 	items, err := a.list(generationListNames, generationWeights)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, records = make([]Listed, 0, len(items)), make(map[string]Listed, len(items))
+	all, records = make([]Version, 0, len(items)), make(map[string]Version, len(items))
 	for _, item := range items {
 		raw, _ := item.(json.RawMessage)
 		one, ok := last[string(raw)]
@@ -39,16 +39,16 @@ func readListed(a answer, last map[string]Listed) (all []Listed, records map[str
 }
 
 // readItem reads an item of a list.
-func readItem(a answer, item any) (Listed, bool) {
+func readItem(a answer, item any) (Version, bool) {
 	r, _, ok := findGeneration(a.item(item), "")
 	if !ok {
-		return Listed{}, false
+		return Version{}, false
 	}
 	g, ok := newGeneration(a, r, "")
 	if !ok {
-		return Listed{}, false
+		return Version{}, false
 	}
-	return g.Listed(), true
+	return g.Version(), true
 }
 
 // readGeneration reads the answer about the generation that was asked for. Its

@@ -119,14 +119,15 @@ func readAll(resp *http.Response, limit int64) ([]byte, error) {
 
 func (q requester) newRequest(ctx context.Context, key string, r request) (*http.Request, error) {
 	method, route, _ := strings.Cut(r.op, " ")
+	before, after, _ := strings.Cut(route, "{id}")
 	req, err := http.NewRequestWithContext(ctx, method, "", nil)
 	if err != nil {
 		return nil, err
 	}
 	u := req.URL
 	u.Scheme, u.Host, req.Host = q.base.Scheme, q.base.Host, q.base.Host
-	u.Path = q.base.Path + strings.Replace(route, "{id}", r.id, 1)
-	u.RawPath = q.base.EscapedPath() + strings.Replace(route, "{id}", url.PathEscape(r.id), 1)
+	u.Path = q.base.Path + before + r.id + after
+	u.RawPath = q.base.EscapedPath() + before + url.PathEscape(r.id) + after
 	u.RawQuery = r.query.Encode()
 	req.Pattern = r.op
 	maps.Copy(req.Header, r.header)

@@ -98,7 +98,7 @@ func (b *bench) until(id string, reached func(catalog.State) bool) catalog.Gener
 		}
 		if reached(g.State) {
 			tick.Stop()
-			return g
+			return g.Generation
 		}
 	}
 }

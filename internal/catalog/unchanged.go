@@ -11,24 +11,43 @@ const (
 	maxRemembered = 1 << 20
 	// rememberTime is how long the records of a credential are remembered that lists nothing.
 	rememberTime = 5 * time.Minute
+	// maxSingles is how many answers about single generations are remembered, and maxSingle the
+	// largest one, in bytes.
+	maxSingles = 1000
+	maxSingle  = 4 << 10
 )
 
-// unchanged remembers the records of the last list of each credential, by their bytes.
+// unchanged remembers the records that the catalog gave last, by their bytes: those of the list of
+// each credential, and those of single generations.
 type unchanged struct {
-	mu    sync.Mutex
-	lists map[Tenant]lastList
+	mu      sync.Mutex
+	lists   map[Tenant]lastList
+	singles map[singleKey]lastSingle
 }
 
 type lastList struct {
 	redactor redactor // what was taken out of them: a held API key may be rotated
-	records  map[string]Listed
+	records  map[string]Version
 	forget   *time.Timer
 }
 
-func newUnchanged() *unchanged { return &unchanged{lists: map[Tenant]lastList{}} }
+type singleKey struct {
+	tenant Tenant
+	id     string
+}
 
-// of gives the records of a credential, nil where there are none or they were read under another API key.
-func (u *unchanged) of(tenant Tenant, redact redactor) map[string]Listed {
+type lastSingle struct {
+	redactor redactor
+	body     string
+	version  Version
+}
+
+func newUnchanged() *unchanged {
+	return &unchanged{lists: map[Tenant]lastList{}, singles: map[singleKey]lastSingle{}}
+}
+
+// list gives the records of a credential, nil where there are none or they were read under another API key.
+func (u *unchanged) list(tenant Tenant, redact redactor) map[string]Version {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if last, ok := u.lists[tenant]; ok && last.redactor.same(redact) {
@@ -37,8 +56,8 @@ func (u *unchanged) of(tenant Tenant, redact redactor) map[string]Listed {
 	return nil
 }
 
-// keep takes the records of an answer in place of those before.
-func (u *unchanged) keep(tenant Tenant, a answer, records map[string]Listed) {
+// keepList takes the records of an answer in place of those before.
+func (u *unchanged) keepList(tenant Tenant, a answer, records map[string]Version) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if last, ok := u.lists[tenant]; ok {
@@ -54,4 +73,36 @@ func (u *unchanged) drop(tenant Tenant) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.lists, tenant)
+}
+
+// single gives what was read of the last answer about a generation, where this one has the same
+// bytes under the same API key.
+func (u *unchanged) single(tenant Tenant, id string, a answer) (Version, bool) {
+	u.mu.Lock()
+	last, ok := u.singles[singleKey{tenant, id}]
+	u.mu.Unlock()
+	if !ok || last.body != string(a.body) || !last.redactor.same(a.redactor) {
+		return Version{}, false
+	}
+	last.version.ObserveTime = a.time
+	return last.version, true
+}
+
+// keepSingle takes what was read of an answer about a generation in place of what was before, or of
+// another one's where there are too many: which one is left to the order of the map.
+func (u *unchanged) keepSingle(tenant Tenant, id string, a answer, v Version) {
+	key := singleKey{tenant, id}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.singles, key)
+	if len(a.body) > maxSingle {
+		return
+	}
+	for other := range u.singles {
+		if len(u.singles) < maxSingles {
+			break
+		}
+		delete(u.singles, other)
+	}
+	u.singles[key] = lastSingle{a.redactor, string(a.body), v}
 }

@@ -64,7 +64,7 @@ func page(statuses ...string) string {
 
 // listAgain reads a list with the help of the last one, and fails the test where that is not what
 // is read without.
-func listAgain(t *testing.T, last map[string]Listed, a answer) ([]Listed, map[string]Listed) {
+func listAgain(t *testing.T, last map[string]Version, a answer) ([]Version, map[string]Version) {
 	t.Helper()
 	got, records, gotErr := readListed(a, last)
 	plain, wantErr := readGenerations(a)
@@ -74,9 +74,9 @@ func listAgain(t *testing.T, last map[string]Listed, a answer) ([]Listed, map[st
 	if wantErr != nil {
 		return nil, last
 	}
-	want := make([]Listed, 0, len(plain))
+	want := make([]Version, 0, len(plain))
 	for _, g := range plain {
-		want = append(want, g.Listed())
+		want = append(want, g.Version())
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%.300q is read as\n%+v, and without a last list as\n%+v", a.body, got, want)
@@ -94,7 +94,7 @@ func listAt(seconds int, body string) answer {
 func TestAListIsReadAlikeWithALastOneAndWithout(t *testing.T) { // U11 I2
 	for i, first := range lists {
 		for j, second := range lists {
-			var last map[string]Listed
+			var last map[string]Version
 			for n, body := range []string{first, second, second, first} {
 				_, last = listAgain(t, last, listAt(n, body))
 			}
@@ -111,9 +111,9 @@ func FuzzAListIsReadAlikeWithALastOneAndWithout(f *testing.F) { // U11 I2
 	}
 	f.Fuzz(func(t *testing.T, first, second string, cut int) {
 		mixed := first[:min(max(cut, 0), len(first))] + second[min(max(cut, 0), len(second)):]
-		var last map[string]Listed
+		var last map[string]Version
 		for n, body := range []string{first, mixed, second, first} {
-			var all []Listed
+			var all []Version
 			all, last = listAgain(t, last, listAt(n, body))
 			for _, one := range all {
 				printsNoKey(t, "a listed generation", one)
@@ -250,6 +250,73 @@ func TestAListThatCannotBeReadLeavesTheLastOne(t *testing.T) {
 	}
 }
 
+// read gives what tells the inputs of a generation from a copy of them.
+func (l *lister) read(cred Credential, id string) (inputs uintptr) {
+	l.Helper()
+	one, err := l.Generation(l.Context(), cred, id)
+	if err != nil {
+		l.Fatal(err)
+	}
+	plain, err := readGeneration(answerOf(opGeneration, l.body), id)
+	if plain.ObserveTime = one.ObserveTime; err != nil || !reflect.DeepEqual(one, plain.Version()) {
+		l.Errorf("read as\n%+v, and without an answer before as\n%+v (%v)", one, plain.Version(), err)
+	}
+	return reflect.ValueOf(one.Inputs).Pointer()
+}
+
+func TestOnlyAChangedGenerationIsDecoded(t *testing.T) { // L7
+	l, other := newLister(t), Forwarded(NewSecret("another-key-of-another"))
+	l.body = usual
+	first := l.read(testCredential, "g1")
+	if l.read(testCredential, "g1") != first {
+		t.Error("the same bytes are decoded again")
+	}
+	if l.read(other, "g1") == first || l.read(testCredential, "g2") == first {
+		t.Error("a record serves another credential or another generation")
+	}
+	l.body = strings.Replace(usual, "queued", "failed", 1)
+	if l.read(testCredential, "g1") == first {
+		t.Error("other bytes are not decoded")
+	}
+	l.body = "{"
+	if _, err := l.Generation(t.Context(), testCredential, "g1"); KindOf(err) != KindMalformed {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestARotatedAPIKeyDropsTheGenerationBefore(t *testing.T) { // U22
+	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"}
+	l, now := newLister(t), 0
+	held := Held(func() Secret { return NewSecret(keys[now]) })
+	l.body = `{"id":"g1","status":"queued","one":"` + keys[0] + `","other":"` + keys[1] + `"}`
+	for _, now = range []int{0, 1, 0, 0} {
+		one, err := l.Generation(t.Context(), held, "g1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if extra := fmt.Sprint(one.Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
+			t.Errorf("under %s: %s", keys[now], extra)
+		}
+	}
+}
+
+func TestWhatIsRememberedOfGenerationsIsBounded(t *testing.T) {
+	l := newLister(t)
+	l.body = usual
+	for i := range maxSingles + 10 {
+		l.read(testCredential, fmt.Sprint("g", i))
+	}
+	if n := len(l.unchanged.singles); n != maxSingles {
+		t.Errorf("%d answers are remembered, not %d", n, maxSingles)
+	}
+	last := fmt.Sprint("g", maxSingles+9)
+	l.body = strings.Replace(usual, "a calm sea", strings.Repeat("a calm sea ", maxSingle/10), 1)
+	l.read(testCredential, last)
+	if n := len(l.unchanged.singles); n != maxSingles-1 {
+		t.Errorf("%d answers are remembered after one that is too large", n)
+	}
+}
+
 func BenchmarkAListOf200(b *testing.B) {
 	statuses := slices.Repeat([]string{"queued"}, 200)
 	body := page(statuses...)
@@ -257,7 +324,7 @@ func BenchmarkAListOf200(b *testing.B) {
 		b.Run(fmt.Sprint(changed, " changed"), func(b *testing.B) {
 			copy(statuses, slices.Repeat([]string{"failed"}, changed))
 			bodies := []string{body, page(statuses...)}
-			var last map[string]Listed
+			var last map[string]Version
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				all, records, err := readListed(answerOf(opGenerations, bodies[i%2]), last)

@@ -103,19 +103,19 @@ type replica struct {
 }
 
 // Generation and List make the replica the upstream of its hub.
-func (r *replica) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+func (r *replica) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
 	if err := r.request(ctx, id); err != nil {
-		return catalog.Generation{}, err
+		return catalog.Version{}, err
 	}
 	r.w.up.mu.Lock()
 	defer r.w.up.mu.Unlock()
 	if _, ok := r.w.up.states[id]; !ok {
-		return catalog.Generation{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "x"}
+		return catalog.Version{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "x"}
 	}
-	return r.w.up.record(id), nil
+	return r.w.up.record(id).Version(), nil
 }
 
-func (r *replica) List(ctx context.Context, _ catalog.Credential) (list []catalog.Listed, err error) {
+func (r *replica) List(ctx context.Context, _ catalog.Credential) (list []catalog.Version, err error) {
 	if err := r.request(ctx, ""); err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (r *replica) List(ctx context.Context, _ catalog.Credential) (list []catalo
 		return nil, nil
 	}
 	for id := range r.w.up.states {
-		list = append(list, r.w.up.record(id).Listed())
+		list = append(list, r.w.up.record(id).Version())
 	}
 	return list, nil
 }

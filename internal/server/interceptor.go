@@ -105,8 +105,9 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, h
 	if ended := ctx.Err(); ended != nil {
 		return service.Status(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
 	}
-	ctx, span := i.tracing.begin(ctx, method)
-	c := &call{method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
+	from := i.origin(ctx)
+	ctx, span := i.tracing.begin(ctx, method, from.peer)
+	c := &call{method: method, streams: streams, start: time.Now(), from: from, ctx: ctx, span: span}
 	cause := i.admit(ctx, c, handle)
 	st, took := service.Status(cause), time.Since(c.start)
 	i.log(c, st, cause, took)
@@ -122,8 +123,6 @@ func (i *interceptor) admit(ctx context.Context, c *call, handle func(context.Co
 			cause = i.panicked(c, value)
 		}
 	}()
-	c.from = i.origin(ctx)
-	c.span.from(c.from.peer)
 	ctx = withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
 	if !open(c.method) {
 		known, denied := i.service.Authenticate(ctx, c.from.certName)

@@ -208,7 +208,7 @@ func muddle(t *testing.T, s *stack) {
 			return nil
 		}
 		for _, next := range []catalog.State{catalog.StateRunning, catalog.StateSucceeded, catalog.StateQueued} {
-			s.hub.Observe(t.Context(), cred, catalog.Generation{ID: id, State: next, Status: next.String(), ObserveTime: time.Now()})
+			s.hub.Observe(t.Context(), cred, catalog.Generation{ID: id, State: next, Status: next.String(), ObserveTime: time.Now()}.Version())
 		}
 		return nil
 	})

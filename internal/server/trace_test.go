@@ -172,8 +172,8 @@ func TestEachAttemptIsASpanThatSaysWhichItIs(t *testing.T) {
 		t.Fatalf("%d spans", len(attempts))
 	}
 	for i, code := range []int64{503, 200} {
-		if n, got := attributeOf(attempts[i], "easel.attempt").AsInt64(), attributeOf(attempts[i], "http.response.status_code").AsInt64(); n != int64(i+1) || got != code {
-			t.Errorf("attempt %d is number %d, and was answered %d", i+1, n, got)
+		if n, got := attributeOf(attempts[i], "http.request.resend_count").AsInt64(), attributeOf(attempts[i], "http.response.status_code").AsInt64(); n != int64(i) || got != code {
+			t.Errorf("attempt %d says that %d were before it, and was answered %d", i+1, n, got)
 		}
 	}
 }

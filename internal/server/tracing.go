@@ -75,6 +75,7 @@ type callSpan struct {
 	*tracing
 	ctx      context.Context
 	name     string                     // "easel.v1.GenerationService/WatchGeneration"
+	peer     string                     // who calls, by address
 	span     atomic.Pointer[trace.Span] // nil once a call that lingers is open
 	lingers  bool
 	stream   metric.MeasurementOption // its labels; nil where the call is none
@@ -85,8 +86,8 @@ type callSpan struct {
 }
 
 // begin begins the tracing of a call.
-func (t *tracing) begin(ctx context.Context, method string) (context.Context, *callSpan) {
-	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), lingers: lingers(method), stream: t.streams[method]}
+func (t *tracing) begin(ctx context.Context, method, peer string) (context.Context, *callSpan) {
+	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), peer: peer, lingers: lingers(method), stream: t.streams[method]}
 	span := trace.SpanFromContext(ctx)
 	if c.lingers {
 		_, span = t.tracer.Start(ctx, c.name, trace.WithSpanKind(trace.SpanKindServer), c.about())
@@ -96,9 +97,6 @@ func (t *tracing) begin(ctx context.Context, method string) (context.Context, *c
 	c.span.Store(&span)
 	return ctx, c
 }
-
-// from notes who calls.
-func (c *callSpan) from(peer string) { (*c.span.Load()).SetAttributes(semconv.ClientAddress(peer)) }
 
 // enter notes that a call was let in.
 func (c *callSpan) enter() {
@@ -168,12 +166,12 @@ func (c *callSpan) last() trace.Span {
 
 // about is what the spans of a call that lingers begin with.
 func (c *callSpan) about() trace.SpanStartOption {
-	return trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(c.name))
+	return trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(c.name), semconv.ClientAddress(c.peer))
 }
 
 // conclude writes on the last span of a call how it has ended.
 func (c *callSpan) conclude(span trace.Span, st *status.Status, took time.Duration) {
-	span.SetAttributes(attributesOf(c.answer)...)
+	span.SetAttributes(append(attributesOf(c.answer), semconv.ClientAddress(c.peer))...)
 	if c.stream != nil {
 		span.SetAttributes(attribute.String("easel.stream.reason", closureOf(st)), attribute.Int64("easel.stream.messages", c.messages.Load()))
 	}
@@ -199,7 +197,8 @@ func serverFault(code codes.Code) bool {
 }
 
 // attributesOf is what a message of the contract says of a render or a model.
-func attributesOf(message any) (all []attribute.KeyValue) {
+func attributesOf(message any) []attribute.KeyValue {
+	all := make([]attribute.KeyValue, 0, 5)
 	text := func(key, value string) {
 		if value != "" {
 			all = append(all, attribute.String(key, value))

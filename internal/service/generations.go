@@ -94,7 +94,7 @@ func stale(u watch.Update, limit *durationpb.Duration) bool {
 
 // read asks the catalog, and lets the watchers share what it says.
 func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
-	g, err := s.cfg.Catalog.Generation(ctx, credential(ctx), id)
+	read, err := s.cfg.Catalog.Generation(ctx, credential(ctx), id)
 	if missing(err) {
 		if update, ok := s.cfg.Hub.Unseen(credential(ctx), id); ok {
 			return update, nil
@@ -103,7 +103,7 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	if err != nil {
 		return watch.Update{}, aboutGeneration(err, id)
 	}
-	return s.cfg.Hub.Observe(ctx, credential(ctx), g), nil
+	return s.cfg.Hub.Observe(ctx, credential(ctx), read), nil
 }
 
 // ListGenerations lists what the catalog lists.
@@ -112,7 +112,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := page(all, func(g catalog.Listed) string { return g.ID }, "generations", req.GetPageSize(), req.GetPageToken())
+	items, next, err := page(all, func(g catalog.Version) string { return g.ID }, "generations", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}

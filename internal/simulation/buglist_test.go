@@ -156,7 +156,7 @@ var bugs = []bug{
 	{
 		name: "a read does not ask what the watchers know",
 		edits: []edit{{
-			"internal/service/generations.go", "	return s.cfg.Hub.Observe(ctx, credential(ctx), g), nil\n", "	return watch.Update{Generation: g, Etag: g.Etag()}, nil\n",
+			"internal/service/generations.go", "	return s.cfg.Hub.Observe(ctx, credential(ctx), read), nil\n", "	return watch.Update{Generation: read.Generation, Etag: read.Etag}, nil\n",
 		}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states go forwards"},
@@ -165,7 +165,7 @@ var bugs = []bug{
 		name: "a render that this process ordered may be missing at once",
 		edits: []edit{{
 			"internal/service/generations.go", "s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)",
-			"s.cfg.Hub.Observe(ctx, credential(ctx), receipt.Generation)",
+			"s.cfg.Hub.Observe(ctx, credential(ctx), receipt.Generation.Version())",
 		}},
 		jobs:   seeds("only-U10", 1, 2, 3),
 		breaks: []string{"trouble of the catalog ends no watch", "no state is told that the catalog never had"},

@@ -52,11 +52,11 @@ type polls struct{ client *catalog.Client }
 
 func marked(ctx context.Context) context.Context { return context.WithValue(ctx, pollMark{}, true) }
 
-func (p polls) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error) {
+func (p polls) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error) {
 	return p.client.Generation(marked(ctx), cred, id)
 }
 
-func (p polls) List(ctx context.Context, cred catalog.Credential) ([]catalog.Listed, error) {
+func (p polls) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
 	return p.client.List(marked(ctx), cred)
 }
 

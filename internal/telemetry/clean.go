@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -30,13 +31,22 @@ type cleanSpan struct{ trace.ReadOnlySpan }
 
 // Attributes implements trace.ReadOnlySpan.
 func (s cleanSpan) Attributes() []attribute.KeyValue {
-	all := slices.Clone(s.ReadOnlySpan.Attributes())
+	all := s.ReadOnlySpan.Attributes()
+	if !slices.ContainsFunc(all, unclean) {
+		return all
+	}
+	all = slices.Clone(all)
 	for i, one := range all {
-		if one.Value.Type() == attribute.STRING {
+		if unclean(one) {
 			all[i].Value = attribute.StringValue(validText(one.Value.AsString()))
 		}
 	}
 	return all
+}
+
+// unclean reports whether an attribute is a text that is not UTF-8.
+func unclean(one attribute.KeyValue) bool {
+	return one.Value.Type() == attribute.STRING && !utf8.ValidString(one.Value.AsString())
 }
 
 // Status implements trace.ReadOnlySpan.

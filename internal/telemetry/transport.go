@@ -8,7 +8,6 @@ import (
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -46,7 +45,11 @@ func (t describedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	template := semconv.URLTemplate(strings.TrimPrefix(r.Pattern, r.Method+" "))
 	labels, _ := otelhttp.ClientLabelerFromContext(ctx)
 	labels.Add(template)
-	trace.SpanFromContext(ctx).SetAttributes(template, attribute.Int("easel.attempt", catalog.Attempt(ctx)))
+	span := trace.SpanFromContext(ctx)
+	span.SetAttributes(template)
+	if earlier := catalog.Attempt(ctx) - 1; earlier > 0 {
+		span.SetAttributes(semconv.HTTPRequestResendCount(earlier))
+	}
 	return t.base.RoundTrip(r)
 }
 
@@ -56,6 +59,8 @@ type idsOnly struct{ propagation.TraceContext }
 
 // Inject implements propagation.TextMapPropagator.
 func (p idsOnly) Inject(ctx context.Context, carrier propagation.TextMapCarrier) {
-	ids := trace.SpanContextFromContext(ctx).WithTraceState(trace.TraceState{})
-	p.TraceContext.Inject(trace.ContextWithSpanContext(ctx, ids), carrier)
+	if ids := trace.SpanContextFromContext(ctx); ids.TraceState().Len() > 0 {
+		ctx = trace.ContextWithSpanContext(ctx, ids.WithTraceState(trace.TraceState{}))
+	}
+	p.TraceContext.Inject(ctx, carrier)
 }

@@ -115,7 +115,7 @@ func TestAnAnswerFromBeforeThe404DoesNotBringARenderBack(t *testing.T) { // U10
 		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
 		b.up.set("a", running)
 		pass(10 * time.Second)
-		b.hub.Observe(context.Background(), tenant, late)
+		b.hub.Observe(context.Background(), tenant, late.Version())
 		pass(time.Second)
 		b.wantStates(all, "queued", "deleted")
 	})
@@ -126,7 +126,7 @@ func TestWhatWeDeletedStaysDeleted(t *testing.T) {
 		b.watch("a")
 		pass(time.Second)
 		b.hub.Deleted(context.Background(), tenant, "a")
-		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued)) // a read that was on its way
+		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version()) // a read that was on its way
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")

@@ -84,30 +84,30 @@ func (u *upstream) record(id string, s catalog.State) catalog.Generation {
 	return g
 }
 
-func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
 	u.mu.Lock()
 	u.read[id]++
 	u.times = append(u.times, time.Now())
 	delay := u.delay
 	u.mu.Unlock()
 	if err := pause(ctx, delay); err != nil {
-		return catalog.Generation{}, err
+		return catalog.Version{}, err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s, ok := u.states[id]
 	switch {
 	case u.fail != nil:
-		return catalog.Generation{}, u.fail
+		return catalog.Version{}, u.fail
 	case u.failOne[id] != nil:
-		return catalog.Generation{}, u.failOne[id]
+		return catalog.Version{}, u.failOne[id]
 	case !ok:
-		return catalog.Generation{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}", Status: 404}
+		return catalog.Version{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}", Status: 404}
 	}
-	return u.record(id, s), nil
+	return u.record(id, s).Version(), nil
 }
 
-func (u *upstream) List(ctx context.Context, _ catalog.Credential) ([]catalog.Listed, error) {
+func (u *upstream) List(ctx context.Context, _ catalog.Credential) ([]catalog.Version, error) {
 	u.mu.Lock()
 	u.lists++
 	u.times = append(u.times, time.Now())
@@ -121,14 +121,14 @@ func (u *upstream) List(ctx context.Context, _ catalog.Credential) ([]catalog.Li
 	if err := cmp.Or(u.fail, u.failList); err != nil {
 		return nil, err
 	}
-	var list []catalog.Listed
+	var list []catalog.Version
 	for _, id := range slices.Sorted(maps.Keys(u.states)) {
 		if u.listed == nil || u.listed(id) {
 			g := u.record(id, u.states[id])
 			if u.restless {
 				g.Extra = map[string]any{"position": float64(len(u.times))}
 			}
-			list = append(list, g.Listed())
+			list = append(list, g.Version())
 		}
 	}
 	return list, nil

@@ -29,15 +29,15 @@ func (u *skewed) date(g catalog.Generation) catalog.Generation {
 	return g
 }
 
-func (u *skewed) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error) {
-	g, err := u.upstream.Generation(ctx, cred, id)
-	return u.date(g), err
+func (u *skewed) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error) {
+	read, err := u.upstream.Generation(ctx, cred, id)
+	return u.date(read.Generation).Version(), err
 }
 
-func (u *skewed) List(ctx context.Context, cred catalog.Credential) ([]catalog.Listed, error) {
+func (u *skewed) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
 	list, err := u.upstream.List(ctx, cred)
 	for i := range list {
-		list[i] = u.date(list[i].Generation).Listed()
+		list[i] = u.date(list[i].Generation).Version()
 	}
 	return list, err
 }

@@ -95,7 +95,7 @@ func TestWhoLeavesAsAChangeComesIsNotTouchedAnyMore(t *testing.T) {
 				}()
 			}
 			pass(time.Second)
-			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()})
+			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version())
 			cancel() // at once: some have not been told yet
 			synctest.Wait()
 		})

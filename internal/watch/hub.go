@@ -117,13 +117,10 @@ func (h *Hub) Unseen(cred catalog.Credential, id string) (update Update, ok bool
 // Observe takes in a record that a call has read, so that the watchers see it too,
 // and gives it back as the hub sees it: never older than what a watcher was told. ctx is that
 // of the call, for its trace alone.
-func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, g catalog.Generation) Update {
-	found := h.cfg.Observer.TraceRef(ctx)
-	e := newEntry(g.ID, g.ObserveTime, h.cfg.Seed)
-	e.advance(g, g.Etag())
-	update := e.update()
-	h.with(cred, g.ID, func(t *tenant, e *entry) {
-		t.admit(e, g, found, time.Now())
+func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version) Update {
+	update := Update{Generation: read.Generation, Etag: read.Etag}
+	h.with(cred, read.ID, func(t *tenant, e *entry) {
+		t.admit(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
 		update = e.update()
 	})
 	return update
@@ -133,12 +130,13 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // 404 of it means "not visible yet". ctx is that of the call, for its trace alone.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
 	found := h.cfg.Observer.TraceRef(ctx)
+	answered := g.Version()
 	t := h.find(cred, true)
 	defer t.mu.Unlock()
 	now := time.Now()
 	e := t.ensure(g.ID, now)
 	e.modelID, e.created, e.order = modelID, placed, found
-	t.admit(e, g, found, now)
+	t.admit(e, answered, found, now)
 	t.show(e, now)
 	return e.update()
 }

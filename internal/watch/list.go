@@ -138,7 +138,7 @@ func (l *list) judge(good bool, now time.Time) {
 }
 
 // merge takes in the answer to a sweep that stood for the entries asked.
-func (l *list) merge(t *tenant, asked []*entry, records []catalog.Listed, result *pollResult, now time.Time) {
+func (l *list) merge(t *tenant, asked []*entry, records []catalog.Version, result *pollResult, now time.Time) {
 	l.down, l.fails = false, 0
 	records = unique(records)
 	l.discover(t, records, now)
@@ -160,9 +160,9 @@ func (l *list) merge(t *tenant, asked []*entry, records []catalog.Listed, result
 }
 
 // unique takes out of a list what names a generation again.
-func unique(list []catalog.Listed) []catalog.Listed {
+func unique(list []catalog.Version) []catalog.Version {
 	seen := make(map[string]bool, len(list))
-	return slices.DeleteFunc(list, func(r catalog.Listed) bool {
+	return slices.DeleteFunc(list, func(r catalog.Version) bool {
 		again := seen[r.ID]
 		seen[r.ID] = true
 		return again
@@ -171,7 +171,7 @@ func unique(list []catalog.Listed) []catalog.Listed {
 
 // discover adds what the list shows to the watches of everything, and drops what can't
 // change any more and is no longer shown.
-func (l *list) discover(t *tenant, records []catalog.Listed, now time.Time) {
+func (l *list) discover(t *tenant, records []catalog.Version, now time.Time) {
 	for i := range records {
 		if e := t.entries[records[i].ID]; e != nil || len(t.everything) > 0 {
 			t.show(t.ensure(records[i].ID, now), now)
@@ -192,7 +192,7 @@ func (l *list) discover(t *tenant, records []catalog.Listed, now time.Time) {
 
 // take takes in one record of a list. A record that may say less than a read is only a hint to
 // read.
-func (l *list) take(t *tenant, e *entry, r *catalog.Listed, result *pollResult, now time.Time) {
+func (l *list) take(t *tenant, e *entry, r *catalog.Version, result *pollResult, now time.Time) {
 	known := e.fresh && e.state.State == r.State
 	switch {
 	case e.denied() && r.State != catalog.StateDeleted:
@@ -230,9 +230,9 @@ func (l *list) doubts(t *tenant, e *entry, now time.Time) {
 }
 
 // compare learns whether the list says as much of a generation as a read does.
-func (l *list) compare(e *entry, g catalog.Generation) {
+func (l *list) compare(e *entry, etag string) {
 	if e.listing.hint != nil {
-		l.whole = e.listing.etag == g.Etag()
+		l.whole = e.listing.etag == etag
 		e.listing.hint = nil
 	}
 }

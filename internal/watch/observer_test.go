@@ -63,16 +63,16 @@ func (s *shelf) set(id string, state catalog.State) {
 	s.states[id] = state
 }
 
-func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
+func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.states[id] == 0 {
-		return catalog.Generation{}, &catalog.Error{Kind: catalog.KindNotFound}
+		return catalog.Version{}, &catalog.Error{Kind: catalog.KindNotFound}
 	}
-	return catalog.Generation{ID: id, ModelID: "m", State: s.states[id], ObserveTime: time.Now()}, nil
+	return catalog.Generation{ID: id, ModelID: "m", State: s.states[id], ObserveTime: time.Now()}.Version(), nil
 }
 
-func (s *shelf) List(ctx context.Context, cred catalog.Credential) (all []catalog.Listed, err error) {
+func (s *shelf) List(ctx context.Context, cred catalog.Credential) (all []catalog.Version, err error) {
 	s.mu.Lock()
 	ids := slices.Collect(func(yield func(string) bool) {
 		for id := range s.states {
@@ -83,8 +83,8 @@ func (s *shelf) List(ctx context.Context, cred catalog.Credential) (all []catalo
 	})
 	s.mu.Unlock()
 	for _, id := range ids {
-		g, _ := s.Generation(ctx, cred, id)
-		all = append(all, g.Listed())
+		read, _ := s.Generation(ctx, cred, id)
+		all = append(all, read)
 	}
 	return all, nil
 }
@@ -121,7 +121,7 @@ var testCred = catalog.Forwarded(catalog.NewSecret("key"))
 func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) {
 	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
 		placed, _ := up.Generation(t.Context(), testCred, "a")
-		hub.Created(named(context.Background(), "order"), testCred, placed, "m", time.Now())
+		hub.Created(named(context.Background(), "order"), testCred, placed.Generation, "m", time.Now())
 		for i := range 30 {
 			watch(fmt.Sprint("watch ", i), "a")
 		}

@@ -233,13 +233,13 @@ func (p *poller) do(j *job) {
 		ended(Outcome{Err: err, Changes: result.changes})
 		return
 	}
-	g, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
-	p.answered(j.ID, g, err, result)
-	ended(Outcome{Err: err, State: g.State, Changes: result.changes})
+	read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
+	p.answered(j.ID, read, err, result)
+	ended(Outcome{Err: err, State: read.State, Changes: result.changes})
 }
 
 // answered takes in the answer to a read.
-func (p *poller) answered(id string, g catalog.Generation, err error, result *pollResult) {
+func (p *poller) answered(id string, read catalog.Version, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,8 +255,8 @@ func (p *poller) answered(id string, g catalog.Generation, err error, result *po
 	case err == nil:
 		t.list.readable(now)
 		t.health.succeeded(now)
-		t.list.compare(e, g)
-		t.apply(e, g, g.Etag(), result)
+		t.list.compare(e, read.Etag)
+		t.apply(e, read.Generation, read.Etag, result)
 		t.again(e, now)
 		t.list.trust(t, result, now)
 		t.confirmed(e, now)
@@ -273,7 +273,7 @@ func (p *poller) answered(id string, g catalog.Generation, err error, result *po
 }
 
 // swept takes in the answer to a sweep.
-func (p *poller) swept(records []catalog.Listed, err error, result *pollResult) {
+func (p *poller) swept(records []catalog.Version, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -60,11 +60,11 @@ func checkDue(t *testing.T, q *queue, want map[*entry]bool, now time.Time) {
 // unlisted is a catalog without a list, whose generations never end.
 type unlisted struct{}
 
-func (unlisted) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
-	return catalog.Generation{ID: id, State: catalog.StateQueued, ObserveTime: time.Now()}, nil
+func (unlisted) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
+	return catalog.Generation{ID: id, State: catalog.StateQueued, ObserveTime: time.Now()}.Version(), nil
 }
 
-func (unlisted) List(context.Context, catalog.Credential) ([]catalog.Listed, error) {
+func (unlisted) List(context.Context, catalog.Credential) ([]catalog.Version, error) {
 	return nil, &catalog.Error{Kind: catalog.KindContract}
 }
 

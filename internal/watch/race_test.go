@@ -59,11 +59,12 @@ func (u *racing) record(ctx context.Context, id string) (catalog.Generation, err
 	return catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}, nil
 }
 
-func (u *racing) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Generation, error) {
-	return u.record(ctx, id)
+func (u *racing) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
+	g, err := u.record(ctx, id)
+	return g.Version(), err
 }
 
-func (u *racing) List(ctx context.Context, _ catalog.Credential) (list []catalog.Listed, err error) {
+func (u *racing) List(ctx context.Context, _ catalog.Credential) (list []catalog.Version, err error) {
 	before := map[string]catalog.State{}
 	for id := range u.finishes {
 		before[id] = u.state(id)
@@ -78,7 +79,7 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential) (list []catalog
 			u.stale.Add(1)
 			now = then
 		}
-		list = append(list, catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}.Listed())
+		list = append(list, catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}.Version())
 	}
 	return list, nil
 }

@@ -220,7 +220,7 @@ func (c *chaos) get(w *world) {
 		g, err := w.read(ctx, id, 20*time.Millisecond)
 		c.hub.Called(w.cred, err)
 		if err == nil {
-			w.checkSaid(c.hub.Observe(context.Background(), w.cred, g))
+			w.checkSaid(c.hub.Observe(context.Background(), w.cred, g.Version()))
 		} else if update, ok := c.hub.Unseen(w.cred, id); ok {
 			w.checkSaid(update)
 		}

@@ -13,12 +13,12 @@ import (
 // silent is an upstream that says nothing: only what a watch itself keeps is measured.
 type silent struct{}
 
-func (silent) Generation(ctx context.Context, _ catalog.Credential, _ string) (catalog.Generation, error) {
+func (silent) Generation(ctx context.Context, _ catalog.Credential, _ string) (catalog.Version, error) {
 	<-ctx.Done()
-	return catalog.Generation{}, ctx.Err()
+	return catalog.Version{}, ctx.Err()
 }
 
-func (silent) List(ctx context.Context, _ catalog.Credential) ([]catalog.Listed, error) {
+func (silent) List(ctx context.Context, _ catalog.Credential) ([]catalog.Version, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -194,8 +194,8 @@ func (t *tenant) historyOf(e *entry) history.Key {
 
 // admit takes in a record that a call has brought. Where no poll has come before, it counts as
 // the first.
-func (t *tenant) admit(e *entry, g catalog.Generation, found TraceRef, now time.Time) {
-	t.apply(e, g, g.Etag(), &pollResult{found: found})
+func (t *tenant) admit(e *entry, read catalog.Version, found TraceRef, now time.Time) {
+	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
 	if e.polling.gap == 0 {
 		t.again(e, now)
 	}

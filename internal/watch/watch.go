@@ -33,8 +33,8 @@ import (
 
 // Upstream is what a poller reads. Each call is one request: the poller has a back-off of its own.
 type Upstream interface {
-	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error)
-	List(ctx context.Context, cred catalog.Credential) ([]catalog.Listed, error)
+	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
+	List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error)
 }
 
 // Goal is what a watch waits for.

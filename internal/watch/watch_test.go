@@ -365,7 +365,7 @@ func TestAWatcherThatJoinsAsTheStateTurnsTerminalNeverHangs(t *testing.T) { // L
 			b.hub.Created(context.Background(), tenant, b.up.record(id, queued), "m", time.Now())
 			all = append(all, b.watch(id))
 			go b.up.set(id, succeeded)
-			go b.hub.Observe(context.Background(), tenant, b.up.record(id, succeeded))
+			go b.hub.Observe(context.Background(), tenant, b.up.record(id, succeeded).Version())
 			all = append(all, b.watch(id))
 		}
 		pass(2 * time.Minute)

@@ -203,7 +203,7 @@ func (w *world) read(ctx context.Context, id string, delay time.Duration) (catal
 	return w.record(id, r, false), nil
 }
 
-func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Listed, err error) {
+func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Version, err error) {
 	err = w.end(ctx, delay)
 	defer w.mu.Unlock()
 	if err == nil && w.on(listFails) {
@@ -214,7 +214,7 @@ func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Li
 	}
 	for i, id := range w.order {
 		if r := w.has[id]; !r.gone && !time.Now().Before(r.visible) && (w.part == 0 || i%w.part == 0) {
-			all = append(all, w.record(id, r, true).Listed())
+			all = append(all, w.record(id, r, true).Version())
 		}
 	}
 	return all, nil
@@ -223,12 +223,13 @@ func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Li
 // worlds are the catalogs of all credentials.
 type worlds map[catalog.Tenant]*world
 
-func (all worlds) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Generation, error) {
+func (all worlds) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error) {
 	w := all[cred.Tenant]
-	return w.read(ctx, id, w.begin(id))
+	g, err := w.read(ctx, id, w.begin(id))
+	return g.Version(), err
 }
 
-func (all worlds) List(ctx context.Context, cred catalog.Credential) ([]catalog.Listed, error) {
+func (all worlds) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
 	w := all[cred.Tenant]
 	return w.list(ctx, w.begin(""))
 }
