@@ -105,9 +105,8 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, h
 	if ended := ctx.Err(); ended != nil {
 		return service.Status(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
 	}
-	from := i.origin(ctx)
-	ctx, span := i.tracing.begin(ctx, method, from.peer)
-	c := &call{method: method, streams: streams, start: time.Now(), from: from, ctx: ctx, span: span}
+	ctx, span := i.tracing.begin(ctx, method)
+	c := &call{method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
 	cause := i.admit(ctx, c, handle)
 	st, took := service.Status(cause), time.Since(c.start)
 	i.log(c, st, cause, took)
@@ -123,6 +122,8 @@ func (i *interceptor) admit(ctx context.Context, c *call, handle func(context.Co
 			cause = i.panicked(c, value)
 		}
 	}()
+	c.from = i.origin(ctx)
+	c.span.from(c.from.peer)
 	ctx = withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
 	if !open(c.method) {
 		known, denied := i.service.Authenticate(ctx, c.from.certName)

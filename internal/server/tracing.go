@@ -86,8 +86,8 @@ type callSpan struct {
 }
 
 // begin begins the tracing of a call.
-func (t *tracing) begin(ctx context.Context, method, peer string) (context.Context, *callSpan) {
-	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), peer: peer, lingers: lingers(method), stream: t.streams[method]}
+func (t *tracing) begin(ctx context.Context, method string) (context.Context, *callSpan) {
+	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), lingers: lingers(method), stream: t.streams[method]}
 	span := trace.SpanFromContext(ctx)
 	if c.lingers {
 		_, span = t.tracer.Start(ctx, c.name, trace.WithSpanKind(trace.SpanKindServer), c.about())
@@ -96,6 +96,13 @@ func (t *tracing) begin(ctx context.Context, method, peer string) (context.Conte
 	c.ctx = ctx
 	c.span.Store(&span)
 	return ctx, c
+}
+
+// from notes who calls. The last span of a call has it; one that ends before, now.
+func (c *callSpan) from(peer string) {
+	if c.peer = peer; c.lingers {
+		(*c.span.Load()).SetAttributes(semconv.ClientAddress(peer))
+	}
 }
 
 // enter notes that a call was let in.
@@ -166,7 +173,7 @@ func (c *callSpan) last() trace.Span {
 
 // about is what the spans of a call that lingers begin with.
 func (c *callSpan) about() trace.SpanStartOption {
-	return trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(c.name), semconv.ClientAddress(c.peer))
+	return trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(c.name))
 }
 
 // conclude writes on the last span of a call how it has ended.

@@ -59,7 +59,8 @@ func BenchmarkTelemetryOfACall(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				tagged, began := calls.TagRPC(incoming, &stats.RPCTagInfo{FullMethodName: method}), time.Now()
-				ctx, span := t.begin(tagged, method, "127.0.0.1:5555")
+				ctx, span := t.begin(tagged, method)
+				span.from("127.0.0.1:5555")
 				span.enter()
 				span.asked(request, false)
 				answer, err := transport.RoundTrip(upstream.WithContext(ctx))
