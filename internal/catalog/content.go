@@ -215,7 +215,7 @@ func (b *contentBody) resume() error {
 		if err == nil {
 			return nil
 		}
-		if kind := KindOf(err); kind != KindUnavailable && kind != KindRateLimited {
+		if kind := KindOf(err); kind != KindUnavailable && kind != KindBusy && kind != KindRateLimited {
 			return err
 		}
 		b.cause = err

@@ -64,7 +64,9 @@ var tenantKey = func() []byte {
 type Credential struct {
 	Tenant Tenant
 	Held   bool // the key is our operator's, and a rejection is not the caller's fault
-	key    func() Secret
+	// Owner is whom a call under a held API key belongs to: "" for all anonymous callers together, and for polls.
+	Owner string
+	key   func() Secret
 }
 
 // Forwarded is the credential of a caller that sent its own key.

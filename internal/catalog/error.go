@@ -26,6 +26,7 @@ const (
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // 416, or an offset past the end
 	KindRateLimited                        // 429
+	KindBusy                               // nothing was sent: there was no room for it
 	KindUnavailable                        // 5xx, no connection, no answer; on reads
 	KindOutcomeUnknown                     // the same on create: the order may have been taken
 	KindRedirect                           // 3xx, never followed
@@ -100,6 +101,7 @@ var kindNames = [...]string{
 	KindInputsTooLarge:     "inputs too large",
 	KindOutOfRange:         "out of range",
 	KindRateLimited:        "rate limited",
+	KindBusy:               "no room",
 	KindUnavailable:        "unavailable",
 	KindOutcomeUnknown:     "outcome unknown",
 	KindRedirect:           "redirect refused",

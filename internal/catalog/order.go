@@ -27,7 +27,7 @@ func (o orders) place(ctx context.Context, cred Credential, order Order) (receip
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, false, err
 	}
-	receipt, run, err := o.book.join(ctx, cred.Tenant, order, func(sub *submission, run *submitRun) {
+	receipt, run, err := o.book.join(ctx, cred, order, func(sub *submission, run *submitRun) {
 		o.submit(context.WithoutCancel(ctx), cred, order, sub, run)
 	})
 	if err != nil || run == nil {
@@ -153,7 +153,7 @@ func turnedAway(status int) bool {
 // tryAgain reports whether another attempt may make the outcome certain.
 func tryAgain(err error, unknown bool) bool {
 	switch KindOf(err) {
-	case KindOutcomeUnknown, KindInProgress:
+	case KindOutcomeUnknown, KindInProgress, KindBusy:
 		return true
 	case KindRateLimited:
 		return unknown

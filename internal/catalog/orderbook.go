@@ -16,9 +16,8 @@ const (
 
 	refusedPause = 10 * time.Second // before an idempotency key of unknown outcome is sent again that was refused
 
-	orderMemory   = 24 * time.Hour // how long this process knows what an idempotency key stands for
-	orderCapacity = 100_000        // and of how many idempotency keys
-	resendWindow  = 12 * time.Hour // the default of Config.ResendWindow
+	openOrders   = 10_000         // of one owner, that are on their way or of unknown outcome
+	resendWindow = 12 * time.Hour // the default of Config.ResendWindow
 )
 
 // orderBook knows what the idempotency keys of recent orders stand for. It forgets no order of
@@ -31,12 +30,13 @@ type orderBook struct {
 
 	mu       sync.Mutex
 	orders   map[orderKey]*submission
-	finished []*submission // those that succeeded, oldest first
+	receipts receipts      // those of them that succeeded
+	running  map[owner]int // the others
 }
 
 func newOrderBook(window time.Duration) *orderBook {
 	open, end := context.WithCancel(context.Background())
-	return &orderBook{window: window, open: open, end: end, orders: map[orderKey]*submission{}}
+	return &orderBook{window: window, open: open, end: end, orders: map[orderKey]*submission{}, receipts: receipts{of: map[owner][]*submission{}}, running: map[owner]int{}}
 }
 
 type orderKey struct {
@@ -48,6 +48,7 @@ type orderKey struct {
 // and begun, under the book's mutex, and so may read them without.
 type submission struct {
 	id       orderKey
+	owner    owner
 	digest   [sha256.Size]byte
 	run      *submitRun // the one under way; nil when there is none
 	receipt  *Receipt   // what the key stands for, once that is known
@@ -75,32 +76,47 @@ type submitRun struct {
 // join finds or makes the submission of an idempotency key and joins its run, which it starts where there is
 // none, for a caller that waits as long as ctx allows. The run is nil where the key is known to have succeeded,
 // and then the receipt counts.
-func (b *orderBook) join(ctx context.Context, tenant Tenant, order Order, start func(*submission, *submitRun)) (Receipt, *submitRun, error) {
+func (b *orderBook) join(ctx context.Context, cred Credential, order Order, start func(*submission, *submitRun)) (Receipt, *submitRun, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	id, digest := orderKey{tenant, order.IdempotencyKey}, digestOf(order)
-	b.forget(time.Now())
-	sub := b.orders[id]
-	if sub == nil {
-		sub = &submission{id: id, digest: digest}
-		b.orders[id] = sub
-	}
-	if sub.digest != digest {
-		return Receipt{}, nil, &Error{Kind: KindKeyReused, Op: opCreate, Unsent: true}
+	b.forget(b.receipts.old(time.Now()))
+	sub, err := b.find(cred, order)
+	if err != nil {
+		return Receipt{}, nil, err
 	}
 	if sub.receipt != nil {
 		return *sub.receipt, nil, nil
 	}
 	if sub.run == nil {
-		run := &submitRun{book: b, done: make(chan struct{})}
+		run, ended := &submitRun{book: b, done: make(chan struct{})}, order.begun()
 		sub.run = run
-		b.work.Go(func() { start(sub, run) })
+		b.work.Go(func() {
+			defer ended()
+			start(sub, run)
+		})
 	}
 	sub.run.waiting++
 	if until := answerBy(ctx); until.After(sub.run.until) {
 		sub.run.until = until
 	}
 	return Receipt{}, sub.run, nil
+}
+
+// find finds or makes the submission of an idempotency key; mu is held.
+func (b *orderBook) find(cred Credential, order Order) (*submission, error) {
+	id, whose, digest := orderKey{cred.Tenant, order.IdempotencyKey}, owner{cred.Tenant, cred.Owner}, digestOf(order)
+	sub := b.orders[id]
+	switch {
+	case sub == nil && b.running[whose] >= openOrders:
+		return nil, &Error{Kind: KindBusy, Op: opCreate, Unsent: true, Message: "too many orders of this caller are on their way or of unknown outcome"}
+	case sub == nil:
+		sub = &submission{id: id, owner: whose, digest: digest}
+		b.orders[id] = sub
+		b.running[whose]++
+	case sub.digest != digest:
+		return nil, &Error{Kind: KindKeyReused, Op: opCreate, Unsent: true}
+	}
+	return sub, nil
 }
 
 // credential gives what every attempt of a submission runs under: the credential with the API
@@ -123,10 +139,13 @@ var ErrResendWindow = errors.New("its first attempt is too long ago to send it a
 func (b *orderBook) begin(sub *submission, run *submitRun) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if run.waiting == 0 && !sub.mayExist || !time.Now().Before(run.until) || b.open.Err() != nil {
+	over := run.waiting == 0 && !sub.mayExist || !time.Now().Before(run.until) || b.open.Err() != nil
+	switch {
+	case over && KindOf(run.last) == KindBusy:
+		return run.last
+	case over:
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Unsent: !sub.mayExist && !run.sent}
-	}
-	if sub.mayExist && age(sub.begun) >= b.window {
+	case sub.mayExist && age(sub.begun) >= b.window:
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: ErrResendWindow}
 	}
 	run.last, run.began = nil, time.Now()
@@ -164,23 +183,27 @@ func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err er
 	switch {
 	case err == nil:
 		run.receipt = Receipt{Generation: g, Placed: time.Now()}
-		sub.receipt, sub.mayExist, sub.cred = &run.receipt, false, Credential{}
-		b.finished = append(b.finished, sub)
+		sub.receipt, sub.mayExist, sub.cred = receiptOf(g, run.receipt.Placed), false, Credential{}
+		b.forget(b.receipts.keep(sub))
+		b.ended(sub)
 	case !sub.mayExist:
 		delete(b.orders, sub.id)
+		b.ended(sub)
 	}
 	close(run.done)
 }
 
-// forget drops what is too old or too much; mu is held.
-func (b *orderBook) forget(now time.Time) {
-	for len(b.finished) > 0 {
-		oldest := b.finished[0]
-		if len(b.finished) <= orderCapacity && now.Sub(oldest.receipt.Placed) < orderMemory {
-			return
-		}
-		b.finished = b.finished[1:]
-		delete(b.orders, oldest.id)
+// ended notes that the outcome of an order is certain; mu is held.
+func (b *orderBook) ended(sub *submission) {
+	if b.running[sub.owner]--; b.running[sub.owner] == 0 {
+		delete(b.running, sub.owner)
+	}
+}
+
+// forget drops orders that were placed; mu is held.
+func (b *orderBook) forget(gone []*submission) {
+	for _, sub := range gone {
+		delete(b.orders, sub.id)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // pool has the connections of one class of request. Each API key has its own: where a catalog, or
 // what stands before it, answers one request twice, the second answer reaches nobody else.
 type pool struct {
-	base *http.Transport // of which each key has a copy
-	room chan struct{}   // a place for each request under way
+	base   *http.Transport // of which each key has a copy
+	places *places         // of the requests under way
 
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]*keyTransport // by what Authorization says
@@ -32,7 +32,7 @@ type keyTransport struct {
 
 // newPool makes a pool that has as many connections, in use or idle, as base allows to a host.
 func newPool(base *http.Transport) *pool {
-	p := &pool{base: base.Clone(), room: make(chan struct{}, base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
+	p := &pool{base: base.Clone(), places: newPlaces(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 	p.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		p.opening()
 		conn, err := base.DialContext(ctx, network, addr)
@@ -47,18 +47,17 @@ func newPool(base *http.Transport) *pool {
 
 // RoundTrip implements http.RoundTripper. A request has its place until its answer is closed.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	select {
-	case p.room <- struct{}{}:
-	case <-r.Context().Done():
-		return nil, context.Cause(r.Context())
-	}
-	t := p.take(sha256.Sum256([]byte(r.Header.Get("Authorization"))))
-	resp, err := t.RoundTrip(r)
-	if err != nil {
-		p.release(t)
+	by := holderOf(r.Context(), r.Header.Get("Authorization"))
+	if err := p.places.take(r.Context(), by); err != nil {
 		return nil, err
 	}
-	resp.Body = &pooledBody{ReadCloser: resp.Body, closed: sync.OnceFunc(func() { p.release(t) })}
+	t := p.take(by.key)
+	resp, err := t.RoundTrip(r)
+	if err != nil {
+		p.release(t, by)
+		return nil, err
+	}
+	resp.Body = &pooledBody{ReadCloser: resp.Body, pool: p, transport: t, by: by}
 	return resp, nil
 }
 
@@ -85,12 +84,12 @@ func (p *pool) take(key [sha256.Size]byte) *keyTransport {
 	return t
 }
 
-func (p *pool) release(t *keyTransport) {
+func (p *pool) release(t *keyTransport, by holder) {
 	p.mu.Lock()
 	t.busy--
 	t.used = time.Now()
 	p.mu.Unlock()
-	<-p.room
+	p.places.put(by)
 }
 
 // forgetAfterUse forgets a key once its connections have ended; mu is held.
@@ -110,7 +109,7 @@ func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
 // has a connection: those make room.
 func (p *pool) opening() {
 	p.mu.Lock()
-	full := p.open >= cap(p.room)
+	full := p.open >= p.places.limit
 	p.open++
 	p.mu.Unlock()
 	if full {
@@ -139,11 +138,14 @@ func (c *pooledConn) Close() error {
 // pooledBody is the body of an answer, which tells of its end.
 type pooledBody struct {
 	io.ReadCloser
-	closed func()
+	pool      *pool
+	transport *keyTransport
+	by        holder
+	ended     sync.Once
 }
 
 // Close implements io.Closer.
 func (b *pooledBody) Close() error {
-	defer b.closed()
+	defer b.ended.Do(func() { b.pool.release(b.transport, b.by) })
 	return b.ReadCloser.Close()
 }

@@ -85,7 +85,7 @@ func (q requester) send(timed, ctx context.Context, cred Credential, r request) 
 		}
 	}
 	redact := newRedactor(key)
-	req, err := q.newRequest(timed, key, r)
+	req, err := q.newRequest(withOwner(timed, cred.Owner), key, r)
 	if err != nil {
 		return nil, redact, &Error{Kind: KindContract, Op: r.op, Err: err}
 	}
@@ -105,7 +105,9 @@ func (q requester) send(timed, ctx context.Context, cred Credential, r request) 
 	default:
 		redact.dropFrom(resp.Header)
 	}
-	q.called(ctx, cred, err)
+	if KindOf(err) != KindBusy {
+		q.called(ctx, cred, err)
+	}
 	return resp, redact, err
 }
 
@@ -153,6 +155,9 @@ func (q requester) newRequest(ctx context.Context, key string, r request) (*http
 func unreached(timed, ctx context.Context, op string, err error, redact redactor) error {
 	if ended := endOf(ctx); ended != nil {
 		return ended
+	}
+	if errors.Is(err, errNoPlace) {
+		return &Error{Kind: KindBusy, Op: op, Message: errNoPlace.Error()}
 	}
 	if cause := context.Cause(timed); cause != nil {
 		err = cause

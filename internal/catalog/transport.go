@@ -60,7 +60,7 @@ func NewTransportPools(base *http.Transport) *TransportPools {
 // so, and each would cost another attempt.
 func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.pool(r.Pattern).RoundTrip(r)
-	if err != nil && errors.Is(context.Cause(r.Context()), errSilent) {
+	if err != nil && !errors.Is(err, errNoPlace) && errors.Is(context.Cause(r.Context()), errSilent) {
 		t.CloseIdleConnections()
 	}
 	return resp, err

@@ -136,6 +136,9 @@ func (i *interceptor) admit(ctx context.Context, c *call, handle func(context.Co
 	if full != nil {
 		return full
 	}
+	if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
+		ctx, leave = service.WithAdmission(ctx, leave)
+	}
 	defer leave()
 	c.span.enter()
 	return handle(ctx, c.span)

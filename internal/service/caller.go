@@ -17,7 +17,6 @@ import (
 type call struct {
 	credential catalog.Credential
 	caller     string // name of a known caller; "" where the key speaks for itself
-	owner      string // whom orders under a held key belong to; "" is all anonymous callers together
 }
 
 type callKey struct{}
@@ -44,8 +43,8 @@ func upstreamKey(ctx context.Context, key string) string {
 	if !c.credential.Held {
 		return key
 	}
-	text := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(c.owner)))
-	text = append(append(text, c.owner...), key...)
+	text := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(c.credential.Owner)))
+	text = append(append(text, c.credential.Owner...), key...)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
@@ -87,7 +86,9 @@ func (s *Service) Authenticate(ctx context.Context, certName string) (context.Co
 	if err != nil {
 		return nil, err
 	}
-	return with(ctx, call{*s.cfg.Held, name, owner}), nil
+	held := *s.cfg.Held
+	held.Owner = owner
+	return with(ctx, call{held, name}), nil
 }
 
 func with(ctx context.Context, c call) context.Context {

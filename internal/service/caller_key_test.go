@@ -17,7 +17,8 @@ func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // T1
 		{"shopk", "", "158d5c1d5c0c4c2a2f0d73eaa60ec7e0c9e9cd9a8a583288048d1deded5b97cc"},
 		{"shop", "2", "e931de3d06e753a8e87c21a6525579491f5960936896503494fe7a4ba659e78e"},
 	} {
-		ctx := with(context.Background(), call{credential: held, caller: "anybody", owner: row.owner})
+		held.Owner = row.owner
+		ctx := with(context.Background(), call{credential: held, caller: "anybody"})
 		if got := upstreamKey(ctx, row.key); got != row.want {
 			t.Errorf("%q of %q is sent as %s, want %s", row.key, row.owner, got, row.want)
 		}

@@ -220,7 +220,7 @@ func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
 	switch catalog.KindOf(err) {
 	case catalog.KindCredentialRejected, catalog.KindForbidden:
 		c.reject(k.tenant)
-	case catalog.KindUnavailable, catalog.KindRateLimited, catalog.KindMalformed:
+	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		if m := c.copies[k]; m != nil {
 			m.renewal, m.rests = nil, time.Now().Add(max(copyRest, e.RetryAfter))
 		}

@@ -50,6 +50,7 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindInputsTooLarge:     {codes.InvalidArgument, "INPUTS_TOO_LARGE", "the inputs are larger than the catalog takes", false},
 	catalog.KindOutOfRange:         {codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "read_offset lies past the end of the result", false},
 	catalog.KindRateLimited:        {codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "the catalog asks to slow down", true},
+	catalog.KindBusy:               {codes.ResourceExhausted, "OVERLOADED", "this server has no room for it now, and has sent nothing: try again a little later", true},
 	catalog.KindUnavailable:        {codes.Unavailable, "UPSTREAM_UNAVAILABLE", "the catalog does not answer", true},
 	catalog.KindOutcomeUnknown:     {codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "it is not known whether the order was taken: send the same idempotency_key again", true},
 	catalog.KindRedirect:           {codes.Internal, "UPSTREAM_REDIRECT_REFUSED", "the catalog answered with a redirect, which is never followed: check the base URL", false},

@@ -152,6 +152,7 @@ func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, ou
 var pollOutcomes = map[catalog.Kind]string{
 	catalog.KindNotFound:           "not_found",
 	catalog.KindRateLimited:        "throttled",
+	catalog.KindBusy:               "busy",
 	catalog.KindUnavailable:        "unreachable",
 	catalog.KindCredentialRejected: "credential_rejected",
 }

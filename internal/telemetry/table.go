@@ -122,7 +122,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.polls", Kind: Counter, Unit: "{request}",
-		Labels: []Label{pollKind, {Name: "outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "credential_rejected", "failed"}}},
+		Labels: []Label{pollKind, {Name: "outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "busy", "credential_rejected", "failed"}}},
 		Text:   "Polls: reads of one render, and sweeps, which are one list call for many.",
 	},
 	{

@@ -39,6 +39,9 @@ func (h *health) succeeded(now time.Time) {
 
 // failed notes a failed poll, and slows down as the failure asks.
 func (h *health) failed(err error, held bool, now time.Time) {
+	if catalog.KindOf(err) == catalog.KindBusy {
+		return // the catalog was not asked
+	}
 	h.failures++
 	h.condition, h.lastErr = ConditionUnreachable, err.Error()
 	switch catalog.KindOf(err) {

@@ -43,6 +43,7 @@ type tenant struct {
 }
 
 func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
+	cred.Owner = "" // polls are for all
 	b := budget.New(cfg.Rate, now)
 	return &tenant{
 		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b, peers: newPeers(cfg.Peers != nil, cfg.Seed, now),
