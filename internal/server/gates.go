@@ -43,7 +43,7 @@ func (g *gates) enter(ctx context.Context, method string, streams bool, from ori
 	if !ok {
 		rank = rankRead
 	}
-	return g.turns.take(ctx, rank)
+	return g.turns.take(ctx, rank, service.Subject(ctx))
 }
 
 // host is an address without its port.

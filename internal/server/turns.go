@@ -24,80 +24,112 @@ const (
 	// Lists take at most three quarters of the turns, reads and lists together all but
 	// a sixteenth: what the catalog never answers must not keep every order out.
 	listShare, readShare = 3. / 4, 15. / 16
+	// Beyond all limits one turn in spareShare is for callers who have fewer than hardlyAny: whatever one
+	// caller's calls wait for, another's next one begins.
+	spareShare, hardlyAny = 16, 2
 )
 
 // turns bound how many calls are under way at once. What is scarce is the catalog: it
 // is reached over a bounded number of connections, and a call for which none is free
 // waits in the client with no regard to what it is, until its time is over and the work
-// for it was in vain. So the queue is here, where it is short and orders come first.
+// for it was in vain. So the queue is here, where it is short and orders come first. One caller may
+// take all; where several wait, the next turn is for whoever has the fewest.
 type turns struct {
 	limit   [ranks]int // how many of a rank and the ranks below it may run
 	refused refusals
 
 	mu      sync.Mutex
 	running [ranks]int
-	waiting [ranks][]chan struct{} // in order of arrival; closed where the turn has come
+	of      map[string]int   // running, by caller; none is 0
+	waiting [ranks][]*waiter // in order of arrival
+}
+
+// waiter is a call that waits for its turn.
+type waiter struct {
+	caller string
+	turn   chan struct{} // closed where it has come
 }
 
 func newTurns(all int) *turns {
-	t := &turns{}
+	t := &turns{of: map[string]int{}}
 	t.limit[rankOrder] = all
 	t.limit[rankRead] = max(1, int(float64(all)*readShare))
 	t.limit[rankList] = max(1, int(float64(all)*listShare))
 	return t
 }
 
-// take waits for the turn of a call, and gives what ends it. That must be called once.
-func (t *turns) take(ctx context.Context, r rank) (leave func(), err error) {
-	turn, ok := t.join(r)
-	if !ok || turn != nil && !t.wait(ctx, r, turn) {
+// take waits for the turn of a caller's call, and gives what ends it. That must be called once.
+func (t *turns) take(ctx context.Context, r rank, caller string) (leave func(), err error) {
+	w, ok := t.join(r, caller)
+	if !ok || w != nil && !t.wait(ctx, r, w) {
 		return nil, overload("more is asked of this server than it can serve", t.refused.delay())
 	}
-	return func() { t.leave(r) }, nil
+	return func() { t.leave(r, caller) }, nil
 }
 
-// join gives nil where the call may begin at once, else what it waits for; it is not ok
+// join gives nil where the call may begin at once, else what waits for it; it is not ok
 // where too many wait already.
-func (t *turns) join(r rank) (turn chan struct{}, ok bool) {
+func (t *turns) join(r rank, caller string) (w *waiter, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.free(r) { // then nobody waits who comes first
-		t.running[r]++
+	if t.free(r, caller) { // then nobody waits who comes first
+		t.begin(r, caller)
 		return nil, true
 	}
-	if len(t.waiting[r]) >= t.limit[r] {
+	if len(t.waiting[r]) >= t.limit[r] && !t.mayWait(r, caller) {
 		return nil, false
 	}
-	turn = make(chan struct{})
-	t.waiting[r] = append(t.waiting[r], turn)
-	return turn, true
+	w = &waiter{caller, make(chan struct{})}
+	t.waiting[r] = append(t.waiting[r], w)
+	return w, true
+}
+
+// mayWait reports whether a caller has so few that wait that one more may where all others are too many;
+// mu is held, here and below.
+func (t *turns) mayWait(r rank, caller string) bool {
+	mine := 0
+	for _, w := range t.waiting[r] {
+		if w.caller == caller {
+			mine++
+		}
+	}
+	return mine < hardlyAny && len(t.waiting[r]) < t.limit[r]+t.limit[r]/spareShare
 }
 
 // free reports whether a call of a rank may begin: whether those that matter as little as
 // it does, and as little as each rank above, have not all of their share.
-func (t *turns) free(r rank) bool {
+func (t *turns) free(r rank, caller string) bool {
 	below := 0
 	for q := ranks - 1; q >= 0; q-- {
 		below += t.running[q]
-		if q <= r && below >= t.limit[q] {
+		limit := t.limit[q]
+		if t.of[caller] < hardlyAny {
+			limit += limit / spareShare
+		}
+		if q <= r && below >= limit {
 			return false
 		}
 	}
 	return true
 }
 
+func (t *turns) begin(r rank, caller string) {
+	t.running[r]++
+	t.of[caller]++
+}
+
 // wait reports whether the turn came in time.
-func (t *turns) wait(ctx context.Context, r rank, turn chan struct{}) bool {
+func (t *turns) wait(ctx context.Context, r rank, w *waiter) bool {
 	ctx, cancel := context.WithTimeout(ctx, turnPatience)
 	defer cancel()
 	select {
-	case <-turn:
+	case <-w.turn:
 		return true
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := slices.Index(t.waiting[r], turn)
+	n := slices.Index(t.waiting[r], w)
 	if n < 0 {
 		return true // it came just now, and counts
 	}
@@ -106,17 +138,33 @@ func (t *turns) wait(ctx context.Context, r rank, turn chan struct{}) bool {
 }
 
 // leave ends a turn and hands it on.
-func (t *turns) leave(r rank) {
+func (t *turns) leave(r rank, caller string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running[r]--
+	if t.of[caller]--; t.of[caller] == 0 {
+		delete(t.of, caller)
+	}
 	for next := range ranks {
-		for len(t.waiting[next]) > 0 && t.free(next) {
-			close(t.waiting[next][0])
-			t.waiting[next] = slices.Delete(t.waiting[next], 0, 1)
-			t.running[next]++
+		for t.handOn(next) {
+			continue
 		}
 	}
+}
+
+// handOn gives a turn to the call of a rank that waits and whose caller has the fewest, if one may begin.
+func (t *turns) handOn(r rank) bool {
+	if len(t.waiting[r]) == 0 {
+		return false
+	}
+	w := slices.MinFunc(t.waiting[r], func(a, b *waiter) int { return t.of[a.caller] - t.of[b.caller] })
+	if !t.free(r, w.caller) {
+		return false
+	}
+	t.waiting[r] = slices.DeleteFunc(t.waiting[r], func(other *waiter) bool { return other == w })
+	t.begin(r, w.caller)
+	close(w.turn)
+	return true
 }
 
 // taken is how many calls are under way.

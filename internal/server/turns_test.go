@@ -14,7 +14,7 @@ import (
 func begin(t *testing.T, turns *turns, r rank) (leave func()) {
 	t.Helper()
 	began := time.Now()
-	leave, err := turns.take(t.Context(), r)
+	leave, err := turns.take(t.Context(), r, "anybody")
 	if err != nil || time.Since(began) != 0 {
 		t.Fatalf("a turn of rank %d came after %v with %v", r, time.Since(began), err)
 	}
@@ -27,7 +27,7 @@ func TestTheLastTurnsAreKeptForWhatMattersMost(t *testing.T) {
 		refused := func(r rank) {
 			t.Helper()
 			began := time.Now()
-			if _, err := turns.take(t.Context(), r); service.Reason(service.Status(err)) != "OVERLOADED" || time.Since(began) != turnPatience {
+			if _, err := turns.take(t.Context(), r, "anybody"); service.Reason(service.Status(err)) != "OVERLOADED" || time.Since(began) != turnPatience {
 				t.Errorf("rank %d is answered %v after %v", r, err, time.Since(began))
 			}
 		}
@@ -64,7 +64,7 @@ func TestAmongThoseWhoWaitTheOrderComesFirstAndOnlySoManyMayWait(t *testing.T) {
 		var order strings.Builder
 		enter := func(name string, r rank) {
 			go func() {
-				leave, err := turns.take(t.Context(), r)
+				leave, err := turns.take(t.Context(), r, "anybody")
 				if err != nil {
 					name += "-"
 				}
@@ -96,13 +96,58 @@ func TestACallThatStopsWaitingLeavesNothingBehind(t *testing.T) {
 		leave := begin(t, turns, rankOrder)
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		if _, err := turns.take(ctx, rankRead); err == nil {
+		if _, err := turns.take(ctx, rankRead, "anybody"); err == nil {
 			t.Error("a call that has ended got a turn")
 		}
 		leave()
 		begin(t, turns, rankList)()
 		if turns.running != [ranks]int{} || len(turns.waiting[rankRead]) != 0 {
 			t.Errorf("%v run and %d wait", turns.running, len(turns.waiting[rankRead]))
+		}
+	})
+}
+
+func TestOneCallersTurnsKeepNoOtherWaiting(t *testing.T) { // A8
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(64)
+		take := func(caller string) chan func() {
+			come := make(chan func(), 1)
+			go func() {
+				leave, err := turns.take(t.Context(), rankOrder, caller)
+				if err == nil {
+					come <- leave
+				}
+			}()
+			synctest.Wait()
+			return come
+		}
+		var leave []func()
+		for range 64 {
+			leave = append(leave, <-take("greedy")) // alone it has all
+		}
+		for range hardlyAny {
+			select {
+			case <-take("modest"):
+			default:
+				t.Error("another's order waits")
+			}
+		}
+		first, second := take("greedy"), take("modest")
+		for n := range 3 { // the spare ones stay so
+			leave[n]()
+		}
+		synctest.Wait()
+		if len(first) > 0 || len(second) != 1 {
+			t.Errorf("the next turn is for the one who has most: %d and %d", len(first), len(second))
+		}
+		for range 5 * turns.limit[rankOrder] {
+			take("greedy")
+		}
+		if n := len(turns.waiting[rankOrder]); n != turns.limit[rankOrder] {
+			t.Errorf("%d wait", n)
+		}
+		if take("modest"); len(turns.waiting[rankOrder]) != turns.limit[rankOrder]+1 {
+			t.Error("another may not even wait")
 		}
 	})
 }
@@ -139,7 +184,7 @@ func BenchmarkATurn(b *testing.B) {
 	turns := newTurns(128)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			leave, err := turns.take(b.Context(), rankRead)
+			leave, err := turns.take(b.Context(), rankRead, "anybody")
 			if err != nil {
 				b.Fatal(err)
 			}
