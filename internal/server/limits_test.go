@@ -78,10 +78,10 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"other calls under way (`EASEL_MAX_CALLS`)",
-			fmt.Sprintf("%d; %d without orders; %d lists", server.CallTurns[0], server.CallTurns[1], server.CallTurns[2]),
-			fmt.Sprintf("waits %s, orders first, lists last; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.TurnPatience)),
-			[]string{"TestTheLastTurnsAreKeptForWhatMattersMost", "TestARefusalForLoadSaysWhenToComeBack"},
+			"other calls under way, with orders that go on without their caller (`EASEL_MAX_CALLS`)",
+			fmt.Sprintf("%d; %d without orders; %d lists; a sixteenth more for callers who have fewer than 2", server.CallTurns[0], server.CallTurns[1], server.CallTurns[2]),
+			fmt.Sprintf("waits %s, orders first, lists last, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.TurnPatience)),
+			[]string{"TestTheLastTurnsAreKeptForWhatMattersMost", "TestARefusalForLoadSaysWhenToComeBack", "TestOneCallersTurnsKeepNoOtherWaiting"},
 			nil,
 		},
 		{
@@ -95,9 +95,15 @@ func limits() []limit {
 			[]string{"TestACallTooManyOnAConnectionIsHeldBack"},
 			nil,
 		},
-		{"connections to the catalog", "256 for orders, 256 for downloads, 256 for all other calls; none serves two API keys", "a request waits for one", []string{
+		{"connections to the catalog", "256 for orders, 256 for downloads, 256 for all other calls, a sixteenth of each for callers who have fewer than 2; none serves two API keys", "a request waits for one, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
 			"TestAConnectionServesOneKeyAlone",
-			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting",
+			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestOneAloneMayTakeNearlyAllPlaces", "TestAPlaceThatDoesNotComeInTimeIsNoSilenceOfTheCatalog",
+		}, nil},
+		{"orders of one caller that are on their way or of unknown outcome", number(10_000), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
+			"TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore",
+		}, nil},
+		{"orders that a process remembers as placed", number(100_000) + ", in 64 MiB, for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
+			"TestAttackOneOwnersOrdersPushOutNoOthers", "TestReceiptsAreBoundedInBytesAndAge",
 		}, nil},
 		{
 			"a reader that takes nothing", long(server.WriteTimeout) + ", a download " + long(server.DownloadTimeout),

@@ -28,6 +28,7 @@ type stack struct {
 	grpc    *grpc.ClientConn
 	http    *http.Client
 	restURL string
+	rooms   func() []server.Room
 	stop    context.CancelFunc // begins the drain
 	stopped chan error         // what Serve returned
 }
@@ -92,6 +93,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	srv, err := server.New(o.server)
 	must(err)
 	must(srv.Listen())
+	s.rooms = srv.Rooms
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() { s.stopped <- srv.Serve(ctx) }()

@@ -50,7 +50,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "an order of unknown outcome ends with its caller",
-		edits:  []edit{{orderbookGo, "if run.waiting == 0 && !sub.mayExist ||", "if run.waiting == 0 ||"}},
+		edits:  []edit{{orderbookGo, "over := run.waiting == 0 && !sub.mayExist ||", "over := run.waiting == 0 ||"}},
 		jobs:   seeds("only-K7", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an order that may have left is finished"},
 	},

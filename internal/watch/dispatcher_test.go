@@ -141,7 +141,7 @@ func TestEverybodyIsToldOfAnEndBeforeAnybodyLeaves(t *testing.T) {
 		synctest.Wait()
 		seen, _ := up.Generation(t.Context(), testCred, "a")
 		seen.State = catalog.StateSucceeded
-		hub.Observe(t.Context(), testCred, seen.Generation.Version())
+		hub.Observe(t.Context(), testCred, seen.Version())
 		synctest.Wait()
 		if told.Load() != watches || left.Load() != watches {
 			t.Errorf("%d of %d were told, %d have left", told.Load(), watches, left.Load())

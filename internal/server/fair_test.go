@@ -1,0 +1,96 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/server"
+)
+
+// neighbour is a caller beside an attack.
+type neighbour struct{ grpcCaller }
+
+// p99 is that of calls that ask the catalog. One that fails fails the test.
+func (n neighbour) p99(calls int) time.Duration {
+	n.Helper()
+	all := make([]time.Duration, 0, calls)
+	for range calls {
+		began := time.Now()
+		err := n.call(n.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+		if err != nil {
+			n.Fatal("a neighbour's call: ", err)
+		}
+		all = append(all, time.Since(began))
+	}
+	slices.Sort(all)
+	return all[len(all)*99/100]
+}
+
+// run orders a render, waits for its end and reads its result.
+func (n neighbour) run(key string) (took time.Duration) {
+	n.Helper()
+	began := time.Now()
+	created := &easelv1.CreateGenerationResponse{}
+	order := &easelv1.CreateGenerationRequest{ModelId: "studio/landscape", IdempotencyKey: key, InputsJson: `{"prompt":"x"}`}
+	if err := n.call(n.Context(), "GenerationService/CreateGeneration", order, created); err != nil {
+		n.Fatal("a neighbour's order: ", err)
+	}
+	took = time.Since(began)
+	id := created.GetGeneration().GetGenerationId()
+	ended := &easelv1.WaitGenerationResponse{}
+	if err := n.call(n.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: id}, ended); err != nil {
+		n.Fatal("a neighbour's wait: ", err)
+	}
+	began = time.Now()
+	if _, err := n.download(n.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil {
+		n.Fatal("a neighbour's download: ", err)
+	}
+	return took + time.Since(began)
+}
+
+func TestAttackAbandonedOrdersAndUnreadDownloadsKeepNoOtherWaiting(t *testing.T) { // A8
+	s := newStack(t)
+	modest, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := neighbour{grpcCaller{s, modest}}
+	quiet, quietRun := n.p99(200), n.run("quiet")
+
+	for _, route := range []string{"POST /generations", "GET /generations/{id}/content"} {
+		s.sandbox.Inject(sandbox.Fault{Route: route, Key: s.key, Hang: true})
+	}
+	greedy := grpcCaller{s, s.key}
+	reading, endReading := context.WithCancel(t.Context())
+	defer endReading()
+	ordering, leave := context.WithCancel(t.Context())
+	var orders sync.WaitGroup
+	for i := range 300 {
+		orders.Go(func() {
+			order := &easelv1.CreateGenerationRequest{ModelId: "studio/landscape", IdempotencyKey: fmt.Sprint(i), InputsJson: `{"prompt":"x"}`}
+			_ = greedy.call(ordering, "GenerationService/CreateGeneration", order, &easelv1.CreateGenerationResponse{})
+		})
+		go func() {
+			_, _ = greedy.download(reading, &easelv1.DownloadGenerationRequest{GenerationId: fmt.Sprint("gen_", i)})
+		}()
+	}
+	calls := func() server.Room { return s.rooms()[1] }
+	eventually(t, "as many orders as there are turns", func() bool { return calls().Taken >= calls().Most })
+	leave()
+	orders.Wait()
+	if calls := calls(); calls.Taken < calls.Most {
+		t.Errorf("%d of %d calls are under way: the orders have not gone on", calls.Taken, calls.Most)
+	}
+	attacked, attackedRun := n.p99(200), n.run("attacked")
+	t.Logf("quiet: p99 %v, order and download %v; attacked: %v, %v", quiet, quietRun, attacked, attackedRun)
+	if attacked > 2*quiet+20*time.Millisecond || attackedRun > 2*quietRun+200*time.Millisecond {
+		t.Error("the neighbour is held up")
+	}
+	s.sandbox.ClearFaults()
+}
