@@ -244,7 +244,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "a render that was ordered here is due tomorrow",
-		edits:  []edit{{"internal/watch/tenant.go", "	if e.polling.gap == 0 {\n		t.again(e, now)\n", "	if e.polling.gap == 0 {\n		t.pollAfter(e, 24*time.Hour, now)\n"}},
+		edits:  []edit{{"internal/watch/tenant.go", "	if e.polling.gap == 0 || e.polling.at == nowhere {\n		t.again(e, now)\n", "	if e.polling.gap == 0 {\n		t.pollAfter(e, 24*time.Hour, now)\n"}},
 		jobs:   seeds("short", 1, 2, 3),
 		breaks: []string{"the end of a render is seen in time"},
 	},

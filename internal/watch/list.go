@@ -140,7 +140,7 @@ func (l *list) judge(good bool, now time.Time) {
 // merge takes in the answer to a sweep that stood for the entries asked.
 func (l *list) merge(t *tenant, asked []*entry, records []catalog.Version, result *pollResult, now time.Time) {
 	l.down, l.fails = false, 0
-	records = unique(records)
+	records, carried := unique(records)
 	l.discover(t, records, now)
 	for i := range records {
 		if e := t.entries[records[i].ID]; e != nil {
@@ -149,7 +149,7 @@ func (l *list) merge(t *tenant, asked []*entry, records []catalog.Version, resul
 	}
 	found := 0
 	for _, e := range asked {
-		if e.listing.seen.Equal(now) {
+		if carried[e.id] {
 			found++
 			continue
 		}
@@ -159,14 +159,15 @@ func (l *list) merge(t *tenant, asked []*entry, records []catalog.Version, resul
 	l.judge(found >= min(sweepFrom, len(asked)), now)
 }
 
-// unique takes out of a list what names a generation again.
-func unique(list []catalog.Version) []catalog.Version {
-	seen := make(map[string]bool, len(list))
-	return slices.DeleteFunc(list, func(r catalog.Version) bool {
-		again := seen[r.ID]
-		seen[r.ID] = true
+// unique takes out of a list what names a generation again, and gives the ids.
+func unique(list []catalog.Version) (records []catalog.Version, ids map[string]bool) {
+	ids = make(map[string]bool, len(list))
+	records = slices.DeleteFunc(list, func(r catalog.Version) bool {
+		again := ids[r.ID]
+		ids[r.ID] = true
 		return again
 	})
+	return records, ids
 }
 
 // discover adds what the list shows to the watches of everything, and drops what can't

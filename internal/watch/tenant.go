@@ -194,10 +194,10 @@ func (t *tenant) historyOf(e *entry) history.Key {
 }
 
 // admit takes in a record that a call has brought. Where no poll has come before, it counts as
-// the first.
+// the first. One whose end a 404 has made, so that nothing polled it, is polled again.
 func (t *tenant) admit(e *entry, read catalog.Version, found TraceRef, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
-	if e.polling.gap == 0 {
+	if e.polling.gap == 0 || e.polling.at == nowhere {
 		t.again(e, now)
 	}
 }
