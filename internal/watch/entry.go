@@ -78,6 +78,14 @@ func (e *entry) update() Update {
 	return Update{Generation: e.state, Etag: e.etag, Missing: e.missing}
 }
 
+// keptUntil is how long an entry is kept that nobody watches any more.
+func (e *entry) keptUntil() time.Time {
+	if e.state.State == 0 {
+		return e.idle.Add(lingerUnknown)
+	}
+	return e.idle.Add(linger)
+}
+
 // sharedUpdate is the newest state as an event for every watcher: made once, and not touched again.
 func (e *entry) sharedUpdate(initial bool) *Update {
 	at := 0

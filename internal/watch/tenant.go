@@ -13,8 +13,12 @@ import (
 )
 
 // linger is how long an entry that nobody watches is kept, unpolled: a watcher that
-// reconnects finds it, and states stay in order across the gap.
-const linger = 30 * time.Second
+// reconnects finds it, and states stay in order across the gap. One of which nothing is known has no
+// order to keep: ids can be made up without end.
+const (
+	linger        = 30 * time.Second
+	lingerUnknown = time.Second
+)
 
 // tenant is what is known of the generations of one credential. Its mutex guards all below it:
 // entries, watchers, the list, the budget.
@@ -67,7 +71,7 @@ func (t *tenant) ensure(id string, now time.Time) *entry {
 func (t *tenant) idle(e *entry, now time.Time) {
 	e.idle = now
 	t.pollAt(e, e.polling.due)
-	t.pruneAt = earliest(t.pruneAt, now.Add(linger))
+	t.pruneAt = earliest(t.pruneAt, e.keptUntil())
 	t.queue.wakeBy(t.pruneAt)
 }
 
@@ -79,7 +83,7 @@ func (t *tenant) prune(now time.Time) time.Time {
 	}
 	next := now.Add(time.Hour)
 	t.order = slices.DeleteFunc(t.order, func(e *entry) bool {
-		until := e.idle.Add(linger)
+		until := e.keptUntil()
 		switch {
 		case len(e.watchers) > 0:
 			return false
