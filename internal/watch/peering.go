@@ -73,6 +73,9 @@ func (p *Peering) ApplyStatus(s Status, leader bool) {
 		p.verify(now)
 		return
 	}
+	if !s.Answered.IsZero() {
+		t.prove(now)
+	}
 	h := &t.health
 	h.condition, h.failures, h.lastErr, h.answered = s.Condition, s.Failures, s.LastError, latest(h.answered, s.Answered)
 }
@@ -155,6 +158,7 @@ func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
 func (p *Peering) ApplyStates(states []State) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
+	t.prove(now)
 	for _, s := range states {
 		p.applyState(s, now)
 	}
@@ -215,6 +219,9 @@ func (p *Peering) States() (states []State) {
 func (p *Peering) Restore(states []State) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
+	if len(states) > 0 {
+		t.prove(now)
+	}
 	for _, s := range states {
 		if s.terminal() || s.Generation.State == 0 || now.Sub(s.Generation.ObserveTime) > oldest {
 			continue

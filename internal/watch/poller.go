@@ -254,7 +254,7 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 	switch {
 	case err == nil:
 		t.list.readable(now)
-		t.health.succeeded(now)
+		p.succeeded(now)
 		t.list.compare(e, read.Etag)
 		t.apply(e, read.Generation, read.Etag, result)
 		t.again(e, now)
@@ -262,7 +262,7 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 		t.confirmed(e, now)
 	case catalog.KindOf(err) == catalog.KindNotFound:
 		t.list.readable(now)
-		t.health.succeeded(now)
+		p.succeeded(now)
 		e.listing.hint = nil
 		t.absent(e, result, now)
 		t.confirmed(e, now)
@@ -281,7 +281,7 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	defer t.queue.wakeBy(now)
 	asked := t.list.release()
 	if err == nil {
-		t.health.succeeded(now)
+		asked = append(asked, p.succeeded(now)...)
 		t.list.merge(t, asked, records, result, now)
 		return
 	}
@@ -291,6 +291,12 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	for _, e := range asked {
 		p.retry(e, err, t.cfg.MinInterval, now)
 	}
+}
+
+// succeeded takes in that the catalog has answered, and gives what is covered only now.
+func (p *poller) succeeded(now time.Time) []*entry {
+	p.tenant.health.succeeded(now)
+	return p.tenant.prove(now)
 }
 
 // failed takes in a failure. The watches of a caller's own API key that the catalog rejects end.

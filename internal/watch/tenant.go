@@ -20,6 +20,10 @@ const (
 	lingerUnknown = time.Second
 )
 
+// unproven is how many generations a watch covers before the catalog has answered under its API key: as
+// many as lead to a list call.
+const unproven = sweepFrom
+
 // tenant is what is known of the generations of one credential. Its mutex guards all below it:
 // entries, watchers, the list, the budget.
 type tenant struct {
@@ -32,6 +36,8 @@ type tenant struct {
 	entries    map[string]*entry
 	order      []*entry   // the same as they came, so that a run can be repeated
 	everything []*watcher // of all that the list has
+	proven     bool       // the catalog has answered under the API key
+	newcomers  []newcomer // that wait for that
 	pruneAt    time.Time  // when an entry may have been idle for long enough
 
 	queue  queue
@@ -65,6 +71,17 @@ func (t *tenant) ensure(id string, now time.Time) *entry {
 		t.idle(e, now)
 	}
 	return e
+}
+
+// prove notes that the catalog has answered under the API key, covers what waited for that, and gives it.
+func (t *tenant) prove(now time.Time) (covered []*entry) {
+	for _, n := range t.newcomers {
+		covered = append(covered, n.cover(n.rest, now)...)
+		n.listed = true
+		n.notify()
+	}
+	t.proven, t.newcomers = true, nil
+	return covered
 }
 
 // idle notes that nobody watches an entry from now on.
@@ -200,6 +217,7 @@ func (t *tenant) historyOf(e *entry) history.Key {
 // admit takes in a record that a call has brought. Where no poll has come before, it counts as
 // the first. One whose end a 404 has made, so that nothing polled it, is polled again.
 func (t *tenant) admit(e *entry, read catalog.Version, found TraceRef, now time.Time) {
+	t.prove(now)
 	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
 	if e.polling.gap == 0 || e.polling.at == nowhere {
 		t.again(e, now)

@@ -50,7 +50,7 @@ const (
 // Request says what to watch.
 type Request struct {
 	Credential catalog.Credential
-	IDs        []string      // none: every generation that the catalog lists
+	IDs        []string      // each once; none: every generation that the catalog lists
 	Goal       Goal          // of each generation
 	KnownEtag  string        // what the watcher has already; for a single id
 	Heartbeat  time.Duration // longest silence; 0 = 15 s

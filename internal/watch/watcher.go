@@ -35,9 +35,15 @@ type watcher struct {
 	open     int     // goals not reached
 	pending  int     // of the first set, not introduced yet
 	shown    int     // introduced
-	listed   bool    // the first list has come; always true with named ids
+	listed   bool    // the first set is known: the first list has come, or the API key is proven
 	caughtUp bool
 	err      error // why it ends before its goal
+}
+
+// newcomer is a watcher whose API key is not proven yet: ids and keys that are made up cost little.
+type newcomer struct {
+	*watcher
+	rest []string // of what it names
 }
 
 // cover is a watcher of an entry, and the place of the entry in it.
@@ -91,14 +97,12 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 func (w *watcher) join(t *tenant, req *Request, now time.Time) {
 	w.tenant = t
 	t.open++
-	w.items = make([]item, 0, len(req.IDs))
-	for _, id := range req.IDs {
-		e := t.ensure(id, now)
-		if n := len(e.watchers); n > 0 && e.watchers[n-1].watcher == w {
-			continue // named twice
-		}
-		w.add(e, now)
+	first := req.IDs
+	if !t.proven && len(first) > unproven {
+		first, w.listed = first[:unproven], false
+		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[unproven:]})
 	}
+	w.cover(first, now)
 	if w.everything {
 		t.everything = append(t.everything, w)
 		t.queue.wakeBy(now)
@@ -106,6 +110,17 @@ func (w *watcher) join(t *tenant, req *Request, now time.Time) {
 		w.items[0].told = req.KnownEtag
 		w.items[0].flags |= known
 	}
+}
+
+// cover begins to cover what is named.
+func (w *watcher) cover(ids []string, now time.Time) (covered []*entry) {
+	w.items = slices.Grow(w.items, len(ids))
+	for _, id := range ids {
+		e := w.tenant.ensure(id, now)
+		w.add(e, now)
+		covered = append(covered, e)
+	}
+	return covered
 }
 
 // leave ends all that the watcher covers.
@@ -117,6 +132,7 @@ func (w *watcher) leave(now time.Time) {
 func (w *watcher) uncover(now time.Time) {
 	t := w.tenant
 	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
+	t.newcomers = slices.DeleteFunc(t.newcomers, func(one newcomer) bool { return one.watcher == w })
 	for at := range w.items {
 		if w.items[at].e != nil {
 			w.remove(int32(at), now) //nolint:gosec // there is memory for fewer generations
@@ -257,7 +273,7 @@ func (w *watcher) step(now time.Time) step {
 	}
 	settles := w.settle(now)
 	switch {
-	case !w.everything && !w.relay && w.open == 0:
+	case !w.everything && !w.relay && w.listed && w.open == 0:
 		return step{done: true}
 	case w.err != nil:
 		return step{err: w.err}

@@ -215,7 +215,7 @@ func (s *viewer) checkOver() {
 	}
 }
 
-// pick gives some identifiers: some named twice, and some that the world has not.
+// pick gives up to n identifiers, some of which the world has not.
 func (w *world) pick(n int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -306,14 +306,16 @@ func (w *world) goOn() {
 	}
 }
 
-// any gives some identifiers: a few of them named twice, and a few that the world has not.
+// any gives up to n identifiers, a few of which the world has not.
 func (w *world) any(n int) (ids []string) {
 	known := slices.Sorted(maps.Keys(w.has))
 	for range n {
+		id := known[w.dice.IntN(len(known))]
 		if w.dice.IntN(12) == 0 {
-			ids = append(ids, fmt.Sprintf("unknown%d", w.dice.IntN(3)))
-		} else {
-			ids = append(ids, known[w.dice.IntN(len(known))])
+			id = fmt.Sprintf("unknown%d", w.dice.IntN(3))
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	return ids

@@ -1,0 +1,106 @@
+package watch_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+var errRejected = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "GET /generations", Status: 401}
+
+// manyIDs gives ids, and queued renders of the same names.
+func manyIDs(n int) (ids []string, states map[string]catalog.State) {
+	states = map[string]catalog.State{}
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("g%04d", i))
+		states[ids[i]] = queued
+	}
+	return ids, states
+}
+
+func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // A5
+	keys := 100
+	if os.Getenv("EASEL_TEST_ATTACKS") == "full" {
+		keys = 20_000
+	}
+	inBubble(t, nil, func(b *bench) {
+		b.up.fail, b.up.delay = errRejected, time.Second
+		ids, _ := manyIDs(20)
+		all := make([]*seen, keys)
+		for n := range all {
+			all[n] = b.watchWith(b.ctx, watch.Request{
+				Credential: catalog.Forwarded(catalog.NewSecret(fmt.Sprint("made-up-", n))), IDs: ids[:1+n%len(ids)],
+			})
+		}
+		pass(500 * time.Millisecond)
+		if s := b.hub.Stats(); s.Pollers != keys || s.Watches != keys {
+			t.Fatalf("%d pollers of %d watches; the attack has %d", s.Pollers, s.Watches, keys)
+		}
+		pass(2 * time.Second)
+		for _, s := range all {
+			b.wantEnd(s, errRejected)
+		}
+		if s := b.hub.Stats(); s.Pollers != 0 || s.Generations != 0 || s.Watches != 0 {
+			t.Errorf("%d pollers, %d generations and %d watches are left", s.Pollers, s.Generations, s.Watches)
+		}
+	})
+}
+
+func TestAWatchOfManyCoversFewUntilTheCatalogAnswers(t *testing.T) { // A4
+	ids, states := manyIDs(1000)
+	inBubble(t, states, func(b *bench) {
+		b.up.delay = 500 * time.Millisecond
+		s, other := b.watch(ids...), b.watch(ids[500:]...)
+		pass(250 * time.Millisecond)
+		if n := b.hub.Stats().Generations; n != 6 {
+			t.Errorf("%d generations are polled before the catalog has answered", n)
+		}
+		pass(500 * time.Millisecond)
+		if got := s.look(); len(got.updates) != 1000 || len(got.caughtUp) != 1 || got.caughtUp[0] != 1000 {
+			t.Errorf("%d states are told, caught up with %v", len(got.updates), got.caughtUp)
+		}
+		if got := other.look(); len(got.updates) != 500 {
+			t.Errorf("%d states of 500 are told to another", len(got.updates))
+		}
+		if calls := b.up.calls(); calls != 1 {
+			t.Errorf("%d requests told them, and one list call has them all", calls)
+		}
+	})
+}
+
+func TestAWatchOfManyCoversAllWhereOnlyTheListFails(t *testing.T) {
+	ids, states := manyIDs(20)
+	inBubble(t, states, func(b *bench) {
+		b.up.failList = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Status: 503}
+		s := b.watch(ids...)
+		pass(15 * time.Second)
+		if got := s.look(); len(got.updates) != 20 || len(got.caughtUp) != 1 {
+			t.Errorf("%d states are told, caught up with %v", len(got.updates), got.caughtUp)
+		}
+	})
+}
+
+func TestAWatchOfManyWaitsForAHeldAPIKeyToBeMended(t *testing.T) {
+	ids, states := manyIDs(100)
+	inBubble(t, states, func(b *bench) {
+		b.up.fail = errRejected
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held") })
+		s := b.watchWith(b.ctx, watch.Request{Credential: held, IDs: ids})
+		pass(5 * time.Minute)
+		if ended, err := s.done(); ended {
+			t.Fatalf("the watch has ended with %v", err)
+		}
+		if n := b.hub.Stats().Generations; n != 3 {
+			t.Errorf("%d generations are polled under a rejected API key", n)
+		}
+		b.up.with(func(u *upstream) { u.fail = nil })
+		pass(2 * time.Minute)
+		if got := s.look(); len(got.updates) != 100 || len(got.caughtUp) != 1 {
+			t.Errorf("%d states are told, caught up with %v", len(got.updates), got.caughtUp)
+		}
+	})
+}
