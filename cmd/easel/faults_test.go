@@ -90,6 +90,8 @@ var faults = []fault{
 	{id: "S1", what: "the sandbox is killed", proof: "its books are exact, its renders end"},
 	{id: "S2", what: "many writers at once", proof: "none is told that the database is locked"},
 	{id: "S3", what: "two orders and money for one", proof: "one is refused; the balance is never below 0"},
+	{id: "A4", what: "a thousand streams of a thousand made-up ids, under a rejected API key and under a good one", proof: "a neighbour is served as before, memory is bounded, a stop keeps its time"},
+	{id: "A5", what: "watches under API keys that the catalog rejects", proof: "nothing is left of them a second after they have ended"},
 	{id: "A6", what: "hundreds of orders of 700 KB", proof: "of each its id, outcome, price and time are kept"},
 	{id: "A7", what: "one owner's orders push out what is known of another's", proof: "whoever has the most loses its own oldest"},
 	{id: "A8", what: "abandoned orders and unread downloads take all connections to the catalog", proof: "another owner's order and download begin at once; no outage is told"},

@@ -212,7 +212,7 @@ func TestTheStatusForProgramsHasTheSameAndNoKey(t *testing.T) {
 			break
 		}
 	}
-	if !status.Serving || status.Version == "" || len(status.Concerns) != 0 || status.Watching.Active != 2 || len(status.Renders) != 2 || len(status.Rooms) != 4 {
+	if !status.Serving || status.Version == "" || len(status.Concerns) != 0 || status.Watching.Active != 2 || len(status.Renders) != 2 || len(status.Rooms) != 5 {
 		t.Fatalf("the status is %+v", status)
 	}
 	if r := status.Renders[0]; r.ID == "" || r.Model != "studio/landscape" || r.Key != status.Keys[0].Key || len(r.Key) != 8 || r.Watches != 2 || r.NextPoll.IsZero() {

@@ -144,6 +144,9 @@ const (
 	// is done for it or not: a client that opens and takes back without a pause has as many
 	// as it may, and over HTTP/2 the standard library keeps four times as many in a queue.
 	callsPerConn = 250
+	// callerGenerations and allGenerations are how many generations the open watches of one caller,
+	// and of all, may name. A generation that is polled takes about a kilobyte.
+	callerGenerations, allGenerations = 20_000, 200_000
 )
 
 func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*time.Second) }

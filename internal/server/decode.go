@@ -66,7 +66,16 @@ type checkedStream struct {
 	grpc.ServerStream
 	ctx   context.Context
 	rules rules
+	gates *gates
 	span  *callSpan
+	leave func() // what the request has taken; nil before it has come
+}
+
+// done gives back what the request has taken.
+func (s *checkedStream) done() {
+	if s.leave != nil {
+		s.leave()
+	}
 }
 
 // Context implements grpc.ServerStream.
@@ -87,8 +96,12 @@ func (s *checkedStream) RecvMsg(message any) error {
 	if err := s.ServerStream.RecvMsg(message); err != nil {
 		return err
 	}
-	err := s.rules.check(s.ctx, message)
-	if err == nil {
+	leave, err := s.gates.cover(s.ctx, message) // first: the rules of a thousand ids take a millisecond
+	if err != nil {
+		return err
+	}
+	s.leave = leave
+	if err = s.rules.check(s.ctx, message); err == nil {
 		s.span.asked(message, true)
 	}
 	return err

@@ -4,6 +4,7 @@ package server
 var (
 	MessageBytes, HeaderBytes               = Limits{}.messageBytes(), headerBytes
 	CallerStreams, AllStreams               = Limits{}.callerStreams(), Limits{}.streams()
+	CallerGenerations, AllGenerations       = callerGenerations, allGenerations
 	ConnsEach, StreamsPerConn               = Limits{}.conns(), Limits{}.streamsPerConn()
 	CallTurns                               = newTurns(Limits{}.calls()).limit
 	ConnAge, DrainTimeout                   = Limits{}.connAge(), Config{}.drainTimeout()

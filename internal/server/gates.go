@@ -10,14 +10,16 @@ import (
 // gates decide whether there is room for a call before it begins. Both gRPC servers
 // share them, so a caller is one caller over gRPC and over REST.
 type gates struct {
-	streams *quota
-	turns   *turns
+	streams     *quota
+	generations *quota // that watches of many name
+	turns       *turns
 }
 
 func newGates(limits Limits) *gates {
 	return &gates{
-		streams: newQuota(limits.callerStreams(), limits.streams()),
-		turns:   newTurns(limits.calls()),
+		streams:     newStreamQuota(limits.callerStreams(), limits.streams()),
+		generations: newGenerationQuota(callerGenerations, allGenerations),
+		turns:       newTurns(limits.calls()),
 	}
 }
 
@@ -33,9 +35,9 @@ var rankOf = map[string]rank{
 func (g *gates) enter(ctx context.Context, method string, streams bool, from origin) (leave func(), err error) {
 	switch {
 	case lasting[method]:
-		return g.streams.take(service.Subject(ctx))
+		return g.streams.take(service.Subject(ctx), 1)
 	case open(method) && streams: // nobody has said who they are
-		return g.streams.take(host(from.peer))
+		return g.streams.take(host(from.peer), 1)
 	case open(method):
 		return func() {}, nil // it asks nothing of the catalog
 	}
@@ -44,6 +46,15 @@ func (g *gates) enter(ctx context.Context, method string, streams bool, from ori
 		rank = rankRead
 	}
 	return g.turns.take(ctx, rank, service.Subject(ctx))
+}
+
+// cover lets the request of a stream in, by how many generations it names.
+func (g *gates) cover(ctx context.Context, request any) (leave func(), err error) {
+	many, ok := request.(interface{ GetGenerationIds() []string })
+	if !ok {
+		return func() {}, nil
+	}
+	return g.generations.take(service.Subject(ctx), len(many.GetGenerationIds()))
 }
 
 // host is an address without its port.

@@ -69,7 +69,9 @@ func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServer
 
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, span *callSpan) error {
-		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, span: span})
+		checked := &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, gates: i.gates, span: span}
+		defer checked.done()
+		return handler(srv, checked)
 	})
 }
 

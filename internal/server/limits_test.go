@@ -78,6 +78,12 @@ func limits() []limit {
 			nil,
 		},
 		{
+			"`generation_ids` of all watches of one caller; of all callers", fmt.Sprintf("%s; %s", number(server.CallerGenerations), number(server.AllGenerations)),
+			"`RESOURCE_EXHAUSTED` `STREAM_QUOTA_EXCEEDED`; `OVERLOADED`; both at once, REST 429",
+			[]string{"TestTheGenerationsOfACallersWatchesAreBounded", "TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded"},
+			nil,
+		},
+		{
 			"other calls under way, with orders that go on without their caller (`EASEL_MAX_CALLS`)",
 			fmt.Sprintf("%d; %d without orders; %d lists; a sixteenth more for callers who have fewer than 2", server.CallTurns[0], server.CallTurns[1], server.CallTurns[2]),
 			fmt.Sprintf("waits %s, orders first, lists last, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.TurnPatience)),

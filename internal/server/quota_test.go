@@ -180,11 +180,11 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 }
 
 func TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded(t *testing.T) { // L5
-	q := newQuota(2, 3)
+	q := newStreamQuota(2, 3)
 	for n, step := range []struct{ caller, want string }{
 		{"a", ""}, {"a", ""}, {"a", "STREAM_QUOTA_EXCEEDED"}, {"b", ""}, {"b", "OVERLOADED"}, {"c", "OVERLOADED"},
 	} {
-		_, err := q.take(step.caller)
+		_, err := q.take(step.caller, 1)
 		if got := service.Reason(service.Status(err)); got != step.want {
 			t.Errorf("stream %d, of %s: %q, want %q", n+1, step.caller, got, step.want)
 		}

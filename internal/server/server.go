@@ -186,7 +186,7 @@ func (s *Server) stop(run *servers) {
 
 // Room is how much of one of the limits is taken.
 type Room struct {
-	Name        string // "streams", "calls", "gRPC connections" or "HTTP connections"
+	Name        string // "streams", "generations of watches", "calls", "gRPC connections" or "HTTP connections"
 	Taken, Most int
 }
 
@@ -194,6 +194,7 @@ type Room struct {
 func (s *Server) Rooms() []Room {
 	return []Room{
 		{"streams", s.calls.gates.streams.taken(), s.calls.gates.streams.all},
+		{"generations of watches", s.calls.gates.generations.taken(), s.calls.gates.generations.all},
 		{"calls", s.calls.gates.turns.taken(), s.calls.gates.turns.limit[rankOrder]},
 		{"gRPC connections", len(s.grpcRoom), cap(s.grpcRoom)},
 		{"HTTP connections", len(s.httpRoom), cap(s.httpRoom)},

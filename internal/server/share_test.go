@@ -2,12 +2,14 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/server"
 )
 
 // sharing checks that two callers have a quota each, of one stream.
@@ -46,6 +48,29 @@ func TestEachKeyHasAQuotaOfItsOwnOverBothForms(t *testing.T) { // L5
 		}
 		sharing(t, c, other, g.GetGenerationId())
 	}, func(o *options) { o.sandbox.Speed, o.server.Limits.CallerStreams = 0.1, 1 })
+}
+
+func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // A4
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ids := make([]string, idsLimit)
+		for n := range server.CallerGenerations / idsLimit {
+			for i := range ids {
+				ids[i] = fmt.Sprintf("made-up-%d-%d", n, i)
+			}
+			if _, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGenerations(grpcCaller{s, s.key}.keyed(ctx), &easelv1.WatchGenerationsRequest{GenerationIds: ids}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "all of them stand", func() bool { return s.hub.Stats().Watches == server.CallerGenerations/idsLimit })
+		more := func() error {
+			return c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{"one-more"}})
+		}
+		wantStatus(t, more(), codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED", 429)
+		cancel()
+		eventually(t, "there is room again", func() bool { return more() == nil })
+	}, func(o *options) { o.hub.Rate = 2 }) // no watch ends meanwhile
 }
 
 func TestEachCallerOfAHeldKeyHasAQuotaOfItsOwn(t *testing.T) { // L5
