@@ -53,7 +53,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if hub, err = c.hub(client, observed, others.peers); err != nil {
 		return err
 	}
-	defer hub.Close()
+	defer clock.forPolls(hub.Close)
 
 	unmeasure, err := telemetry.Measure(hub.Stats, others.stats)
 	if err != nil {

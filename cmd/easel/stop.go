@@ -9,7 +9,7 @@ import (
 )
 
 // stopClock gives the steps of a stop one deadline. Calls come first; what they leave is
-// for orders whose callers have gone, and what those leave for the last traces. A step
+// for polls, for orders whose callers have gone, and what those leave for the last traces. A step
 // that is quick leaves its time to the next. The last twentieth is for the process itself
 // to end in.
 type stopClock struct {
@@ -28,6 +28,19 @@ func (c *stopClock) start() { c.once.Do(func() { c.began = time.Now() }) }
 
 // calls is how long calls may take to end.
 func (c *stopClock) calls() time.Duration { return c.limit * 75 / 100 }
+
+// forPolls lets polling end until orders have their time, and goes on without it then.
+func (c *stopClock) forPolls(end func()) {
+	ended := make(chan struct{})
+	go func() {
+		end()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(c.left(80)):
+	}
+}
 
 // forOrders is a context that ends when orders have to be left alone.
 func (c *stopClock) forOrders(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -47,6 +47,21 @@ func TestTheStepsOfAStopShareOneDeadline(t *testing.T) {
 	}
 }
 
+func TestAStopGoesOnWithoutPollsThatDoNotEnd(t *testing.T) { // A4
+	synctest.Test(t, func(t *testing.T) {
+		clock, began, stuck := &stopClock{limit: 10 * time.Second}, time.Now(), make(chan struct{})
+		clock.forPolls(func() {})
+		if took := time.Since(began); took != 0 {
+			t.Errorf("polls that end at once take %v", took)
+		}
+		clock.forPolls(func() { <-stuck })
+		if took := time.Since(began); took != 8*time.Second {
+			t.Errorf("polls that do not end take %v", took)
+		}
+		close(stuck)
+	})
+}
+
 // deadCollector takes connections and answers nothing. The channel has a value for each.
 func deadCollector(t *testing.T) (url string, connected <-chan net.Conn) {
 	t.Helper()

@@ -179,7 +179,7 @@ func (s *Server) stop(run *servers) {
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
 	s.health.shutdown()
-	s.config.Service.Drain()
+	go s.config.Service.Drain() // the time of the stop holds, whatever holds the service up
 	run.stop(ctx, s.logger)
 	s.logger.Info("stopped")
 }
