@@ -26,8 +26,9 @@ type pool struct {
 // keyTransport has the connections of one API key.
 type keyTransport struct {
 	*http.Transport
-	busy int       // requests under way
-	used time.Time // when the last one ended
+	busy int         // requests under way
+	used time.Time   // when the last one ended
+	idle *time.Timer // until the key is forgotten
 }
 
 // newPool makes a pool that has as many connections, in use or idle, as base allows to a host.
@@ -54,10 +55,11 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	t := p.take(by.key)
 	resp, err := t.RoundTrip(r)
 	if err != nil {
-		p.release(t, by)
+		p.release(t, by, false)
 		return nil, err
 	}
-	resp.Body = &pooledBody{ReadCloser: resp.Body, pool: p, transport: t, by: by}
+	rejected := resp.StatusCode == http.StatusUnauthorized
+	resp.Body = &pooledBody{ReadCloser: resp.Body, pool: p, transport: t, by: by, rejected: rejected}
 	return resp, nil
 }
 
@@ -84,17 +86,25 @@ func (p *pool) take(key [sha256.Size]byte) *keyTransport {
 	return t
 }
 
-func (p *pool) release(t *keyTransport, by holder) {
+// release ends the use of a transport. A key that the catalog rejects is forgotten then: keys can be made up.
+func (p *pool) release(t *keyTransport, by holder, rejected bool) {
 	p.mu.Lock()
 	t.busy--
 	t.used = time.Now()
+	over := rejected && t.busy == 0
+	if over && t.idle.Stop() {
+		delete(p.keys, by.key)
+	}
 	p.mu.Unlock()
+	if over {
+		t.CloseIdleConnections()
+	}
 	p.places.put(by)
 }
 
 // forgetAfterUse forgets a key once its connections have ended; mu is held.
 func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
-	time.AfterFunc(p.base.IdleConnTimeout, func() {
+	t.idle = time.AfterFunc(p.base.IdleConnTimeout, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if t.busy > 0 || time.Since(t.used) < p.base.IdleConnTimeout {
@@ -141,11 +151,12 @@ type pooledBody struct {
 	pool      *pool
 	transport *keyTransport
 	by        holder
+	rejected  bool
 	ended     sync.Once
 }
 
 // Close implements io.Closer.
 func (b *pooledBody) Close() error {
-	defer b.ended.Do(func() { b.pool.release(b.transport, b.by) })
+	defer b.ended.Do(func() { b.pool.release(b.transport, b.by, b.rejected) })
 	return b.ReadCloser.Close()
 }

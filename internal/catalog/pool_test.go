@@ -171,6 +171,31 @@ func TestAnAnswerThatComesTwiceReachesNoOtherKey(t *testing.T) { // L7
 	asking.Wait()
 }
 
+func TestARejectedKeyIsForgottenWithItsAnswer(t *testing.T) { // A5
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
+		}}
+		var open atomic.Int32
+		base := NewTransport()
+		base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := w.dial(ctx, network, addr)
+			open.Add(1)
+			return &counted{Conn: conn, open: &open}, err
+		}
+		pools := poolsOf(t, base)
+		for n := range 10 {
+			if _, err := askAs(t, pools, "http://catalog.example/a", fmt.Sprint(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := len(pools.calls.keys); n != 0 || open.Load() != 0 {
+			t.Errorf("%d keys are kept, and %d connections", n, open.Load())
+		}
+	})
+}
+
 func TestManyKeysTakeNoMoreConnectionsThanOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
