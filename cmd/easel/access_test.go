@@ -79,22 +79,27 @@ func TestAServiceTokenSaysWhoCalls(t *testing.T) {
 func TestACertificateSaysWhoCalls(t *testing.T) {
 	serverCert, serverKey := certificate(t, "easel")
 	clientCert, clientKey := certificate(t, "billing")
-	addr := startHeld(t, map[string]string{
-		"EASEL_TLS_CERT_FILE": serverCert, "EASEL_TLS_KEY_FILE": serverKey, "EASEL_TLS_CLIENT_CA_FILE": clientCert,
-	})
-	for name, test := range map[string]struct {
-		args []string
-		exit int
-	}{
-		"with the certificate":    {[]string{"--tls-ca-file", serverCert, "--tls-cert-file", clientCert, "--tls-key-file", clientKey}, exitOK},
-		"without":                 {[]string{"--tls-ca-file", serverCert}, exitCredential},
-		"without trust":           {[]string{"--tls"}, exitRetry},
-		"without TLS":             {nil, exitRetry},
-		"with another's as trust": {[]string{"--tls-ca-file", clientCert}, exitRetry},
-	} {
-		got := easel(t.Context(), nil, append([]string{"account", "--addr", addr}, test.args...)...)
-		if got.exit != test.exit {
-			t.Errorf("%s: exit %d, want %d\n%s", name, got.exit, test.exit, got.stderr)
+	for auth, exitWithout := range map[string]int{"": exitRetry, "require": exitRetry, "verify_if_given": exitCredential} {
+		addr := startHeld(t, map[string]string{
+			"EASEL_TLS_CERT_FILE": serverCert, "EASEL_TLS_KEY_FILE": serverKey, "EASEL_TLS_CLIENT_CA_FILE": clientCert, "EASEL_TLS_CLIENT_AUTH": auth,
+		})
+		for name, test := range map[string]struct {
+			args []string
+			exit int
+		}{
+			"with the certificate":    {[]string{"--tls-ca-file", serverCert, "--tls-cert-file", clientCert, "--tls-key-file", clientKey}, exitOK},
+			"without":                 {[]string{"--tls-ca-file", serverCert}, exitWithout},
+			"without trust":           {[]string{"--tls"}, exitRetry},
+			"without TLS":             {nil, exitRetry},
+			"with another's as trust": {[]string{"--tls-ca-file", clientCert}, exitRetry},
+		} {
+			got := easel(t.Context(), nil, append([]string{"account", "--addr", addr}, test.args...)...)
+			if got.exit != test.exit {
+				t.Errorf("%q, %s: exit %d, want %d\n%s", auth, name, got.exit, test.exit, got.stderr)
+			}
+			if name == "without" {
+				t.Logf("%q: %s", auth, got.stderr)
+			}
 		}
 	}
 }

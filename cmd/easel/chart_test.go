@@ -206,6 +206,8 @@ func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
 		"callers.secret.name=callers":                         "the caller's own key decides",
 		"callers.allowAnonymous=true":                         "the caller's own key decides",
 		"tls.clientCA=true":                                   "needs tls.secretName",
+		"tls.clientAuth=require":                              "needs tls.clientCA",
+		"tls.clientAuth=never":                                "/tls/clientAuth",
 		"nats.loginSecret.name=nats":                          "need nats.url",
 		"nats.url=127.0.0.1:4222":                             "/nats/url",
 		"settings.EASEL_NOPE=1":                               "EASEL_POLL_RATE",

@@ -158,7 +158,7 @@ func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, logger *slog
 func (c *serveCmd) frontend(services *service.Service, look status.Source, observed *telemetry.Telemetry, clock *stopClock) (front *server.Server, err error) {
 	front, err = server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
-		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile},
+		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth)},
 		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics,
 		OpenAPI: openapi.Document, Pages: page.Handlers(), Admin: operatorPages(look, observed.Level, func() *server.Server { return front }),
 		DrainTimeout: clock.calls(), LoopbackHostsOnly: c.unguarded(),

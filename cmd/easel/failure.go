@@ -266,7 +266,7 @@ func cureOf(code codes.Code, reason string) string {
 		return noKeyCure
 	case codes.Unavailable:
 		if reason == "" {
-			return "Is the server running there? See --addr, and --tls where it speaks TLS."
+			return "Is the server running there? See --addr, --tls where it speaks TLS, and --tls-cert-file where it demands a certificate."
 		}
 	case codes.Unimplemented:
 		return "The server at this address does not speak easel.v1. Is it the admin port? See --addr."

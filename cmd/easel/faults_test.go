@@ -99,6 +99,8 @@ var faults = []fault{
 	{id: "A11", what: "a held API key is rotated between two attempts of one order", proof: "all attempts carry the first one; one charge"},
 	{id: "A12", what: "an error repeats a known code in a prompt", proof: "it is not taken for a refusal: codes are read where codes stand"},
 
+	{id: "A13", what: "a client without a certificate where a client CA is set", proof: "refused over gRPC and REST; who has one is served"},
+
 	{id: "T1", what: "two owners behind one API key choose one idempotency key", proof: "two orders, each its own answer, after a crash too"},
 
 	{id: "S4", what: "an idempotency key twice at once, or with another body", proof: "one charge; the other body is refused"},

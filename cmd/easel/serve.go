@@ -26,6 +26,7 @@ type serveCmd struct {
 	TLSCertFile     string `group:"tls" name:"tls-cert-file" env:"EASEL_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain of the server."`
 	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
 	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a held key such a certificate says who calls."`
+	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"require or verify_if_given: what becomes of a client without a certificate. Without it require, where there are authorities."`
 
 	natsFlags
 }
@@ -110,6 +111,7 @@ func (c *serveCmd) callerFaults(list *faultList) {
 	} else if c.TLSClientCAFile != "" {
 		list.add("EASEL_TLS_CLIENT_CA_FILE needs EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
 	}
+	list.require(c.TLSClientAuth == "" || c.TLSClientCAFile != "", "EASEL_TLS_CLIENT_AUTH needs EASEL_TLS_CLIENT_CA_FILE: without authorities no client is asked for a certificate")
 }
 
 func (c *serveCmd) addressFaults(list *faultList) {

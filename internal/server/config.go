@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -73,20 +74,6 @@ type Config struct {
 type Listeners struct {
 	GRPC, HTTP, Admin net.Listener
 }
-
-// TLS names PEM files. They are read again when they change, and the old ones stay
-// in use while the new ones can't be read.
-type TLS struct {
-	// CertFile and KeyFile are the server's certificate chain and its key. Both or
-	// neither; neither is plaintext.
-	CertFile, KeyFile string
-	// ClientCAFile has the authorities of client certificates. A certificate that a
-	// client sends must be signed by one of them; whether a client must send one is
-	// the Service's decision. Empty asks for none.
-	ClientCAFile string
-}
-
-func (t TLS) enabled() bool { return t.CertFile != "" }
 
 // Limits bound what one caller can take from the others.
 type Limits struct {
@@ -196,6 +183,8 @@ func (c Config) Validate() error {
 	fault(c.Service == nil, "there is no service to serve")
 	fault((c.TLS.CertFile == "") != (c.TLS.KeyFile == ""), "TLS needs both a certificate file and a key file")
 	fault(c.TLS.ClientCAFile != "" && !c.TLS.enabled(), "a client CA file needs a certificate file and a key file")
+	fault(c.TLS.ClientAuth != "" && c.TLS.ClientCAFile == "", "what is asked of client certificates needs a client CA file")
+	fault(!slices.Contains([]ClientAuth{"", RequireClientCert, VerifyClientCertIfGiven}, c.TLS.ClientAuth), "unknown client authentication %q", c.TLS.ClientAuth)
 	fault(c.DrainTimeout < 0, "the drain timeout is negative: %v", c.DrainTimeout)
 	c.Limits.check(fault)
 	return errors.Join(faults...)

@@ -84,6 +84,9 @@ func (s *Server) Listen() error {
 	for _, l := range listeners {
 		s.logger.Info("listening", "server", l.name, "addr", l.ready.Addr().String())
 	}
+	if s.config.TLS.enabled() {
+		s.logger.Info("TLS", "client_auth", string(s.config.TLS.clientAuth()))
+	}
 	return nil
 }
 

@@ -34,11 +34,11 @@ func countLines(text, with string) (n int) {
 
 func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
 	err := Config{
-		GRPCAddr: "nonsense", AdminAddr: ":0", DrainTimeout: -1, TLS: TLS{CertFile: "cert.pem", ClientCAFile: "ca.pem"},
+		GRPCAddr: "nonsense", AdminAddr: ":0", DrainTimeout: -1, TLS: TLS{CertFile: "cert.pem", ClientCAFile: "ca.pem", ClientAuth: "never"},
 		Limits: Limits{MessageBytes: -1, ConnAge: -1},
 	}.Validate()
 	for _, want := range []string{
-		"address of the grpc listener", "the http listener has no address", "no service", "a certificate file and a key file",
+		"address of the grpc listener", `unknown client authentication "never"`, "the http listener has no address", "no service", "a certificate file and a key file",
 		"drain timeout", "message limit", "connection age",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

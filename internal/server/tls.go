@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -9,18 +10,52 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
+// TLS names PEM files. They are read again when they change, and the old ones stay
+// in use while the new ones can't be read.
+type TLS struct {
+	// CertFile and KeyFile are the server's certificate chain and its key. Both or
+	// neither; neither is plaintext.
+	CertFile, KeyFile string
+	// ClientCAFile has the authorities that must have signed the certificate of a client.
+	// Empty asks for none.
+	ClientCAFile string
+	// ClientAuth says what becomes of a client without a certificate. Empty is
+	// RequireClientCert where there is a ClientCAFile, without which it means nothing.
+	ClientAuth ClientAuth
+}
+
+// ClientAuth is whether a client must show a certificate.
+type ClientAuth string
+
+const (
+	// RequireClientCert refuses a connection without one.
+	RequireClientCert ClientAuth = "require"
+	// VerifyClientCertIfGiven leaves it to the Service what a caller without one may do.
+	VerifyClientCertIfGiven ClientAuth = "verify_if_given"
+)
+
+func (t TLS) enabled() bool { return t.CertFile != "" }
+
+// clientAuth is what holds of client certificates, "none" where nobody is asked for one.
+func (t TLS) clientAuth() ClientAuth {
+	if t.ClientCAFile == "" {
+		return "none"
+	}
+	return cmp.Or(t.ClientAuth, RequireClientCert)
+}
+
 // loadCertificates reads the files for the first time; then they must be good.
 func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config], error) {
 	names := []string{files.CertFile, files.KeyFile}
 	if files.ClientCAFile != "" {
 		names = append(names, files.ClientCAFile)
 	}
-	return reload.Open("TLS certificate", logger, parseCertificates, names...)
+	return reload.Open("TLS certificate", logger, files.parse, names...)
 }
 
-// parseCertificates makes a configuration of a chain, its key and, where they are asked for, the
-// authorities of clients.
-func parseCertificates(contents ...[]byte) (*tls.Config, error) {
+// parse makes a configuration of a chain, its key and, where clients are asked for certificates,
+// the authorities of these.
+func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {
 		return nil, err
@@ -31,7 +66,10 @@ func parseCertificates(contents ...[]byte) (*tls.Config, error) {
 		NextProtos:   []string{"h2", "http/1.1"},
 	}
 	if len(contents) > 2 {
-		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
+		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		if t.clientAuth() == VerifyClientCertIfGiven {
+			config.ClientAuth = tls.VerifyClientCertIfGiven
+		}
 		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
 			return nil, errors.New("no certificate of a client authority")
 		}

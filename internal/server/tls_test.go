@@ -84,7 +84,8 @@ func (a *authority) issue(t *testing.T, template x509.Certificate) (certificate,
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
-// tlsFiles are the files of a server that is named as given.
+// tlsFiles are the files of a server that is named as given. It takes clients without a
+// certificate too.
 type tlsFiles struct {
 	TLS
 	authority *authority
@@ -95,6 +96,7 @@ func newTLSFiles(t *testing.T, name string) tlsFiles {
 	dir := t.TempDir()
 	f := tlsFiles{authority: newAuthority(t), TLS: TLS{
 		CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"), ClientCAFile: filepath.Join(dir, "ca.pem"),
+		ClientAuth: VerifyClientCertIfGiven,
 	}}
 	writeFile(t, f.ClientCAFile, f.authority.pem())
 	f.rename(t, name)
@@ -172,6 +174,17 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 // getOverTLS makes one call, over a connection of its own, and says whom it reached.
 func (s *site) getOverTLS(t *testing.T, config *tls.Config) (server string, err error) {
 	t.Helper()
+	return s.getWith(t.Context(), t, config)
+}
+
+// getWithKey does the same with the key.
+func (s *site) getWithKey(t *testing.T, config *tls.Config) (server string, err error) {
+	t.Helper()
+	return s.getWith(withKey(t.Context()), t, config)
+}
+
+func (s *site) getWith(ctx context.Context, t *testing.T, config *tls.Config) (server string, err error) {
+	t.Helper()
 	config = config.Clone()
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		server = state.PeerCertificates[0].Subject.CommonName
@@ -179,7 +192,7 @@ func (s *site) getOverTLS(t *testing.T, config *tls.Config) (server string, err 
 	}
 	conn := dial(t, s.grpcPipe, grpc.WithTransportCredentials(credentials.NewTLS(config)))
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	_, err = easelv1.NewGenerationServiceClient(conn).GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
 	return server, err
@@ -192,6 +205,42 @@ func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
 	config.Certificates = others.clientConfig(t, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}}).Certificates
 	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
 		t.Errorf("a stranger's certificate is answered with %v", err)
+	}
+}
+
+func TestAttackWithoutAClientCertificate(t *testing.T) { // A13
+	files := newTLSFiles(t, "server")
+	for _, test := range []struct {
+		auth   ClientAuth
+		logged string
+		served bool
+	}{
+		{"", "require", false}, {RequireClientCert, "require", false}, {VerifyClientCertIfGiven, "verify_if_given", true},
+	} {
+		files.ClientAuth = test.auth
+		s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+		for name, template := range map[string]*x509.Certificate{"attacker": nil, "neighbour": {Subject: pkix.Name{CommonName: "neighbour"}}} {
+			served, config := test.served || template != nil, files.clientConfig(t, template)
+			if _, err := s.getWithKey(t, config); (err == nil) != served {
+				t.Errorf("%q: the %s is answered %v over gRPC", test.auth, name, err)
+			}
+			for form, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+				transport := &http.Transport{DialContext: pipeDialer(s.httpPipe), TLSClientConfig: config.Clone(), ForceAttemptHTTP2: http2}
+				r := request(t, http.MethodGet, "/v1/generations/g", "")
+				r.URL.Scheme = "https"
+				answer, err := transport.RoundTrip(r)
+				if err == nil {
+					answer.Body.Close()
+				}
+				if got := err == nil && answer.StatusCode == http.StatusOK; got != served {
+					t.Errorf("%q: the %s is answered %v, %v over %s", test.auth, name, answer, err, form)
+				}
+				transport.CloseIdleConnections()
+			}
+		}
+		if lines := s.lines(t, "TLS"); len(lines) != 1 || lines[0]["client_auth"] != test.logged {
+			t.Errorf("%q is logged as %v", test.auth, lines)
+		}
 	}
 }
 

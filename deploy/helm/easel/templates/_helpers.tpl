@@ -34,6 +34,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.tls.clientCA (not .Values.tls.secretName) }}
 {{- fail "tls.clientCA needs tls.secretName" }}
 {{- end }}
+{{- if and .Values.tls.clientAuth (not .Values.tls.clientCA) }}
+{{- fail "tls.clientAuth needs tls.clientCA" }}
+{{- end }}
 {{- if and (not .Values.nats.url) (or .Values.nats.loginSecret.name .Values.nats.tlsSecret.name) }}
 {{- fail "nats.loginSecret and nats.tlsSecret need nats.url" }}
 {{- end }}

@@ -22,6 +22,9 @@
 - {name: EASEL_TLS_KEY_FILE, value: /etc/easel/tls/tls.key}
 {{- if .Values.tls.clientCA }}
 - {name: EASEL_TLS_CLIENT_CA_FILE, value: /etc/easel/tls/ca.crt}
+{{- if .Values.tls.clientAuth }}
+- {name: EASEL_TLS_CLIENT_AUTH, value: {{ .Values.tls.clientAuth }}}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if .Values.nats.url }}
