@@ -13,6 +13,7 @@ import (
 	"maps"
 	"math/big"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,11 @@ func certificate(t *testing.T, name string) (certFile, keyFile string) {
 // startHeld starts a sandbox and a server that holds its key, and gives the server's address.
 func startHeld(t *testing.T, settings map[string]string) string {
 	t.Helper()
+	return find(t, `"server":"grpc","addr":"([^"]+)"`, startHeldServer(t, settings).stderr.String())
+}
+
+func startHeldServer(t *testing.T, settings map[string]string) *running {
+	t.Helper()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0")
 	env := map[string]string{
 		"EASEL_UPSTREAM_URL":      find(t, `(http://\S+/catalog)`, box.stdout.String()),
@@ -58,8 +64,7 @@ func startHeld(t *testing.T, settings map[string]string) string {
 		"EASEL_GRPC_ADDR":         "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	maps.Copy(env, settings)
-	served := start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	return find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())
+	return start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
 }
 
 func TestAServiceTokenSaysWhoCalls(t *testing.T) {
@@ -99,6 +104,34 @@ func TestACertificateSaysWhoCalls(t *testing.T) {
 			}
 			if name == "without" {
 				t.Logf("%q: %s", auth, got.stderr)
+			}
+		}
+	}
+}
+
+func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // A14
+	for allowed, want := range map[string]map[string]int{
+		"":              {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusMisdirectedRequest, "localhost:8080": http.StatusOK},
+		"easel.example": {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusOK, "localhost:8080": http.StatusOK},
+	} {
+		served := startHeldServer(t, map[string]string{"EASEL_ALLOW_ANONYMOUS": "true", "EASEL_HTTP_ALLOWED_HOSTS": allowed})
+		rest := find(t, `"server":"http","addr":"([^"]+)"`, served.stderr.String())
+		for host, status := range want {
+			order := `{"modelId": "studio/haiku", "inputs": {"prompt": "rain"}, "idempotencyKey": "` + host + `"}`
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+rest+"/v1/generations", strings.NewReader(order))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Origin", "http://"+host)
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if answer.StatusCode != status {
+				t.Errorf("with %q allowed, a page of %s is answered %s, want %d", allowed, host, answer.Status, status)
 			}
 		}
 	}

@@ -26,6 +26,7 @@ func (c *devCmd) faults() []string {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.addError(a.name, err)
 	}
+	c.hostFaults(&list)
 	c.tuningFlags.faults(&list)
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -156,18 +157,28 @@ func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, logger *slog
 
 // frontend puts the server in front of the services.
 func (c *serveCmd) frontend(services *service.Service, look status.Source, observed *telemetry.Telemetry, clock *stopClock) (front *server.Server, err error) {
+	c.warnOfAnyHost(observed.Logger)
 	front, err = server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth)},
 		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics,
 		OpenAPI: openapi.Document, Pages: page.Handlers(), Admin: operatorPages(look, observed.Level, func() *server.Server { return front }),
-		DrainTimeout: clock.calls(), LoopbackHostsOnly: c.unguarded(),
+		DrainTimeout: clock.calls(), AllowedHosts: c.HTTPAllowedHosts,
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_TLS_*", err)
 	}
 	return front, nil
+}
+
+// warnOfAnyHost tells of a server that a web page could order from, by DNS rebinding: no credential
+// and no Host keep it out.
+func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
+	host, _, _ := net.SplitHostPort(c.HTTPAddr) // it has been checked
+	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !isLoopback(host) {
+		logger.Warn("anybody may call under any host name, a web page by DNS rebinding too: EASEL_HTTP_ALLOWED_HOSTS lists the hosts that are answered")
+	}
 }
 
 // operatorPages are what operators see and change. The server itself is asked later: it is

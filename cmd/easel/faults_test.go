@@ -100,6 +100,7 @@ var faults = []fault{
 	{id: "A12", what: "an error repeats a known code in a prompt", proof: "it is not taken for a refusal: codes are read where codes stand"},
 
 	{id: "A13", what: "a client without a certificate where a client CA is set", proof: "refused over gRPC and REST; who has one is served"},
+	{id: "A14", what: "a page of another origin, by DNS rebinding, where anybody may call", proof: "its orders are refused; those of this machine's own names are not"},
 
 	{id: "T1", what: "two owners behind one API key choose one idempotency key", proof: "two orders, each its own answer, after a crash too"},
 

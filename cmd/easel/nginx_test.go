@@ -52,7 +52,7 @@ func startNginx(t *testing.T, flags ...string) proxied {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	env := startDev(t, flags...)
+	env := startDev(t, append(flags, "--http-allowed-hosts", "easel.example")...)
 	writeNginxFiles(t, dir, env)
 	runNginx(t, binary, dir)
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/service"
@@ -31,11 +33,13 @@ type serveCmd struct {
 	natsFlags
 }
 
-// listenFlags are the three addresses.
+// listenFlags are the three addresses, and the names of the second.
 type listenFlags struct {
 	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"gRPC."`
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
 	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /loglevel, /healthz, /readyz, pprof; over gRPC channelz."`
+
+	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything."`
 }
 
 // tuningFlags are what seldom needs a change.
@@ -72,6 +76,7 @@ func (c *serveCmd) faults() []string {
 	c.upstreamFaults(list)
 	c.callerFaults(list)
 	c.addressFaults(list)
+	c.hostFaults(list)
 	c.tuningFlags.faults(list)
 	c.natsFlags.faults(list)
 	return *list
@@ -126,6 +131,16 @@ func (c *serveCmd) addressFaults(list *faultList) {
 	}
 }
 
+func (f *listenFlags) hostFaults(list *faultList) {
+	for _, host := range f.HTTPAllowedHosts {
+		_, err := netip.ParseAddr(host)
+		list.require(err == nil || hostName.MatchString(host), fmt.Sprintf("EASEL_HTTP_ALLOWED_HOSTS: %q is no host name: write it without scheme and port", host))
+	}
+}
+
+// hostName is the form of a host's name.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+
 // address is one of the three, and whether calls come in there.
 type address struct {
 	name   string
@@ -148,7 +163,7 @@ func (c *serveCmd) unguarded() bool {
 
 // guard keeps an unguarded server on this machine: an address without a host would be
 // every address. Pages in a browser of this machine are kept out by their Host and their
-// origin; easel dev needs neither, as each of its callers brings a key.
+// origin.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return

@@ -61,11 +61,10 @@ type Config struct {
 	// DrainTimeout is how long a stop waits for calls to end before it cuts them
 	// off. 0 means 10 s.
 	DrainTimeout time.Duration
-	// LoopbackHostsOnly refuses REST requests that name another host than this machine
-	// itself. It is for a server that trusts whoever reaches a loopback address: a web
-	// page whose name was made to resolve to that address reaches it too, and its
-	// requests count as same-origin. The zero value takes any Host.
-	LoopbackHostsOnly bool
+	// AllowedHosts are the names that REST requests may call this server by, beside localhost
+	// and loopback addresses. Empty: no other where the HTTP listener is on loopback, and
+	// elsewhere any.
+	AllowedHosts []string
 	// Limits bound what one caller can take. The zero value has good defaults.
 	Limits Limits
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/http"
 	"testing"
 
@@ -10,46 +12,70 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestAPageThatRebindsItsNameOrdersNothing(t *testing.T) {
-	studio, orders := newStudio(), 0
-	studio.create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
-		orders++
-		return &easelv1.CreateGenerationResponse{}, nil
+// listenOn takes a free port of an address of this machine.
+func listenOn(t *testing.T, host string) net.Listener {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	s := serve(t, studio, func(c *Config) { c.LoopbackHostsOnly = true })
-	order := func(host string) *http.Request {
-		r := request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`,
-			"Origin: http://"+host, "Sec-Fetch-Site: same-origin")
-		r.Host = host
-		return r
-	}
-	for _, host := range []string{
-		"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example:8080", "notlocalhost",
-		"192.0.2.1:8080", "[2001:db8::1]:8080", "0.0.0.0:8080", "[::]:8080", "user@localhost",
-	} {
-		answer, body := do(t, s.http, order(host))
-		if answer.StatusCode != http.StatusMisdirectedRequest {
-			t.Errorf("%s is answered %s: %s", host, answer.Status, body)
-		}
-		wantError(t, restStatus(t, body).Err(), codes.PermissionDenied, "HOST_NOT_ALLOWED")
-	}
-	if orders != 0 {
-		t.Fatalf("%d orders got through", orders)
-	}
-	own := []string{"localhost", "LocalHost:8080", "127.0.0.1:8080", "127.0.0.2", "[::1]:8080", "[::1]"}
-	for _, host := range own {
-		if answer, body := do(t, s.http, order(host)); answer.StatusCode != http.StatusOK {
-			t.Errorf("%s is answered %s: %s", host, answer.Status, body)
-		}
-	}
-	if orders != len(own) {
-		t.Errorf("%d orders, want %d", orders, len(own))
-	}
+	return l
 }
 
-func TestAServerThatKnowsItsCallersTakesAnyHost(t *testing.T) {
-	s := serve(t, newStudio())
-	if answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "")); answer.StatusCode != http.StatusOK {
-		t.Errorf("easel.test is answered %s: %s", answer.Status, body)
+// asked answers a request that a listener gets, under any name.
+func asked(t *testing.T, l net.Listener, host string, r *http.Request) (*http.Response, string) {
+	t.Helper()
+	r.URL.Host, r.Host = l.Addr().String(), host
+	return do(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, r)
+}
+
+func TestAttackByDNSRebinding(t *testing.T) { // A14
+	foreign := []string{
+		"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example:8080", "notlocalhost",
+		"192.0.2.1:8080", "[2001:db8::1]:8080", "0.0.0.0:8080", "[::]:8080", "user@localhost", "easel.example.evil.example", "xeasel.example",
+	}
+	own := []string{"localhost", "LocalHost:8080", "127.0.0.1:8080", "127.0.0.2", "[::1]:8080", "[::1]"}
+	listed := []string{"easel.example", "Easel.example.:8080", "192.0.2.9:80", "[2001:db8::9]"}
+	for _, test := range []struct {
+		addr            string
+		allowed         []string
+		served, refused []string
+	}{
+		{"127.0.0.1", nil, own, append(foreign, listed...)},
+		{"127.0.0.1", []string{"easel.example", "192.0.2.9", "2001:db8::9"}, append(own, listed...), foreign},
+		{"0.0.0.0", []string{"easel.example", "192.0.2.9", "2001:db8::9"}, append(own, listed...), foreign},
+		{"0.0.0.0", nil, append(append(own, listed...), "easel.evil.example"), nil},
+	} {
+		t.Run(fmt.Sprint(test.addr, test.allowed), func(t *testing.T) {
+			studio, orders := newStudio(), 0
+			studio.create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+				orders++
+				return &easelv1.CreateGenerationResponse{}, nil
+			}
+			l := listenOn(t, test.addr)
+			serve(t, studio, func(c *Config) { c.Listeners.HTTP, c.AllowedHosts = l, test.allowed })
+			order := func(host string) (*http.Response, string) {
+				return asked(t, l, host, request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`,
+					"Origin: http://"+host, "Sec-Fetch-Site: same-origin"))
+			}
+			for _, host := range test.refused {
+				answer, body := order(host)
+				if answer.StatusCode != http.StatusMisdirectedRequest {
+					t.Errorf("%s is answered %s: %s", host, answer.Status, body)
+				}
+				wantError(t, restStatus(t, body).Err(), codes.PermissionDenied, "HOST_NOT_ALLOWED")
+			}
+			if orders != 0 {
+				t.Fatalf("%d orders got through", orders)
+			}
+			for _, host := range test.served {
+				if answer, body := order(host); answer.StatusCode != http.StatusOK {
+					t.Errorf("%s is answered %s: %s", host, answer.Status, body)
+				}
+			}
+			if orders != len(test.served) {
+				t.Errorf("%d orders, want %d", orders, len(test.served))
+			}
+		})
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 
@@ -32,12 +30,10 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	}
 }
 
-// publicHandler is all that the HTTP listener serves, from the outside in.
-func publicHandler(config Config, gateway http.Handler) http.Handler {
+// publicHandler is all that the HTTP listener serves, which is bound to addr, from the outside in.
+func publicHandler(config Config, gateway http.Handler, addr string) http.Handler {
 	handler := refuseCrossOrigin(readable(config.Limits.messageBytes(), gateway))
-	if config.LoopbackHostsOnly {
-		handler = refuseOtherHosts(handler)
-	}
+	handler = publicHosts(config.AllowedHosts, addr).refuseOthers(handler)
 	return skipAbandoned(limitReads(steadyWrites(securityHeaders(traceRequests(handler)))))
 }
 
@@ -63,33 +59,6 @@ func refuseCrossOrigin(next http.Handler) http.Handler {
 		writeError(w, r, service.Fail(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
 	}))
 	return protection.Handler(next)
-}
-
-// refuseOtherHosts stops web pages whose name was made to resolve to this machine. For
-// the browser they are of the same origin as we are; the name in Host gives them away.
-func refuseOtherHosts(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopbackHost(r.Host) {
-			writeError(w, r, service.Fail(codes.PermissionDenied, reasonHost,
-				"nothing says who may call this server, so it answers to localhost and loopback addresses alone: "+
-					"use one of them, or have the server told who may call"))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// loopbackHost reports whether a Host header names this machine itself.
-func loopbackHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil { // it has no port
-		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
 }
 
 // securityHeaders go on every answer. Answers hold what belongs to one caller, and

@@ -94,7 +94,7 @@ func adminHandler(config Config, health *healthServer, inspect *grpc.Server, add
 func keepPagesOut(next http.Handler, addr string) http.Handler {
 	next = refuseCrossOrigin(next)
 	if loopbackHost(addr) {
-		next = refuseOtherHosts(next)
+		next = hosts{}.refuseOthers(next)
 	}
 	return next
 }

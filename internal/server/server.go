@@ -162,7 +162,7 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 	run := &servers{
 		public:        newPublicGRPC(s.config, s.calls.from(peerOrigin), s.health, s.certificates),
 		rest:          newRESTGRPC(s.config, behind),
-		http:          newHTTPServer(s.config, publicHandler(s.config, gateway)),
+		http:          newHTTPServer(s.config, publicHandler(s.config, gateway, s.HTTPAddr())),
 		admin:         newAdminServer(s.config, adminHandler(s.config, s.health, inspect, s.AdminAddr())),
 		pipe:          pipe,
 		gatewayClient: conn,

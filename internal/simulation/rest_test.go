@@ -20,7 +20,7 @@ import (
 var fromJSON = protojson.UnmarshalOptions{DiscardUnknown: true}
 
 func (d *door) request(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, "http://easel"+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func restError(text []byte) error {
 // restWatch opens a stream of server-sent events.
 func (d *door) restWatch(ctx context.Context, v viewing, known string) (messages, error) {
 	path := fmt.Sprintf("/v1/generations/%s:watch?heartbeatInterval=%.9fs&until=%s", v.id, v.every.Seconds(), v.until)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://easel"+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func newAnswers() answers {
 		{413, "RESOURCE_EXHAUSTED with reason REQUEST_TOO_LARGE: the body is too large.", withBody},
 		{415, "INVALID_ARGUMENT with reason UNSUPPORTED_MEDIA_TYPE: the body is not JSON.", withBody},
 		{416, "OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE.", named("DownloadGeneration")},
-		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: a server without callers' names answers to loopback names alone.", nil},
+		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: the server answers to other hosts: on loopback to localhost and loopback addresses, and to those of EASEL_HTTP_ALLOWED_HOSTS.", nil},
 		{429, "RESOURCE_EXHAUSTED: too much at once; Retry-After says when to come back.", nil},
 		{500, "INTERNAL or DATA_LOSS: the catalog answered with something that can't be used.", nil},
 		{503, "UNAVAILABLE: the catalog or this server can't answer now; Retry-After says when to come back.", nil},
