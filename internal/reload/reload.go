@@ -23,10 +23,10 @@ type Value[T any] struct {
 
 	mu      sync.Mutex
 	value   T
-	sums    string    // of the contents that the value was made of
-	checked time.Time // when the last read began
-	reading bool
-	broken  bool // the last read failed, and that has been logged
+	sums    string        // of the contents that the value was made of
+	checked time.Time     // when the last read began
+	reading chan struct{} // closed at the end of the read that is under way; nil where none is
+	broken  bool          // the last read failed, and that has been logged
 }
 
 // Open reads the files for the first time, and parse makes a value of what they hold. logger is
@@ -41,24 +41,32 @@ func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte
 
 // Get gives the value, read again where a second has gone by since the last read. One caller
 // reads, and the others get the old value meanwhile.
-func (v *Value[T]) Get() T {
-	if v.begin() {
+func (v *Value[T]) Get() T { return v.get(false) }
+
+// Newest gives the same, but waits for a read that is under way.
+func (v *Value[T]) Newest() T { return v.get(true) }
+
+func (v *Value[T]) get(wait bool) T {
+	mine, reading := v.begin()
+	switch {
+	case mine:
 		v.end(v.read())
+	case wait && reading != nil:
+		<-reading
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.value
 }
 
-// begin reports whether the caller is to read.
-func (v *Value[T]) begin() bool {
+// begin reports whether the caller is to read, and which read is under way.
+func (v *Value[T]) begin() (mine bool, reading <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.reading || time.Since(v.checked) < Interval {
-		return false
+	if v.reading == nil && time.Since(v.checked) >= Interval {
+		mine, v.reading, v.checked = true, make(chan struct{}), time.Now()
 	}
-	v.reading, v.checked = true, time.Now()
-	return true
+	return mine, v.reading
 }
 
 func (v *Value[T]) read() (value T, sums string, err error) {
@@ -80,7 +88,8 @@ func (v *Value[T]) read() (value T, sums string, err error) {
 func (v *Value[T]) end(value T, sums string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.reading = false
+	close(v.reading)
+	v.reading = nil
 	switch {
 	case err != nil && !v.broken:
 		v.logger.Error(v.what+" can't be read; the old one stays", "error", err)

@@ -140,7 +140,7 @@ func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForWhoeverReads(t *testing.T) {
+func TestWhoAsksForTheNewestAloneWaitsForWhoeverReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
@@ -161,6 +161,8 @@ func TestNobodyWaitsForWhoeverReads(t *testing.T) {
 		}
 		go v.Get()
 		synctest.Wait()
+		newest := make(chan string, 1)
+		go func() { newest <- v.Newest() }()
 		for range 4 {
 			began := time.Now()
 			if got := v.Get(); got != "old" || time.Since(began) != 0 {
@@ -173,6 +175,9 @@ func TestNobodyWaitsForWhoeverReads(t *testing.T) {
 		slowness = 0
 		if got := v.Get(); got != "new" {
 			t.Errorf("afterwards it is %q", got)
+		}
+		if got := <-newest; got != "new" {
+			t.Errorf("the newest is %q", got)
 		}
 	})
 }

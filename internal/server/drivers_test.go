@@ -36,6 +36,8 @@ type caller interface {
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
 	// watchMany opens a watch of many and leaves at its first message.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest) error
+	// watchManyOut stays until a watch of many ends.
+	watchManyOut(ctx context.Context, req *easelv1.WatchGenerationsRequest) error
 	// download gives the bytes that arrived.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
 }
@@ -82,6 +84,14 @@ func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 		_, err = stream.Recv()
 	}
 	return err
+}
+
+func (c grpcCaller) watchManyOut(ctx context.Context, req *easelv1.WatchGenerationsRequest) error {
+	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), req)
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	return unlessEOF(err)
 }
 
 func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
@@ -155,7 +165,22 @@ func restError(answer *http.Response, body []byte) error {
 }
 
 func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error {
-	r := c.request(ctx, "GenerationService/WatchGeneration", req)
+	return c.lines(c.request(ctx, "GenerationService/WatchGeneration", req), func(line []byte) error {
+		m := &easelv1.WatchGenerationResponse{}
+		if err := protojson.Unmarshal(line, m); err != nil {
+			return fmt.Errorf("the line %s: %w", line, err)
+		}
+		each(m)
+		return nil
+	})
+}
+
+func (c restCaller) watchManyOut(ctx context.Context, req *easelv1.WatchGenerationsRequest) error {
+	return c.lines(c.request(ctx, "GenerationService/WatchGenerations", req), func([]byte) error { return nil })
+}
+
+// lines hands on each line of a stream until it ends.
+func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)
 	if err != nil {
@@ -175,11 +200,9 @@ func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 		if err := json.Unmarshal(lines.Bytes(), &failed); err == nil && failed.Error != nil {
 			return restError(answer, failed.Error)
 		}
-		m := &easelv1.WatchGenerationResponse{}
-		if err := protojson.Unmarshal(lines.Bytes(), m); err != nil {
-			return fmt.Errorf("the line %s: %w", lines.Bytes(), err)
+		if err := each(lines.Bytes()); err != nil {
+			return err
 		}
-		each(m)
 	}
 	return lines.Err()
 }

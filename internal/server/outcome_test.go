@@ -126,14 +126,26 @@ func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // A10
 // heldStack is a stack with a held API key for callers whose tokens are their names.
 func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
+	file := filepath.Join(t.TempDir(), "callers")
+	writeCallers(t, file, names...)
+	return heldStackFrom(t, file, change...)
+}
+
+// writeCallers writes a callers file of callers whose tokens are their names.
+func writeCallers(t *testing.T, file string, names ...string) {
+	t.Helper()
 	var lines strings.Builder
 	for _, name := range names {
 		fmt.Fprintf(&lines, "%s sha256:%x\n", name, sha256.Sum256([]byte(name)))
 	}
-	file := filepath.Join(t.TempDir(), "callers")
 	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// heldStackFrom is a stack with a held API key for the callers of a file.
+func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
+	t.Helper()
 	callers, err := service.LoadCallers(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,8 @@ import (
 type call struct {
 	credential catalog.Credential
 	caller     string // name of a known caller; "" where the key speaks for itself
+	// listed is the list that has the caller's token; nil where it has none.
+	listed *callerList
 }
 
 type callKey struct{}
@@ -82,13 +84,11 @@ func (s *Service) Authenticate(ctx context.Context, certName string) (context.Co
 		}
 		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token))}), nil
 	}
-	name, owner, err := s.identify(token, certName)
+	who, err := s.identify(token, certName)
 	if err != nil {
 		return nil, err
 	}
-	held := *s.cfg.Held
-	held.Owner = owner
-	return with(ctx, call{held, name}), nil
+	return with(ctx, who), nil
 }
 
 func with(ctx context.Context, c call) context.Context {
@@ -97,22 +97,56 @@ func with(ctx context.Context, c call) context.Context {
 
 // identify names the caller of a held key, and the owner of its orders. A token that is wrong is
 // never overlooked.
-func (s *Service) identify(token, certName string) (caller, owner string, err error) {
+func (s *Service) identify(token, certName string) (call, error) {
 	if token != "" && s.cfg.Callers != nil {
-		name, ok := s.cfg.Callers.Lookup(token)
+		list := s.cfg.Callers.list.Get()
+		name, ok := list.find(token)
 		if !ok {
-			return "", "", Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
+			return call{}, errTokenUnknown
 		}
-		return name, name, nil
+		return call{s.held(name), name, list}, nil
 	}
 	if certName != "" {
-		return certName, certName, nil
+		return call{s.held(certName), certName, nil}, nil
 	}
 	if s.cfg.AllowAnonymous {
-		return "anonymous", "", nil
+		return call{s.held(""), "anonymous", nil}, nil
 	}
-	return "", "", Fail(codes.Unauthenticated, "CALLER_UNKNOWN",
+	return call{}, Fail(codes.Unauthenticated, "CALLER_UNKNOWN",
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
+}
+
+// held is the credential of a call under the held key that belongs to an owner.
+func (s *Service) held(owner string) catalog.Credential {
+	cred := *s.cfg.Held
+	cred.Owner = owner
+	return cred
+}
+
+var errTokenUnknown = Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
+
+// stillKnown gives what tells an open stream whether its caller may still call: a token may have been
+// taken out of the callers file since, or be another caller's now. It costs little while the file stays.
+func (s *Service) stillKnown(ctx context.Context) func() error {
+	c, _ := ctx.Value(callKey{}).(call)
+	if c.listed == nil {
+		return func() error { return nil }
+	}
+	return func() error {
+		newest := s.cfg.Callers.list.Newest()
+		if newest == c.listed {
+			return nil
+		}
+		token, err := bearer(ctx)
+		if err != nil {
+			return err
+		}
+		if name, ok := newest.find(token); !ok || name != c.caller {
+			return errTokenUnknown
+		}
+		c.listed = newest
+		return nil
+	}
 }
 
 // bearer gives the token of the call's authorization metadata, or "" where there is none.

@@ -21,8 +21,11 @@ import (
 // lines, so that a token can be changed without a gap. A file that names nobody any more lets
 // nobody in.
 type Callers struct {
-	list *reload.Value[[]namedHash]
+	list *reload.Value[*callerList]
 }
+
+// callerList is what the file says until it changes.
+type callerList struct{ all []namedHash }
 
 type namedHash struct {
 	name string
@@ -35,16 +38,19 @@ func LoadCallers(path string, logger *slog.Logger) (*Callers, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(list.Get()) == 0 {
+	if len(list.Get().all) == 0 {
 		return nil, fmt.Errorf("%s: names no caller", path)
 	}
 	return &Callers{list}, nil
 }
 
-// Lookup names the caller with this token. Every hash is compared, in constant time.
-func (c *Callers) Lookup(token string) (name string, found bool) {
+// Lookup names the caller with this token.
+func (c *Callers) Lookup(token string) (name string, found bool) { return c.list.Get().find(token) }
+
+// find names the caller with this token. Every hash is compared, in constant time.
+func (l *callerList) find(token string) (name string, found bool) {
 	hash := sha256.Sum256([]byte(token))
-	for _, one := range c.list.Get() {
+	for _, one := range l.all {
 		if subtle.ConstantTimeCompare(one.hash[:], hash[:]) == 1 {
 			name, found = one.name, true
 		}
@@ -54,8 +60,8 @@ func (c *Callers) Lookup(token string) (name string, found bool) {
 
 // parseCallers reads the lines of a callers file. Its errors never repeat a line: a token
 // may stand there by mistake.
-func parseCallers(contents ...[]byte) ([]namedHash, error) {
-	var list []namedHash
+func parseCallers(contents ...[]byte) (*callerList, error) {
+	list := &callerList{}
 	for number, line := range strings.Split(string(contents[0]), "\n") {
 		words := strings.Fields(line)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
@@ -69,7 +75,7 @@ func parseCallers(contents ...[]byte) ([]namedHash, error) {
 		if !ok || err != nil || len(hash) != sha256.Size {
 			return nil, fmt.Errorf("line %d: the token's hash is not sha256:<64 hexadecimal digits>", number+1)
 		}
-		list = append(list, namedHash{words[0], [sha256.Size]byte(hash)})
+		list.all = append(list.all, namedHash{words[0], [sha256.Size]byte(hash)})
 	}
 	return list, nil
 }

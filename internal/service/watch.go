@@ -20,6 +20,9 @@ const (
 	// answerMargin is how long before the caller's own deadline a wait answers, so that the
 	// answer still arrives.
 	answerMargin = 100 * time.Millisecond
+	// waitHeartbeat is how often a wait looks whether its caller may still call. The caller
+	// hears nothing of it.
+	waitHeartbeat = 15 * time.Second
 )
 
 func goal(until easelv1.WatchUntil) watch.Goal {
@@ -38,7 +41,7 @@ func (s *Service) patient(stream grpc.ServerStream) patient {
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	w := &watchOfOne{
-		service: s, out: s.patient(stream), id: req.GetGenerationId(), content: req.GetIncludeContent(),
+		service: s, out: s.patient(stream), known: s.stillKnown(ctx), id: req.GetGenerationId(), content: req.GetIncludeContent(),
 	}
 	return w.finish(s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
@@ -55,6 +58,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 type watchOfOne struct {
 	service *generations
 	out     patient
+	known   func() error // the caller may still call
 	id      string
 	content bool // the bytes are asked for
 	file    bool // the last state has some
@@ -63,6 +67,9 @@ type watchOfOne struct {
 
 // deliver sends an event.
 func (w *watchOfOne) deliver(event watch.Event) (err error) {
+	if err := w.known(); err != nil {
+		return err
+	}
 	switch {
 	case event.Update != nil && event.Update.Missing && !w.begun:
 		return noGeneration(w.id)
@@ -107,7 +114,7 @@ func (w *watchOfOne) finish(err error) error {
 // WatchGenerations sends each change of many renders.
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx := stream.Context()
-	out := s.patient(stream)
+	out, known := s.patient(stream), s.stillKnown(ctx)
 	err := s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        req.GetGenerationIds(),
@@ -115,7 +122,12 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
 		Stall:      s.cfg.SendPatience,
-	}, func(event watch.Event) error { return stream.SendMsg(eventMessage(event)) })
+	}, func(event watch.Event) error {
+		if err := known(); err != nil {
+			return err
+		}
+		return stream.SendMsg(eventMessage(event))
+	})
 	err = s.closes(err)
 	if closing := closingMessage(err); closing != nil {
 		_ = out.send(&easelv1.WatchGenerationsResponse{
@@ -181,9 +193,13 @@ func (s *Service) await(ctx context.Context, id string, until watch.Goal, timeou
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errWaited)
 	defer cancel()
 	var newest *watch.Update
+	known := s.stillKnown(ctx)
 	err := s.cfg.Hub.Watch(waiting, watch.Request{
-		Credential: credential(ctx), IDs: []string{id}, Goal: until, Heartbeat: time.Hour,
+		Credential: credential(ctx), IDs: []string{id}, Goal: until, Heartbeat: waitHeartbeat,
 	}, func(event watch.Event) error {
+		if err := known(); err != nil {
+			return err
+		}
 		switch {
 		case event.Update == nil:
 			return nil

@@ -1,0 +1,100 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/reload"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// streams are what a caller may have open for long, each as it ends.
+var streams = map[string]func(ctx context.Context, c caller, id string, heartbeat time.Duration) error{
+	"a watch": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
+		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(heartbeat)}, func(*easelv1.WatchGenerationResponse) {})
+	},
+	"a watch of many": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
+		req := &easelv1.WatchGenerationsRequest{GenerationIds: []string{id}, HeartbeatInterval: durationpb.New(heartbeat)}
+		return c.watchManyOut(ctx, req)
+	},
+	"a wait": func(ctx context.Context, c caller, id string, _ time.Duration) error {
+		req := &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(10 * time.Minute)}
+		return c.call(ctx, "GenerationService/WaitGeneration", req, &easelv1.WaitGenerationResponse{})
+	},
+}
+
+func TestAttackOfACallerThatWasRemoved(t *testing.T) { // A9
+	const heartbeat = 15 * time.Second
+	forms := map[string]func(*stack, string) caller{
+		"gRPC": func(s *stack, name string) caller { return grpcCaller{s, name} },
+		"REST": func(s *stack, name string) caller { return restCaller{s, name} },
+	}
+	for form, as := range forms {
+		for name, stream := range streams {
+			t.Run(form+", "+name, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "callers")
+				synctest.Test(t, func(t *testing.T) {
+					writeCallers(t, file, "shop", "blog")
+					s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
+					ctx, leave := context.WithCancel(t.Context())
+					id := create(t, as(s, "shop"), order(t, picture, "k", "a lake")).GetGenerationId()
+					removed, neighbour := make(chan error, 1), make(chan error, 1)
+					go func() { removed <- stream(ctx, as(s, "shop"), id, heartbeat) }()
+					go func() { neighbour <- stream(ctx, as(s, "blog"), id, heartbeat) }()
+					time.Sleep(heartbeat / 2)
+
+					writeCallers(t, file, "blog")
+					began := time.Now()
+					wantRemoved(t, <-removed)
+					if took := time.Since(began); took > heartbeat+reload.Interval {
+						t.Errorf("it went on for %v", took)
+					}
+					time.Sleep(2 * heartbeat)
+					select {
+					case err := <-neighbour:
+						t.Errorf("another caller's ended with %v", err)
+					default:
+					}
+					leave()
+					<-neighbour
+				})
+			})
+		}
+	}
+}
+
+// wantRemoved checks the end of a stream. Over REST it has begun with 200.
+func wantRemoved(t *testing.T, err error) {
+	t.Helper()
+	if st := statusOf(t, err); st.Code() != codes.Unauthenticated || service.Reason(st) != "CALLER_UNKNOWN" {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestATokenThatIsAnotherCallersNowEndsTheWatch(t *testing.T) { // A9
+	file := filepath.Join(t.TempDir(), "callers")
+	synctest.Test(t, func(t *testing.T) {
+		writeCallers(t, file, "shop")
+		s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
+		c := grpcCaller{s, "shop"}
+		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
+		ended := make(chan error, 1)
+		go func() { ended <- streams["a watch"](t.Context(), c, id, time.Second) }()
+		time.Sleep(time.Minute) // nothing has changed
+		text := fmt.Sprintf("blog sha256:%x\n", sha256.Sum256([]byte("shop")))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wantRemoved(t, <-ended)
+	})
+}
