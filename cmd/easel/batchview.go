@@ -33,12 +33,12 @@ func (b *batch) tellResult(ctx context.Context, r orderResult, err error) {
 	case g == nil:
 		b.tell(b.number(r.Order) + "  " + b.errStyle.paint(red, r.fate) + "  " + b.why(ctx, err))
 	case b.quiet && err == nil:
-		b.print(r.brief())
+		b.printText(r.brief())
 	case b.quiet:
 	default:
 		b.print(b.resultLine(ctx, r, err))
 		if g.GetText() != nil && r.Path == "" {
-			b.print(indented(printable(g.GetText().Text)))
+			b.printText(indented(printable(g.GetText().Text)))
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (r orderResult) brief() string {
 	case r.generation.GetText() != nil:
 		return printable(r.generation.GetText().Text)
 	}
-	return r.generation.GenerationId
+	return oneLine(r.generation.GenerationId)
 }
 
 func (b *batch) printResult(ctx context.Context, r orderResult, err error) {
@@ -62,8 +62,7 @@ func (b *batch) printResult(ctx context.Context, r orderResult, err error) {
 		body := explain(ctx, err).body()
 		r.Error = &body
 	}
-	line, _ := json.Marshal(r) // texts and numbers
-	b.print(string(line))
+	b.print(jsonLine(r))
 }
 
 // why is what went wrong, in words for a line among others.

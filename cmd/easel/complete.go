@@ -53,7 +53,7 @@ func (p *program) complete(ctx context.Context, app *kong.Application, words []s
 			out.WriteString(strings.TrimSuffix(oneLine(word)+"\t"+oneLine(s.about), "\t") + "\n")
 		}
 	}
-	_, err := io.WriteString(p.stdout, out.String())
+	_, err := io.WriteString(p.stdout, harmless(out.String()))
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -66,18 +65,21 @@ func sizeOf(w io.Writer) (width, height int) {
 }
 
 // print writes a line of the result.
-func (c *console) print(line string) { c.above(c.out, line) }
+func (c *console) print(line string) { c.above(c.out, c.outStyle.shown(line)) }
+
+// printText writes lines of the result.
+func (c *console) printText(text string) { c.above(c.out, c.outStyle.shownLines(text)) }
 
 // tell writes a line about the result: what happens, and what to do.
-func (c *console) tell(line string) { c.above(c.err, line) }
+func (c *console) tell(line string) { c.above(c.err, c.errStyle.shown(line)) }
 
-// above writes a line and puts the live lines below it again.
-func (c *console) above(w io.Writer, line string) {
+// above writes what is harmless, and puts the live lines below it again.
+func (c *console) above(w io.Writer, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	live := c.live
 	c.erase()
-	if _, err := fmt.Fprintln(w, line); err != nil && w == c.out && c.lost == nil {
+	if _, err := fmt.Fprintln(w, text); err != nil && w == c.out && c.lost == nil {
 		c.lost = err
 	}
 	c.draw(live)
@@ -90,48 +92,30 @@ func (c *console) broken() error {
 	return c.lost
 }
 
-// cut shortens a line to what fits, so that it never wraps; colours take no room.
-func cut(line string, width int) string {
-	room, coloured := width, false
-	for at := 0; at < len(line); {
-		if strings.HasPrefix(line[at:], "\x1b[") {
-			end := strings.IndexByte(line[at:], 'm')
-			if end < 0 {
-				return line[:at]
-			}
-			at += end + 1
-			coloured = true
-			continue
-		}
-		if room == 0 {
-			if coloured {
-				return line[:at] + "\x1b[0m"
-			}
-			return line[:at]
-		}
-		room--
-		_, size := utf8.DecodeRuneInString(line[at:])
-		at += size
-	}
-	return line
-}
-
-// Colours, by what they mean.
-const (
-	dim    = "2"
-	bold   = "1"
-	green  = "32"
-	yellow = "33"
-	red    = "31"
-	blue   = "36"
-)
-
 // paint colours text where the stream shows colours.
 func (s style) paint(colour, text string) string {
-	if !s.colour || text == "" {
+	if !s.colour || colour == "" || text == "" {
 		return text
 	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	return colour + text + uncoloured
+}
+
+// visible writes what a terminal would obey in one line in its visible form, but for the colours of
+// a stream that has some.
+func (s style) visible(line string) string {
+	return spelled(line, func(r rune) bool { return isObeyed(r) && r != '\t' || isColour(r) && !s.colour })
+}
+
+// shown writes one line as a stream gets it.
+func (s style) shown(line string) string { return colourCodes.Replace(s.visible(line)) }
+
+// shownLines does the same to each line of a text.
+func (s style) shownLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = s.shown(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // either picks the Unicode or the ASCII spelling.

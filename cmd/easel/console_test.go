@@ -34,8 +34,8 @@ func TestSeveralLiveLinesAreReplacedTogether(t *testing.T) {
 }
 
 func TestLinesThatANarrowerTerminalHasWrappedAreTakenAwayWhole(t *testing.T) {
-	c, screen := onTerminal(style{terminal: true})
-	c.showAll([]string{"\x1b[32mfifteen letters\x1b[0m", "five!"})
+	c, screen := onTerminal(style{terminal: true, colour: true})
+	c.showAll([]string{c.errStyle.paint(green, "fifteen letters"), "five!"})
 	c.size = func() (int, int) { return 5, 5 }
 	c.show("")
 	if got := screen.String(); !strings.HasSuffix(got, "\r\x1b[3A\x1b[J") {
@@ -52,8 +52,8 @@ func TestOfMoreLinesThanFitTheLastAreShown(t *testing.T) {
 }
 
 func TestALiveLineNeverWraps(t *testing.T) {
-	c, screen := onTerminal(style{terminal: true})
-	c.show("\x1b[32mgrün " + strings.Repeat("é", 50) + "\x1b[0m")
+	c, screen := onTerminal(style{terminal: true, colour: true})
+	c.show(c.errStyle.paint(green, "grün "+strings.Repeat("é", 50)))
 	if got, want := screen.String(), "\x1b[32mgrün "+strings.Repeat("é", 14)+"\x1b[0m"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -79,7 +79,7 @@ func TestColourAndUnicodeNeedATerminalThatHasThem(t *testing.T) {
 		t.Errorf("plain output is %q", got)
 	}
 	rich := style{colour: true, unicode: true}
-	if got := rich.paint(red, "x"); got != "\x1b[31mx\x1b[0m" {
+	if got := rich.shown(rich.paint(red, "x")); got != "\x1b[31mx\x1b[0m" {
 		t.Errorf("colour is %q", got)
 	}
 }

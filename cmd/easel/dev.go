@@ -104,7 +104,7 @@ func (c *devCmd) tellHow(w io.Writer, at place, self string, key shownKey, keepi
 	if at.grpc != "localhost:50051" {
 		addr = " --addr " + at.grpc
 	}
-	_, err := fmt.Fprintf(w, `Easel is running, over a catalog of its own. The money is play money.
+	_, err := io.WriteString(w, harmless(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is play money.
 
   gRPC      %[1]s
   REST      http://%[2]s
@@ -124,6 +124,6 @@ Or with other tools:
   curl -s http://%[2]s/v1/account -H "Authorization: Bearer %[5]s"
 
 Ctrl-C ends it. %[9]s
-`, at.grpc, at.http, at.admin, at.catalog, key.text, key.worth, addr, self, keeping)
+`, at.grpc, at.http, at.admin, at.catalog, key.text, key.worth, addr, self, keeping)))
 	return err
 }

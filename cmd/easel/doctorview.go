@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -11,11 +10,10 @@ import (
 // printReport tells what the doctor has seen.
 func (s *session) printReport(url string, checks []check) {
 	if s.json {
-		text, _ := json.MarshalIndent(map[string]any{ // texts and numbers
+		s.printText(jsonText(map[string]any{
 			"upstream": url, "rulesFile": catalog.RulesFile, "checks": checks,
 			"ok": !slices.ContainsFunc(checks, func(c check) bool { return !c.OK }),
-		}, "", "  ")
-		s.print(string(text))
+		}))
 		return
 	}
 	if !s.quiet {

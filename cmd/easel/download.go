@@ -82,7 +82,7 @@ type saved struct {
 func (s *session) printSaved(result saved) {
 	switch {
 	case s.json:
-		writeJSONLine(s.out, result)
+		s.print(jsonLine(result))
 	case s.quiet:
 		s.print(result.Path)
 	default:

@@ -85,7 +85,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 // observed starts what tells of the facade. flush sends what is left.
 func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopClock) (observed *telemetry.Telemetry, flush func(), err error) {
 	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
-		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: logs,
+		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: harmlessWriter{logs},
 	})
 	if err != nil {
 		return nil, nil, wrongSetting("OTEL_*", err)

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -148,7 +146,7 @@ func (f failure) write(w io.Writer, width int) {
 	if cure != "" {
 		text += wrapped("       "+cure, width)
 	}
-	_, _ = io.WriteString(w, text+command) // where errors can't be written, nothing can be done
+	_, _ = io.WriteString(w, harmless(text+command)) // where errors can't be written, nothing can be done
 }
 
 // wrapped breaks a line between words so that it fits, and indents what follows as its
@@ -276,10 +274,4 @@ func cureOf(code codes.Code, reason string) string {
 	return ""
 }
 
-func writeJSONLine(w io.Writer, v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		text = []byte(`{"error":{"message":"this error can't be written as JSON"}}`)
-	}
-	_, _ = fmt.Fprintf(w, "%s\n", text)
-}
+func writeJSONLine(w io.Writer, v any) { _, _ = io.WriteString(w, jsonLine(v)+"\n") }

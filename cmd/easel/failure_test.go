@@ -97,7 +97,7 @@ func TestErrorsAreJSONWhereTheOutputIs(t *testing.T) {
 func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 	var text bytes.Buffer
 	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text, 0)
-	if text.String() != "easel: one [31mtwo\n" {
+	if text.String() != "easel: one \\u001b[31mtwo\n" {
 		t.Errorf("got %q", text.String())
 	}
 }

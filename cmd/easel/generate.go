@@ -58,7 +58,7 @@ func (c *generateCmd) Run(ctx context.Context, p *program) error {
 			return err
 		}
 		if !c.Watch && c.Out == "" {
-			s.printRender(g, g.GenerationId)
+			s.printRender(g, oneLine(g.GenerationId))
 			return nil
 		}
 		return c.stay(ctx, s, g)
@@ -140,7 +140,7 @@ func unclear(program, ctx context.Context, err error, key string) error {
 // remark tells something on the way that a person or a program may need later.
 func (s *session) remark(name, value, text string) {
 	if s.json {
-		s.tell(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value)))
+		s.tell(harmless(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value))))
 		return
 	}
 	s.tell(s.errStyle.paint(dim, text))
@@ -169,7 +169,7 @@ func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generatio
 
 // deliver prints the result, and puts it where --out says.
 func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Generation) error {
-	brief := g.GenerationId
+	brief := oneLine(g.GenerationId)
 	if g.GetText() != nil {
 		brief = printable(g.GetText().Text)
 	}

@@ -3,10 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // show replaces the live lines with one, or with none for "". Without a terminal there
@@ -58,17 +56,12 @@ func (c *console) draw(lines []string) {
 	fitting := lines[max(len(lines)-max(height-1, 1), 0):]
 	drawn := make([]string, len(fitting))
 	for i, line := range fitting {
-		drawn[i] = cut(line, width-1)
-		c.rows = append(c.rows, visible(drawn[i]))
+		line = cut(c.errStyle.visible(line), width-1)
+		c.rows = append(c.rows, columns(line))
+		drawn[i] = colourCodes.Replace(line)
 	}
 	_, _ = io.WriteString(c.err, strings.Join(drawn, "\n"))
 }
-
-// colourCode is what makes the letters after it have a colour.
-var colourCode = regexp.MustCompile("\x1b\\[[^m]*m?")
-
-// visible counts the letters of a line. Colours take no room.
-func visible(line string) int { return utf8.RuneCountInString(colourCode.ReplaceAllString(line, "")) }
 
 // barWidth is how long a bar may be so that what is said beside it still fits.
 func (c *console) barWidth() int {

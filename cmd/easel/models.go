@@ -21,7 +21,7 @@ func (c *modelsCmd) Run(ctx context.Context, p *program) error {
 		}
 		var ids []string
 		for _, m := range all.Models {
-			ids = append(ids, m.ModelId)
+			ids = append(ids, oneLine(m.ModelId))
 		}
 		s.answer(all, strings.Join(ids, "\n"), func() { s.printModels(all.Models) })
 		return nil
@@ -75,7 +75,7 @@ func (c *modelCmd) Run(ctx context.Context, p *program) error {
 			return err
 		}
 		m := answer.Model
-		s.answer(m, m.ModelId, func() {
+		s.answer(m, oneLine(m.ModelId), func() {
 			s.printFields([][2]string{
 				{"model", oneLine(m.ModelId)},
 				{"name", oneLine(m.DisplayName)},
@@ -90,7 +90,7 @@ func (c *modelCmd) Run(ctx context.Context, p *program) error {
 
 func (s *session) printInputs(fields []*easelv1.InputField) {
 	if len(fields) == 0 {
-		s.print("\nThe catalog does not describe its inputs.")
+		s.printText("\nThe catalog does not describe its inputs.")
 		return
 	}
 	s.print("")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -21,14 +20,30 @@ func compactJSON(m proto.Message) string {
 	}
 	var line bytes.Buffer
 	_ = json.Compact(&line, text) // protojson varies its spaces on purpose; it is always valid JSON
-	return line.String()
+	return harmless(line.String())
+}
+
+// jsonLine writes a value as one line.
+func jsonLine(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		text = []byte(`{"error":{"message":"this can't be written as JSON"}}`)
+	}
+	return harmless(string(text))
+}
+
+// jsonText writes a value on several lines.
+func jsonText(v any) string {
+	var text bytes.Buffer
+	_ = json.Indent(&text, []byte(jsonLine(v)), "", "  ") // valid, see above
+	return text.String()
 }
 
 // printJSON writes a message as the whole answer of a command.
 func (s *session) printJSON(m proto.Message) {
 	var text bytes.Buffer
 	_ = json.Indent(&text, []byte(compactJSON(m)), "", "  ") // valid, see above
-	s.print(text.String())
+	s.printText(text.String())
 }
 
 // answer prints the result of a command in the form that was asked for.
@@ -37,7 +52,7 @@ func (s *session) answer(m proto.Message, brief string, table func()) {
 	case s.json:
 		s.printJSON(m)
 	case s.quiet:
-		s.print(brief)
+		s.printText(brief)
 	default:
 		table()
 	}
@@ -45,8 +60,7 @@ func (s *session) answer(m proto.Message, brief string, table func()) {
 
 // noteJSON writes a remark where errors and remarks are JSON lines.
 func (s *session) noteJSON(text string) {
-	line, _ := json.Marshal(map[string]string{"note": text}) // a map of strings can be written
-	s.tell(string(line))
+	s.tell(jsonLine(map[string]string{"note": text}))
 }
 
 // printFields writes names and values in two columns. Fields without a value are left out.
@@ -71,7 +85,7 @@ func (s *session) printTable(heads []string, rows [][]cell) {
 	for _, row := range rows {
 		for i, c := range row {
 			if c.text != "" {
-				widths[i] = max(widths[i], len(heads[i]), utf8.RuneCountInString(c.text))
+				widths[i] = max(widths[i], len(heads[i]), columns(c.text))
 			}
 		}
 	}
@@ -96,7 +110,7 @@ func (s *session) tableLine(row []cell, widths []int) string {
 			line.WriteString(s.outStyle.paint(c.colour, c.text))
 			pending = 0
 		}
-		pending += widths[i] - utf8.RuneCountInString(c.text) + 2
+		pending += widths[i] - columns(c.text) + 2
 	}
 	return line.String()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -60,8 +59,7 @@ func (c *profilesCmd) Run(p *program) error {
 	s := &session{console: newConsole(p), json: c.Output == "json"}
 	switch {
 	case s.json:
-		text, _ := json.MarshalIndent(map[string]any{"file": path, "profiles": list}, "", "  ") // plain strings
-		s.print(string(text))
+		s.printText(jsonText(map[string]any{"file": path, "profiles": list}))
 	case len(list) == 0:
 		s.tell("There are no profiles in " + cmp.Or(path, "any file") + ". See easel help profiles.")
 	default:

@@ -34,7 +34,7 @@ func (s *session) printRender(g *easelv1.Generation, brief string) {
 	s.answer(g, brief, func() {
 		s.printFields(renderFields(g, s.outStyle))
 		if g.GetText() != nil {
-			s.print("\n" + printable(g.GetText().Text))
+			s.printText("\n" + printable(g.GetText().Text))
 		}
 	})
 }
@@ -89,7 +89,7 @@ func (c *listCmd) Run(ctx context.Context, p *program) error {
 			s.printJSON(all)
 		case s.quiet:
 			for _, g := range all.Generations {
-				s.print(g.GenerationId)
+				s.print(oneLine(g.GenerationId))
 			}
 		case len(all.Generations) == 0:
 			s.tell("There are no renders yet.")
@@ -159,7 +159,7 @@ func (c *deleteCmd) Run(ctx context.Context, p *program) error {
 		if c.AllowMissing { // the answer does not tell whether it ever was there
 			done = oneLine(c.ID) + " is not in the catalog"
 		}
-		s.answer(answer, c.ID, func() { s.print(done) })
+		s.answer(answer, oneLine(c.ID), func() { s.print(done) })
 		return nil
 	})
 }

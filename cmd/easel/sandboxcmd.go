@@ -159,7 +159,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.stdout, c.howTo(p.self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping(key, reopened)+"\n"); err != nil {
+	if _, err := io.WriteString(p.stdout, harmless(c.howTo(p.self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping(key, reopened)+"\n")); err != nil {
 		return err
 	}
 	return catalog.wait(ctx)

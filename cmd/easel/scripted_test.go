@@ -26,6 +26,8 @@ type scripted struct {
 	easelv1.UnimplementedModelServiceServer
 	easelv1.UnimplementedGenerationServiceServer
 
+	account  func() (*easelv1.Account, error)
+	models   func() (*easelv1.ListModelsResponse, error)
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
 	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
@@ -36,6 +38,15 @@ type scripted struct {
 	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
 	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
 	download func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error
+}
+
+func (s *scripted) GetAccount(context.Context, *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
+	a, err := s.account()
+	return &easelv1.GetAccountResponse{Account: a}, err
+}
+
+func (s *scripted) ListModels(context.Context, *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
+	return s.models()
 }
 
 func (s *scripted) GetModel(_ context.Context, r *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {

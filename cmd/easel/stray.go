@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"regexp"
@@ -78,7 +78,7 @@ func (p *program) tellStrays(line *kong.Context, strays []stray) {
 		if p.jsonErrors {
 			writeJSONLine(p.stderr, map[string]string{"warning": s.String()})
 		} else {
-			_, _ = fmt.Fprintf(p.stderr, "easel: %s\n", s) // the command runs, whether or not anybody reads
+			_, _ = io.WriteString(p.stderr, harmless("easel: "+s.String()+"\n")) // the command runs, whether or not anybody reads
 		}
 	}
 }

@@ -24,7 +24,7 @@ func targetPath(out, suggested string) (string, error) {
 	}
 	// The server promises a safe name; what it must not be able to do is checked all the same.
 	name := filepath.Base(filepath.Clean("/" + strings.ReplaceAll(suggested, `\`, "/")))
-	if name != suggested || strings.HasPrefix(name, ".") || printable(name) != name {
+	if name != suggested || strings.HasPrefix(name, ".") || harmless(name) != name {
 		return "", &problem{
 			exit: exitFailure, text: fmt.Sprintf("the server suggests the unsafe file name %q", suggested),
 			cure: "Name the file with --out.",

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -19,7 +18,7 @@ func money(cents int64, currency string) string {
 	if cents < 0 {
 		sign, whole = "-", -whole
 	}
-	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(currency, "EUR"))
+	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(oneLine(currency), "EUR"))
 }
 
 // amount is a price on the command line. It names its unit, because a bare 50 could be
@@ -136,29 +135,14 @@ func joined(texts ...string) string {
 
 // outcome tells the result of a render in a few words.
 func outcome(g *easelv1.Generation) string {
+	kind := oneLine(g.GetFile().GetContentType())
 	switch {
 	case g.GetFile() != nil && g.GetFile().SizeBytes != nil:
-		return strings.TrimPrefix(g.GetFile().ContentType+", ", ", ") + size(g.GetFile().GetSizeBytes())
+		return strings.TrimPrefix(kind+", ", ", ") + size(g.GetFile().GetSizeBytes())
 	case g.GetFile() != nil:
-		return strings.TrimSuffix("file "+g.GetFile().ContentType, " ")
+		return strings.TrimSuffix("file "+kind, " ")
 	case g.GetText() != nil:
 		return fmt.Sprintf("text, %d characters", len([]rune(g.GetText().Text)))
 	}
 	return oneLine(g.FailureMessage)
-}
-
-// oneLine makes foreign text harmless for a terminal and a log: no line breaks, no
-// control characters.
-func oneLine(text string) string {
-	return strings.Join(strings.Fields(printable(text)), " ")
-}
-
-// printable takes the control characters out of foreign text, but leaves its lines.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
-			return r
-		}
-		return -1
-	}, text)
 }

@@ -55,10 +55,10 @@ func TestSizesAndTimesAreShort(t *testing.T) {
 }
 
 func TestForeignTextCanNotSteerATerminal(t *testing.T) {
-	if got := oneLine("a\x1b[2Jb\r\nc\td\u009b1m"); got != "a[2Jb c d1m" {
+	if got := oneLine("a\x1b[2Jb\r\nc\td\u009b1m"); got != `a\u001b[2Jb c d\u009b1m` {
 		t.Errorf("got %q", got)
 	}
-	if got := printable("one\ntwo\x07\x1b"); got != "one\ntwo" {
+	if got := printable("one\ntwo\x07\x1b"); got != "one\ntwo"+`\u0007\u001b` {
 		t.Errorf("got %q", got)
 	}
 }
