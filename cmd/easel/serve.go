@@ -39,7 +39,7 @@ type listenFlags struct {
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
 	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /loglevel, /healthz, /readyz, pprof; over gRPC channelz."`
 
-	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything."`
+	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
 }
 
 // tuningFlags are what seldom needs a change.

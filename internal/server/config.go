@@ -63,7 +63,7 @@ type Config struct {
 	DrainTimeout time.Duration
 	// AllowedHosts are the names that REST requests may call this server by, beside localhost
 	// and loopback addresses. Empty: no other where the HTTP listener is on loopback, and
-	// elsewhere any.
+	// elsewhere any. Requests of operators may use them too; there no listener takes any name.
 	AllowedHosts []string
 	// Limits bound what one caller can take. The zero value has good defaults.
 	Limits Limits

@@ -188,6 +188,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 func wantAdmin(t *testing.T, s *site, path string, code int) {
 	t.Helper()
 	r := request(t, http.MethodGet, path, "", "Authorization: ")
+	r.Host = "localhost"
 	if answer, body := do(t, s.admin, r); answer.StatusCode != code {
 		t.Errorf("%s is answered %s: %s", path, answer.Status, body)
 	}
@@ -216,7 +217,7 @@ func TestOperatorsAloneSeeTheConnections(t *testing.T) {
 	if err := openWatch(ctx, s.generations()); err != nil {
 		t.Fatal(err)
 	}
-	admin := dial(t, s.adminPipe)
+	admin := dial(t, s.adminPipe, grpc.WithAuthority("localhost"))
 	defer admin.Close()
 	servers, err := channelzv1.NewChannelzClient(admin).GetServers(t.Context(), &channelzv1.GetServersRequest{})
 	if err != nil {

@@ -16,14 +16,25 @@ import (
 // addresses. A web page whose name was made to resolve to our address reaches us too, and for
 // the browser we are of its own origin: the name in Host alone gives it away.
 type hosts struct {
-	any   bool
-	names []string
+	any       bool
+	addresses bool // any address: a page has a name that was made to resolve to one
+	names     []string
 }
 
 // publicHosts are those of the REST listener, which is bound to addr. They are limited on loopback
 // whoever may call, and elsewhere where an operator has listed them.
 func publicHosts(allowed []string, addr string) hosts {
 	return hosts{any: len(allowed) == 0 && !loopbackHost(addr), names: allowed}
+}
+
+// adminHosts are those of the admin listener, which is bound to addr: never any, as nothing there asks
+// for a credential. Elsewhere than on loopback it has the host that it was told to listen on, and
+// addresses, by which probes and Prometheus come.
+func adminHosts(allowed []string, configured, addr string) hosts {
+	if loopbackHost(addr) {
+		return hosts{names: allowed}
+	}
+	return hosts{addresses: true, names: append(slices.Clone(allowed), withoutPort(configured))}
 }
 
 // refuseOthers answers no request that names another host.
@@ -41,8 +52,9 @@ func (h hosts) refuseOthers(next http.Handler) http.Handler {
 
 func (h hosts) contain(hostport string) bool {
 	host := withoutPort(hostport)
-	same := func(name string) bool { return strings.EqualFold(strings.TrimSuffix(host, "."), name) }
-	return h.any || loopbackHost(hostport) || slices.ContainsFunc(h.names, same)
+	_, noAddress := netip.ParseAddr(host)
+	same := func(name string) bool { return name != "" && strings.EqualFold(strings.TrimSuffix(host, "."), name) }
+	return h.any || h.addresses && noAddress == nil || loopbackHost(hostport) || slices.ContainsFunc(h.names, same)
 }
 
 // loopbackHost reports whether a Host header, or an address, names this machine itself.

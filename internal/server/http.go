@@ -55,10 +55,28 @@ func skipAbandoned(next http.Handler) http.Handler {
 // browser of somebody who may.
 func refuseCrossOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, r, service.Fail(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
-	}))
+	protection.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
 	return protection.Handler(next)
+}
+
+// refuseOtherPages stops web pages of elsewhere from reading too, as to ask for a profile slows the
+// process. A link to the first page alone may be followed, which does nothing.
+func refuseOtherPages(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asWrite := *r
+		asWrite.Method = http.MethodPost // which is what the library looks at
+		link := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+		if !link && protection.Check(&asWrite) != nil {
+			denyCrossOrigin(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func denyCrossOrigin(w http.ResponseWriter, r *http.Request) {
+	writeError(w, r, service.Fail(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
 }
 
 // securityHeaders go on every answer. Answers hold what belongs to one caller, and

@@ -79,22 +79,13 @@ func adminHandler(config Config, health *healthServer, inspect *grpc.Server, add
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	operate := keepPagesOut(mux, addr)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serve := func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			inspect.ServeHTTP(w, r) // slower than a listener of its own, which nobody minds here
 			return
 		}
-		operate.ServeHTTP(w, r)
-	})
-}
-
-// keepPagesOut keeps web pages of elsewhere from what is for operators, as far as a browser
-// tells: nothing there asks for a credential.
-func keepPagesOut(next http.Handler, addr string) http.Handler {
-	next = refuseCrossOrigin(next)
-	if loopbackHost(addr) {
-		next = hosts{}.refuseOthers(next)
+		mux.ServeHTTP(w, r)
 	}
-	return next
+	own := adminHosts(config.AllowedHosts, config.AdminAddr, addr)
+	return own.refuseOthers(refuseOtherPages(http.HandlerFunc(serve)))
 }
