@@ -111,6 +111,9 @@ func (c *serveCmd) catalog(ctx context.Context, transport http.RoundTripper, obs
 	if err != nil {
 		return nil, nil, wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
+	if proxy := catalog.Proxy(c.UpstreamURL); proxy != "" {
+		observed.Logger.Info("the catalog is reached through a proxy", "proxy", proxy)
+	}
 	return client, func() {
 		ctx, cancel := clock.forOrders(ctx)
 		defer cancel()

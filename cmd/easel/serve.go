@@ -67,6 +67,7 @@ type tuningFlags struct {
 // Help is the end of the command's help.
 func (*serveCmd) Help() string {
 	return "Every setting is a flag and an environment variable of the same name; the flag wins. " +
+		"HTTPS_PROXY and NO_PROXY lead to a catalog over https, as everywhere. " +
 		"Traces and metrics are exported as the OTEL_* variables of OpenTelemetry say."
 }
 

@@ -265,7 +265,7 @@ func mayHaveArrived(err error) bool {
 		return true
 	}
 	var op *net.OpError
-	dial := errors.As(err, &op) && op.Op == "dial"
+	dial := errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 	return e.Kind == KindOutcomeUnknown && !dial
 }
 

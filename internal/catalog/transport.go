@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -16,9 +17,8 @@ const maxConns = 256
 //
 // It speaks HTTP/1.1, one request at a time on a connection, so that a connection
 // that went dead costs one attempt and is closed with it. It never asks for
-// compression, which bounds what a small answer can grow to, and it ignores the proxy
-// variables of the environment: keys go to the configured host and nowhere else. Set
-// Proxy on the result where there is no other way out.
+// compression, which bounds what a small answer can grow to. It goes through the proxy that
+// HTTPS_PROXY names, but for the hosts of NO_PROXY, in a tunnel of TLS to the catalog itself.
 //
 // At most 256 connections are open, so that a burst does not take every descriptor of
 // the process. A request beyond that waits for one, and the wait is part of its time
@@ -32,6 +32,7 @@ func NewTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
+		Proxy:                  proxyOf,
 		DialContext:            dialer.DialContext,
 		Protocols:              protocols,
 		TLSHandshakeTimeout:    5 * time.Second,
@@ -41,6 +42,28 @@ func NewTransport() *http.Transport {
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
+}
+
+// Proxy is the host of the proxy that leads to a catalog, "" where none does.
+func Proxy(baseURL string) string {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return ""
+	}
+	proxy, err := proxyOf(&http.Request{URL: u})
+	if proxy == nil || err != nil {
+		return ""
+	}
+	return proxy.Host
+}
+
+// proxyOf is the proxy of a request. What is not encrypted goes through none, whatever the environment
+// says: a proxy would read the API key.
+func proxyOf(r *http.Request) (*url.URL, error) {
+	if r.URL.Scheme != "https" {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // TransportPools is a transport with a pool of connections for each class of request: orders,

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"encoding/base64"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// connectProxy is a proxy that leads every CONNECT to one address, and keeps all that is sent through it.
+type connectProxy struct {
+	addr string
+
+	mu    sync.Mutex
+	asked []*http.Request
+	sent  bytes.Buffer
+}
+
+func startConnectProxy(t *testing.T, target string) *connectProxy {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &connectProxy{addr: l.Addr().String()}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { p.serve(conn, target) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); serving.Wait() })
+	return p
+}
+
+func (p *connectProxy) serve(conn net.Conn, target string) {
+	defer conn.Close()
+	in := bufio.NewReader(io.TeeReader(conn, p))
+	r, err := http.ReadRequest(in)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	p.asked = append(p.asked, r)
+	p.mu.Unlock()
+	out, err := net.Dial("tcp", target)
+	if err != nil || r.Method != http.MethodConnect {
+		return
+	}
+	defer out.Close()
+	_, _ = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n")
+	go func() { defer conn.Close(); _, _ = io.Copy(conn, out) }()
+	_, _ = io.Copy(out, in)
+}
+
+// Write keeps what is sent.
+func (p *connectProxy) Write(data []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent.Write(data)
+}
+
+func (p *connectProxy) requests() ([]*http.Request, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked, p.sent.String()
+}
+
+// catalogFor is a catalog over TLS that has a name, or without one over http.
+func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust string) {
+	t.Helper()
+	catalog = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"balanceCents":5}`)
+	}))
+	t.Cleanup(catalog.Close)
+	if !secure {
+		catalog.Start()
+		return catalog, ""
+	}
+	cert, key := certificate(t, "localhost")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	catalog.StartTLS()
+	return catalog, cert
+}
+
+func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
+	const apiKey = "key_live_canary_of_the_proxy"
+	bin := filepath.Join(t.TempDir(), "easel")
+	compile(t, bin, "easel", "build", "-o", bin, ".")
+	for name, test := range map[string]struct {
+		secure   bool
+		upstream string // without a host that is this machine's, which no proxy is asked for
+		noProxy  string
+		proxied  bool
+		exit     int
+	}{
+		"over https":                    {true, "https://catalog.example", "", true, exitOK},
+		"over https, and in NO_PROXY":   {true, "https://catalog.invalid", "catalog.invalid", false, exitRetry},
+		"over http on loopback":         {false, "", "", false, exitOK},
+		"over http to a host of a name": {false, "http://catalog.invalid", "", false, exitRetry},
+		"over https on loopback":        {true, "", "", false, exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			catalog, trust := catalogFor(t, test.secure)
+			proxy := startConnectProxy(t, catalog.Listener.Addr().String())
+			if test.upstream == "" {
+				test.upstream = catalog.URL
+			}
+			address := "http://me:hunter2@" + proxy.addr
+			served, logs := process(t, []string{
+				"HTTPS_PROXY=" + address, "HTTP_PROXY=" + address, "ALL_PROXY=" + address, "NO_PROXY=" + test.noProxy, "SSL_CERT_FILE=" + trust,
+				"EASEL_UPSTREAM_URL=" + test.upstream, "EASEL_UPSTREAM_INSECURE=true",
+				"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
+			}, bin, "serve")
+			defer func() { _ = served.Wait() }()
+			defer func() { _ = served.Process.Signal(os.Interrupt) }()
+			got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s",
+				"--addr", find(t, `"server":"grpc","addr":"([^"]+)"`, logs))
+			asked, sent := proxy.requests()
+			if got.exit != test.exit || (len(asked) > 0) != test.proxied {
+				t.Errorf("exit %d, %d requests of the proxy\n%s%s", got.exit, len(asked), got.stdout, got.stderr)
+			}
+			if strings.Contains(sent, apiKey) || strings.Contains(sent, base64.StdEncoding.EncodeToString([]byte(apiKey))) {
+				t.Errorf("the API key has gone to the proxy: %s", sent)
+			}
+			for _, r := range asked {
+				login := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2"))
+				if r.Method != http.MethodConnect || r.Host != "catalog.example:443" || r.Header.Get("Proxy-Authorization") != login || r.Header.Get("Authorization") != "" {
+					t.Errorf("the proxy was asked %s %s, with %v", r.Method, r.Host, r.Header)
+				}
+			}
+			if strings.Contains(logs, `"proxy":"`+proxy.addr) != test.proxied || strings.Contains(logs, "hunter2") {
+				t.Errorf("the logs are\n%s", logs)
+			}
+		})
+	}
+}
