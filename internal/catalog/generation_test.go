@@ -370,6 +370,27 @@ func TestTheKeyAndTheContentURLAreNeverKept(t *testing.T) { // U22
 	}
 }
 
+func TestAnObjectThatDescribesAKeyIsKeptWithoutTheKey(t *testing.T) { // U22
+	for body, want := range map[string]map[string]any{
+		`{"balanceCents":7,"key":{"name":"prod","dailyCapCents":500,"spent":{"todayCents":3,"raw":"abc"},"value":"abc","token":"abc","apiKey":"abc","list":[{"key":"abc"}]}}`: {
+			"key": map[string]any{"name": "prod", "dailyCapCents": json.Number("500"), "spent": map[string]any{"todayCents": json.Number("3")}, "list": []any{map[string]any{}}},
+		},
+		`{"balanceCents":7,"api_key":{"dailyCapCents":500,"key":{"plain_text":"abc","id":"k1"}}}`: {
+			"api_key": map[string]any{"dailyCapCents": json.Number("500"), "key": map[string]any{"id": "k1"}},
+		},
+		`{"balanceCents":7,"value":"kept","key":"abc","apiKey":["abc"],"token":{"value":"abc","n":1},"credentials":{"name":"abc"}}`: {"value": "kept"},
+		`{"balanceCents":7,"key":{"note":"` + testKey + `","other":"other_live_abcdef","n":1}}`:                                     {"key": map[string]any{"n": json.Number("1")}},
+	} {
+		account, err := readAccount(answerOf(opAccount, body))
+		if err != nil || *account.BalanceCents != 7 {
+			t.Fatalf("%s: %+v, %v", body, account, err)
+		}
+		if diff := cmp.Diff(want, account.Extra); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	}
+}
+
 func TestInputsComeBackAsTheyWereButForTheKey(t *testing.T) { // U22
 	g, err := readGeneration(answerOf(opGeneration, `{"status":"queued","inputs":{"prompt":"my_live_show","token":"x",
 		"leak":["`+testKey+`"],"n":1e400}}`), "g1")

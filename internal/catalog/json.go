@@ -93,6 +93,13 @@ func set(list []string) map[string]bool {
 	return members
 }
 
+// withNames is a set with more names.
+func withNames(some map[string]bool, more []string) map[string]bool {
+	all := set(more)
+	maps.Copy(all, some)
+	return all
+}
+
 // record is an object whose members are looked up by folded names.
 type record struct {
 	members map[string]any

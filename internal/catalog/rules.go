@@ -175,6 +175,11 @@ var contentCodes = map[string]Kind{
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames are members that are never kept, whatever they hold.
-var secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
-	"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))
+// secretNames are members that are never kept, whatever they hold, but for an object of one of keyNames,
+// which describes a key. In it keySecretNames are not kept.
+var (
+	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
+		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))
+	keyNames       = set(names("apiKey", "key"))
+	keySecretNames = withNames(secretNames, names("value", "text", "raw", "plain", "plaintext", "plainText", "full", "string", "hash"))
+)

@@ -109,15 +109,17 @@ func isShallow(value any, depth int) bool {
 // extraOf is what is left of a record: members without a field of their own, without
 // secrets, and not nested without end.
 func extraOf(r record) map[string]any {
-	strip(r.members, 0)
+	strip(r.members, secretNames, 0)
 	if len(r.members) == 0 {
 		return nil
 	}
 	return r.members
 }
 
-// strip takes out of a value what must not be passed on, and reports whether the rest may be.
-func strip(value any, depth int) bool {
+// strip takes out of a value what must not be passed on, and reports whether the rest may be. Members
+// of the secret names are dropped, but for an object that describes a key, such as its daily cap: of
+// that only what may be the key itself is.
+func strip(value any, secrets map[string]bool, depth int) bool {
 	if depth > maxDepth {
 		return false
 	}
@@ -126,13 +128,20 @@ func strip(value any, depth int) bool {
 		return !suspicious(v)
 	case []any:
 		for _, item := range v {
-			if !strip(item, depth+1) {
+			if !strip(item, secrets, depth+1) {
 				return false
 			}
 		}
 	case map[string]any:
 		maps.DeleteFunc(v, func(name string, member any) bool {
-			return secretNames[fold(name)] || suspicious(name) || !strip(member, depth+1)
+			_, isObject := member.(map[string]any)
+			switch folded := fold(name); {
+			case isObject && keyNames[folded]:
+				return !strip(member, keySecretNames, depth+1)
+			case secrets[folded]:
+				return true
+			}
+			return suspicious(name) || !strip(member, secrets, depth+1)
 		})
 	}
 	return true
