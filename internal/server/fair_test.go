@@ -80,7 +80,10 @@ func TestAttackAbandonedOrdersAndUnreadDownloadsKeepNoOtherWaiting(t *testing.T)
 			_, _ = greedy.download(reading, &easelv1.DownloadGenerationRequest{GenerationId: fmt.Sprint("gen_", i)})
 		}()
 	}
-	calls := func() server.Room { return s.rooms()[1] }
+	calls := func() server.Room {
+		rooms := s.rooms()
+		return rooms[slices.IndexFunc(rooms, func(r server.Room) bool { return r.Name == "calls" })]
+	}
 	eventually(t, "as many orders as there are turns", func() bool { return calls().Taken >= calls().Most })
 	leave()
 	orders.Wait()

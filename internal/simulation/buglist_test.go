@@ -122,7 +122,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "the end of a replica is not announced",
-		edits:  []edit{{"internal/server/server.go", "	s.config.Service.Drain()\n", ""}},
+		edits:  []edit{{"internal/server/server.go", "	go s.config.Service.Drain() //", "	//"}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"a drain is announced"},
 	},
@@ -262,7 +262,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "streams are not counted",
-		edits:  []edit{{"internal/server/quota.go", "	q.open[caller]++\n", "	q.open[caller] = 1\n"}},
+		edits:  []edit{{"internal/server/quota.go", "	q.open[caller] += n\n", "	q.open[caller] = 1\n"}},
 		jobs:   seeds("only-L5", 1, 2),
 		breaks: []string{"limits hold, and are told at once"},
 	},
