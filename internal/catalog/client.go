@@ -106,7 +106,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	cfg = cfg.withDefaults()
 	upstream := retrier{
-		requester: requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: cfg.Called},
+		requester: requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: cfg.Called, accepted: newAccepted()},
 		attempts:  3,
 		jitter:    newJitter(cfg.Seed),
 		budget:    &budget{tokens: budgetTokens},

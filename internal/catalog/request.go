@@ -42,6 +42,7 @@ type requester struct {
 	timeout   time.Duration // of a request including its JSON body
 	now       func() time.Time
 	called    func(context.Context, Credential, error)
+	accepted  *accepted
 }
 
 // attempt sends a request once and reads the whole answer.
@@ -106,6 +107,7 @@ func (q requester) send(timed, ctx context.Context, cred Credential, r request) 
 		redact.dropFrom(resp.Header)
 	}
 	if KindOf(err) != KindBusy {
+		q.accepted.note(cred.Tenant, err)
 		q.called(ctx, cred, err)
 	}
 	return resp, redact, err

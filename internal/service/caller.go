@@ -67,6 +67,12 @@ func Subject(ctx context.Context) string {
 	return string(c.credential.Tenant)
 }
 
+// Accepted reports whether whoever a call's [Subject] names is known: callers of a held key have
+// proved who they are, and a key of their own is known when the catalog has accepted it lately.
+func (s *Service) Accepted(subject string) bool {
+	return s.cfg.Held != nil || s.cfg.Catalog.Accepted(catalog.Tenant(subject))
+}
+
 // Authenticate finds out under which credential a call runs, and denies by default.
 // certName is the name in the caller's verified client certificate, or "".
 //

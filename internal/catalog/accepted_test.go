@@ -1,0 +1,40 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+func TestAKeyIsAcceptedFromItsFirstAnswerToItsRejection(t *testing.T) { // A3
+	a := newAccepted()
+	for n, step := range []struct {
+		err  error
+		want bool
+	}{
+		{&Error{Kind: KindUnavailable}, false},
+		{&Error{Kind: KindNotFound}, false}, // whoever answers so may have looked at no key
+		{nil, true},
+		{nil, true},
+		{&Error{Kind: KindUnavailable}, true},
+		{errors.New("the caller went away"), true},
+		{&Error{Kind: KindCredentialRejected}, false},
+		{&Error{Kind: KindCredentialRejected}, false},
+		{nil, true},
+	} {
+		a.note("tenant", step.err)
+		if got := a.has("tenant"); got != step.want || a.has("other") {
+			t.Errorf("after step %d, %v, it is accepted: %v", n+1, step.err, got)
+		}
+	}
+}
+
+func TestAcceptedKeysAreRememberedUpToALimit(t *testing.T) {
+	a := newAccepted()
+	for n := range acceptedLimit + 10 {
+		a.note(Tenant(fmt.Sprint(n)), nil)
+	}
+	if len(a.tenants) != acceptedLimit || !a.has(Tenant(fmt.Sprint(acceptedLimit+9))) {
+		t.Errorf("%d are remembered", len(a.tenants))
+	}
+}
