@@ -14,8 +14,9 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
 		name, header string
 		code         int
 	}{
-		{"of an order", "", http.StatusRequestTimeout},
-		{"that is refused anyway", "Content-Type: text/plain\r\n", http.StatusUnsupportedMediaType},
+		{"of an order", "Authorization: Bearer key\r\n", http.StatusRequestTimeout},
+		{"of nobody who may call", "", http.StatusUnauthorized},
+		{"that is refused anyway", "Authorization: Bearer key\r\nContent-Type: text/plain\r\n", http.StatusUnsupportedMediaType},
 		{"of another origin", "Origin: http://evil.test\r\n", http.StatusForbidden},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -43,7 +44,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
 				if _, err := io.Copy(io.Discard, all); err != nil { // until the server hangs up
 					t.Fatal(err)
 				}
-				if took := time.Since(began); took > bodyTimeout+time.Second {
+				if took := time.Since(began); took > requestTimeout+time.Second {
 					t.Errorf("the connection was held for %v", took)
 				}
 			})

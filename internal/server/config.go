@@ -26,6 +26,9 @@ type Service interface {
 	// "authorization"; certName is the name in the caller's verified client
 	// certificate, or "". The context it returns says who calls.
 	Authenticate(ctx context.Context, certName string) (context.Context, error)
+	// Accepted reports whether the catalog is known to accept the key of a caller, by the
+	// subject of its calls. Those whom it does not know share a small part of the limits.
+	Accepted(subject string) bool
 	// Content opens the result of a generation as DownloadGeneration does, for its REST form.
 	Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error)
 	// Drain tells every open watch and wait that the server goes down. Downloads go on
@@ -77,8 +80,11 @@ type Listeners struct {
 // Limits bound what one caller can take from the others.
 type Limits struct {
 	// MessageBytes is the largest request: a gRPC message after decompression, or
-	// the body of a REST request. 0 means 4 MiB.
+	// the body of a REST request. 0 means 1.25 MiB, as inputs may have 1 MiB.
 	MessageBytes int
+	// RequestBytes is what all requests that are on their way may have together. One caller may
+	// have half of it. 0 means 64 MiB.
+	RequestBytes int
 	// CallerStreams is how many watches, waits and downloads one caller may have open
 	// at once. One more is refused. 0 means 1,000.
 	CallerStreams int
@@ -118,8 +124,12 @@ const (
 
 	// idleTimeout is how long an HTTP connection is kept for the next request.
 	idleTimeout = 2 * time.Minute
-	// bodyTimeout is how long the body of a REST request may take.
-	bodyTimeout = 30 * time.Second
+	// requestTimeout is how long a request may take to arrive whole: a message over gRPC, the
+	// body of a request over REST.
+	requestTimeout = 10 * time.Second
+	// connWindow is what a gRPC client may send ahead on one connection: a request of the largest
+	// size in one go. What lies there unread is bounded by the windows of the calls.
+	connWindow = 4 << 20
 	// writeTimeout is how long a client may take no byte while bytes wait for it.
 	// It holds for each piece written, as a stream has no total.
 	writeTimeout = 30 * time.Second
@@ -139,7 +149,8 @@ func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*
 
 func (c Config) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
-func (l Limits) messageBytes() int  { return cmp.Or(l.MessageBytes, 4<<20) }
+func (l Limits) messageBytes() int  { return cmp.Or(l.MessageBytes, 5<<18) }
+func (l Limits) requestBytes() int  { return cmp.Or(l.RequestBytes, 64<<20) }
 func (l Limits) callerStreams() int { return cmp.Or(l.CallerStreams, 1000) }
 func (l Limits) streams() int       { return cmp.Or(l.Streams, 50_000) }
 func (l Limits) calls() int         { return cmp.Or(l.Calls, 240) }
@@ -191,6 +202,7 @@ func (c Config) Validate() error {
 
 func (l Limits) check(fault func(broken bool, format string, args ...any)) {
 	fault(l.MessageBytes < 0, "the message limit is negative: %d", l.MessageBytes)
+	fault(l.RequestBytes < 0, "the bytes of all requests are negative: %d", l.RequestBytes)
 	fault(l.ConnAge < 0, "the connection age is negative: %v", l.ConnAge)
 	fault(l.CallerStreams < 0, "the streams of a caller are negative: %d", l.CallerStreams)
 	fault(l.Streams < 0, "the streams of all callers are negative: %d", l.Streams)

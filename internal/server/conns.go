@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // roomyListener bounds the connections of a listener. One too many is closed at once:
@@ -45,14 +46,51 @@ func (l *roomyListener) refused() {
 	l.full = true
 }
 
-// countedConn gives its room back when it is closed, however often that is.
+// countedConn gives its room back when it is closed, however often that is, and counts what
+// arrives on it: the library does not tell how much of a message has come.
 type countedConn struct {
 	net.Conn
-	leave func()
+	leave    func()
+	read     atomic.Int64 // bytes
+	settled  atomic.Int64 // of them, those of messages that are not being received any more
+	arriving atomic.Int64 // messages that are being received
 }
 
 // Close implements net.Conn.
 func (c *countedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
+}
+
+// Read implements net.Conn.
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// RemoteAddr implements net.Conn. The address leads back to the connection: it is what a call
+// knows of it.
+func (c *countedConn) RemoteAddr() net.Addr { return countedAddr{c.Conn.RemoteAddr(), c} }
+
+type countedAddr struct {
+	net.Addr
+	conn *countedConn
+}
+
+// arrive begins to receive a message.
+func (c *countedConn) arrive() { c.arriving.Add(1) }
+
+// share is about how much of a message has come that is being received: all such messages of the
+// connection together are what was read and is not settled.
+func (c *countedConn) share() int {
+	return int(max(0, c.read.Load()-c.settled.Load()) / max(1, c.arriving.Load()))
+}
+
+// settle ends the receiving of a message of so many bytes.
+func (c *countedConn) settle(bytes int) {
+	c.settled.Add(int64(bytes))
+	if c.arriving.Add(-1) == 0 {
+		c.settled.Store(c.read.Load()) // headers and the like too
+	}
 }

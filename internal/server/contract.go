@@ -34,10 +34,12 @@ func methods(visit func(protoreflect.MethodDescriptor)) {
 // fullMethods are the methods of the contract as gRPC names them.
 func fullMethods() map[string]bool {
 	names := map[string]bool{}
-	methods(func(m protoreflect.MethodDescriptor) {
-		names[fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())] = true
-	})
+	methods(func(m protoreflect.MethodDescriptor) { names[fullMethod(m)] = true })
 	return names
+}
+
+func fullMethod(m protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 }
 
 // lasting are the calls that may last: they are counted as streams, and wait for no turn,

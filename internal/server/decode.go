@@ -40,6 +40,9 @@ const undecodable = protowire.MaxValidNumber
 // line in the log and the reason that the contract gives; the library would answer INTERNAL and tell
 // nobody. So such a message says it in a field that is not known, and the rules refuse it.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if in, ok := v.(*received); ok {
+		v, in.bytes = in.message, data.Len()
+	}
 	err := c.CodecV2.Unmarshal(data, v)
 	message, ok := v.(protobuf.Message)
 	if err == nil || !ok {
@@ -61,21 +64,11 @@ func decodeFailure(message protobuf.Message) (text string, failed bool) {
 	return text, true
 }
 
-// checkedStream holds the rules against what a streaming call receives.
+// checkedStream lets a streaming call in when its request has come.
 type checkedStream struct {
 	grpc.ServerStream
-	ctx   context.Context
-	rules rules
-	gates *gates
-	span  *callSpan
-	leave func() // what the request has taken; nil before it has come
-}
-
-// done gives back what the request has taken.
-func (s *checkedStream) done() {
-	if s.leave != nil {
-		s.leave()
-	}
+	ctx  context.Context
+	call *call
 }
 
 // Context implements grpc.ServerStream.
@@ -86,23 +79,12 @@ func (s *checkedStream) SendMsg(message any) error {
 	bytes := bytesOf(message) // now: it is not ours any more when it is sent
 	err := s.ServerStream.SendMsg(message)
 	if err == nil {
-		s.span.message(bytes)
+		s.call.span.message(bytes)
 	}
 	return err
 }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(message any) error {
-	if err := s.ServerStream.RecvMsg(message); err != nil {
-		return err
-	}
-	leave, err := s.gates.cover(s.ctx, message) // first: the rules of a thousand ids take a millisecond
-	if err != nil {
-		return err
-	}
-	s.leave = leave
-	if err = s.rules.check(s.ctx, message); err == nil {
-		s.span.asked(message, true)
-	}
-	return err
+	return s.call.request(s.ctx, s.ServerStream, message)
 }

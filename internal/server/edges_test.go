@@ -54,7 +54,7 @@ func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
 		_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)})
 		return err
 	}
-	const around = 5 // the tag of a field and its length
+	const around = 4 // the tag of a field and its length
 	wantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	if err := send(limit - around + 1); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one byte more is answered with %v", err)
@@ -105,7 +105,7 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 		defer conn.Close()
 		body := `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`
 		fmt.Fprintf(conn, "POST /v1/generations HTTP/1.1\r\nHost: easel.test\r\nAuthorization: Bearer key\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:9])
-		time.Sleep(bodyTimeout - time.Second)
+		time.Sleep(requestTimeout - time.Second)
 		_, _ = io.WriteString(conn, body[9:])
 		answers := bufio.NewReader(conn)
 		answer, err := http.ReadResponse(answers, nil)

@@ -2,14 +2,18 @@ package server
 
 // What the table of limits in the README must say, for the test that reads it.
 var (
-	MessageBytes, HeaderBytes               = Limits{}.messageBytes(), headerBytes
-	CallerStreams, AllStreams               = Limits{}.callerStreams(), Limits{}.streams()
-	CallerGenerations, AllGenerations       = callerGenerations, allGenerations
-	ConnsEach, StreamsPerConn               = Limits{}.conns(), Limits{}.streamsPerConn()
-	CallTurns                               = newTurns(Limits{}.calls()).limit
-	ConnAge, DrainTimeout                   = Limits{}.connAge(), Config{}.drainTimeout()
-	HandshakeTimeout, HeaderTimeout         = handshakeTimeout, headerTimeout
-	BodyTimeout, IdleTimeout, WriteTimeout  = bodyTimeout, idleTimeout, writeTimeout
-	DownloadTimeout                         = downloadTimeout
-	TurnPatience, VanishedTimeout, PingsMin = turnPatience, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
+	MessageBytes, HeaderBytes                 = Limits{}.messageBytes(), headerBytes
+	RequestBytes, CallerRequestBytes          = Limits{}.requestBytes(), newRequestBytes(Limits{}.requestBytes()).limit("a caller")
+	NewRequestBytes                           = newRequestBytes(Limits{}.requestBytes()).limit("")
+	NewStreams, NewTurns                      = newGates(Limits{}, nil).newStreams.limit, newGates(Limits{}, nil).newTurns.limit
+	NewcomerPatience                          = newcomerPatience
+	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
+	CallerGenerations, AllGenerations         = callerGenerations, allGenerations
+	ConnsEach, StreamsPerConn                 = Limits{}.conns(), Limits{}.streamsPerConn()
+	CallTurns                                 = newTurns(Limits{}.calls()).limit
+	ConnAge, DrainTimeout                     = Limits{}.connAge(), Config{}.drainTimeout()
+	HandshakeTimeout, HeaderTimeout           = handshakeTimeout, headerTimeout
+	RequestTimeout, IdleTimeout, WriteTimeout = requestTimeout, idleTimeout, writeTimeout
+	DownloadTimeout                           = downloadTimeout
+	TurnPatience, VanishedTimeout, PingsMin   = turnPatience, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )

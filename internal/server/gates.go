@@ -13,13 +13,22 @@ type gates struct {
 	streams     *quota
 	generations *quota // that watches of many name
 	turns       *turns
+	bytes       *requestBytes
+
+	// What is open under API keys that the catalog has not accepted yet.
+	newStreams, newTurns *newcomers
+	accepted             func(subject string) bool
 }
 
-func newGates(limits Limits) *gates {
+func newGates(limits Limits, accepted func(key string) bool) *gates {
 	return &gates{
 		streams:     newStreamQuota(limits.callerStreams(), limits.streams()),
 		generations: newGenerationQuota(callerGenerations, allGenerations),
 		turns:       newTurns(limits.calls()),
+		bytes:       newRequestBytes(limits.requestBytes()),
+		newStreams:  newNewcomers(limits.streams()/newcomersPart, accepted),
+		newTurns:    newNewcomers(limits.calls()/newcomersPart, accepted),
+		accepted:    accepted,
 	}
 }
 
@@ -30,31 +39,71 @@ var rankOf = map[string]rank{
 	"/easel.v1.ModelService/ListModels":            rankList,
 }
 
-// enter lets a call in, and gives what lets it out again; or it says why not. ctx is
+// enter lets a call in by its request, and gives what lets it out again; or it says why not. ctx is
 // that of a call that has been authenticated.
-func (g *gates) enter(ctx context.Context, method string, streams bool, from origin) (leave func(), err error) {
+func (g *gates) enter(ctx context.Context, method string, streams bool, from origin, request any) (leave func(), err error) {
+	many, ok := request.(interface{ GetGenerationIds() []string })
+	if !ok {
+		return g.admit(ctx, method, streams, from)
+	}
+	uncover, err := g.generations.take(service.Subject(ctx), len(many.GetGenerationIds()))
+	if err != nil {
+		return nil, err
+	}
+	leave, err = g.admit(ctx, method, streams, from)
+	if err != nil {
+		uncover()
+		return nil, err
+	}
+	return func() { leave(); uncover() }, nil
+}
+
+// admit lets a call in by its method.
+func (g *gates) admit(ctx context.Context, method string, streams bool, from origin) (leave func(), err error) {
 	switch {
-	case lasting[method]:
-		return g.streams.take(service.Subject(ctx), 1)
 	case open(method) && streams: // nobody has said who they are
 		return g.streams.take(host(from.peer), 1)
 	case open(method):
 		return func() {}, nil // it asks nothing of the catalog
 	}
+	subject := service.Subject(ctx)
+	if g.accepted(subject) {
+		return g.take(ctx, method, subject)
+	}
+	newcomers := g.newTurns
+	if lasting[method] {
+		newcomers = g.newStreams
+	}
+	settle, err := newcomers.take(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	end, err := g.take(ctx, method, subject)
+	if err != nil {
+		settle()
+		return nil, err
+	}
+	return func() { end(); settle() }, nil
+}
+
+// take takes the place of a call among all others.
+func (g *gates) take(ctx context.Context, method, subject string) (leave func(), err error) {
+	if lasting[method] {
+		return g.streams.take(subject, 1)
+	}
 	rank, ok := rankOf[method]
 	if !ok {
 		rank = rankRead
 	}
-	return g.turns.take(ctx, rank, service.Subject(ctx))
+	return g.turns.take(ctx, rank, subject)
 }
 
-// cover lets the request of a stream in, by how many generations it names.
-func (g *gates) cover(ctx context.Context, request any) (leave func(), err error) {
-	many, ok := request.(interface{ GetGenerationIds() []string })
-	if !ok {
-		return func() {}, nil
+// owner is whose the bytes of a request are: "" is everybody whom the catalog has not accepted.
+func (g *gates) owner(ctx context.Context, method string) string {
+	if subject := service.Subject(ctx); !open(method) && g.accepted(subject) {
+		return subject
 	}
-	return g.generations.take(service.Subject(ctx), len(many.GetGenerationIds()))
+	return ""
 }
 
 // host is an address without its port.

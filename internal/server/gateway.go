@@ -29,7 +29,7 @@ const (
 // newGateway is the REST form of the contract: it turns requests into calls of our own gRPC
 // server, which conn reaches in memory, so that there is one path and one set of interceptors.
 // Downloads go through calls to service.
-func newGateway(ctx context.Context, conn *grpc.ClientConn, service Service, calls *interceptor) (*runtime.ServeMux, error) {
+func newGateway(ctx context.Context, conn *grpc.ClientConn, service Service, calls *interceptor, bodyLimit int) (*runtime.ServeMux, error) {
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{
 			MarshalOptions:   jsonOut,
@@ -41,7 +41,7 @@ func newGateway(ctx context.Context, conn *grpc.ClientConn, service Service, cal
 		runtime.WithMetadata(describeCall),
 		runtime.WithErrorHandler(handleError),
 		runtime.WithRoutingErrorHandler(handleRoutingError),
-		runtime.WithMiddlewares(nameRoute, newParameters().check),
+		runtime.WithMiddlewares(nameRoute, newParameters().check, newBodies(calls, bodyLimit).read),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),

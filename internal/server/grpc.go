@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/tls"
 	"math"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -20,6 +21,10 @@ func newPublicGRPC(config Config, calls *interceptor, health *healthServer, cert
 	options := append(grpcOptions(config, calls),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
+		// What a call may send before anybody reads it. Windows that the library sizes by itself
+		// grow to 16 MiB.
+		grpc.StaticStreamWindowSize(largeRequest),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time:             keepaliveIdle,
@@ -35,9 +40,10 @@ func newPublicGRPC(config Config, calls *interceptor, health *healthServer, cert
 		options = append(options, grpc.Creds(credentials.NewTLS(newestCertificates(certificates))))
 	}
 	server := grpc.NewServer(options...)
-	config.Service.Register(server)
-	grpc_health_v1.RegisterHealthServer(server, health)
-	reflection.Register(server) // it needs no credential
+	all := guarded{server, calls}
+	config.Service.Register(all)
+	grpc_health_v1.RegisterHealthServer(all, health)
+	reflection.Register(all) // it needs no credential
 	return server
 }
 
@@ -47,7 +53,7 @@ func newRESTGRPC(config Config, calls *interceptor) *grpc.Server {
 	server := grpc.NewServer(append(grpcOptions(config, calls),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
 	)...)
-	config.Service.Register(server)
+	config.Service.Register(guarded{server, calls})
 	return server
 }
 
@@ -57,7 +63,25 @@ func grpcOptions(config Config, calls *interceptor) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(config.Limits.messageBytes()),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.StatsHandler(calls.stats),
-		grpc.UnaryInterceptor(calls.unary),
 		grpc.StreamInterceptor(calls.stream),
 	}
+}
+
+// guarded registers services so that each call passes the interceptor before its request is
+// received. The library's own interceptor of unary calls comes after, when the request lies in memory.
+type guarded struct {
+	*grpc.Server
+	calls *interceptor
+}
+
+// RegisterService implements grpc.ServiceRegistrar. A unary call is a stream of one message each
+// way, as the library has it inside.
+func (g guarded) RegisterService(service *grpc.ServiceDesc, handlers any) {
+	described := *service
+	described.Methods, described.Streams = nil, slices.Clone(service.Streams)
+	for _, m := range service.Methods {
+		handler := g.calls.unary("/"+service.ServiceName+"/"+m.MethodName, m.Handler)
+		described.Streams = append(described.Streams, grpc.StreamDesc{StreamName: m.MethodName, Handler: handler})
+	}
+	g.Server.RegisterService(&described, handlers)
 }

@@ -32,7 +32,7 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 
 // publicHandler is all that the HTTP listener serves, which is bound to addr, from the outside in.
 func publicHandler(config Config, gateway http.Handler, addr string) http.Handler {
-	handler := refuseCrossOrigin(readable(config.Limits.messageBytes(), gateway))
+	handler := refuseCrossOrigin(readable(gateway))
 	handler = publicHosts(config.AllowedHosts, addr).refuseOthers(handler)
 	return skipAbandoned(limitReads(steadyWrites(securityHeaders(traceRequests(handler)))))
 }

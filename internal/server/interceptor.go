@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,9 +26,11 @@ type interceptor struct {
 	service Service
 	rules   rules
 	gates   *gates
-	tracing *tracing
-	stats   stats.Handler // sees calls that take no way through a connection as it sees the others
-	logger  *slog.Logger
+	// mostBytes is what a message takes that is being received, at most.
+	mostBytes int
+	tracing   *tracing
+	stats     stats.Handler // sees calls that take no way through a connection as it sees the others
+	logger    *slog.Logger
 	// origin says who calls: the peer of a connection, or who the gateway says it
 	// calls for.
 	origin func(context.Context) origin
@@ -37,7 +40,8 @@ func newInterceptor(config Config) (interceptor, error) {
 	rules, rulesErr := newRules()
 	tracing, tracingErr := newTracing()
 	return interceptor{
-		service: config.Service, rules: rules, gates: newGates(config.Limits), tracing: tracing, stats: newCallStats(), logger: config.logger(),
+		service: config.Service, rules: rules, tracing: tracing, stats: newCallStats(), logger: config.logger(),
+		gates: newGates(config.Limits, config.Service.Accepted), mostBytes: config.Limits.messageBytes() + largeRequest,
 	}, errors.Join(rulesErr, tracingErr)
 }
 
@@ -47,31 +51,35 @@ func (i interceptor) from(origin func(context.Context) origin) *interceptor {
 	return &i
 }
 
-func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	entered := false
-	err = i.around(ctx, info.FullMethod, false, func(ctx context.Context, span *callSpan) error {
-		if err := i.rules.check(ctx, req); err != nil {
+// unary is the handler of a unary call.
+func (i *interceptor) unary(method string, handler grpc.MethodHandler) grpc.StreamHandler {
+	return func(srv any, stream grpc.ServerStream) error {
+		var answer any
+		entered := false
+		err := i.around(stream.Context(), method, false, func(ctx context.Context, c *call) (err error) {
+			request := func(req any) error {
+				err := c.request(ctx, stream, req)
+				entered = err == nil
+				return err
+			}
+			if answer, err = handler(srv, ctx, request, nil); err == nil {
+				c.span.answered(answer)
+			}
 			return err
-		}
-		span.asked(req, false)
-		entered = true
-		var err error
-		if resp, err = handler(ctx, req); err == nil {
-			span.answered(resp)
+		})
+		switch {
+		case err == nil:
+			return stream.SendMsg(answer)
+		case method == easelv1.GenerationService_CreateGeneration_FullMethodName:
+			return orderFailure(err, entered)
 		}
 		return err
-	})
-	if err != nil && info.FullMethod == easelv1.GenerationService_CreateGeneration_FullMethodName {
-		err = orderFailure(err, entered)
 	}
-	return resp, err
 }
 
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, span *callSpan) error {
-		checked := &checkedStream{ServerStream: stream, ctx: ctx, rules: i.rules, gates: i.gates, span: span}
-		defer checked.done()
-		return handler(srv, checked)
+	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, c *call) error {
+		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, call: c})
 	})
 }
 
@@ -81,12 +89,11 @@ func (i *interceptor) local(ctx context.Context, method string, req proto.Messag
 	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
 	ctx = i.stats.TagRPC(metadata.NewIncomingContext(ctx, md), &stats.RPCTagInfo{FullMethodName: method})
 	began := time.Now()
-	err := i.around(ctx, method, true, func(ctx context.Context, span *callSpan) error {
-		if err := i.rules.check(ctx, req); err != nil {
+	err := i.around(ctx, method, true, func(ctx context.Context, c *call) error {
+		if err := c.enter(ctx, req); err != nil {
 			return err
 		}
-		span.asked(req, true)
-		return handle(ctx, span)
+		return handle(ctx, c.span)
 	})
 	i.stats.HandleRPC(ctx, &stats.End{BeginTime: began, EndTime: time.Now(), Error: err})
 	return err
@@ -94,56 +101,102 @@ func (i *interceptor) local(ctx context.Context, method string, req proto.Messag
 
 // call is one call on its way through the interceptor.
 type call struct {
+	*interceptor
 	method  string
 	streams bool
 	start   time.Time
 	from    origin
 	ctx     context.Context // says who calls once that is known
 	span    *callSpan
+	bytes   heldBytes // of the request
+	in      received  // the request, as it is being received
+	leave   func()    // nil before the call was let in
+	holders atomic.Int32
 }
 
 // around makes one call: its error or panic becomes a status, and one line says how it went.
-func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *callSpan) error) error {
+func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *call) error) error {
 	if ended := ctx.Err(); ended != nil {
 		return service.Status(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
 	}
 	ctx, span := i.tracing.begin(ctx, method)
-	c := &call{method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
-	cause := i.admit(ctx, c, handle)
+	c := &call{interceptor: i, method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
+	cause := c.guarded(func() error { return c.admit(ctx, handle) })
 	st, took := service.Status(cause), time.Since(c.start)
 	i.log(c, st, cause, took)
 	c.span.end(st, took)
 	return st.Err()
 }
 
-// admit authenticates a call, lets it in, and handles it. A panic that is not recovered would be
-// the end of the process.
-func (i *interceptor) admit(ctx context.Context, c *call, handle func(context.Context, *callSpan) error) (cause error) {
-	defer func() {
-		if value := recover(); value != nil {
-			cause = i.panicked(c, value)
-		}
-	}()
-	c.from = i.origin(ctx)
+// admit authenticates a call by its headers, before its request is received, and handles it.
+func (c *call) admit(ctx context.Context, handle func(context.Context, *call) error) error {
+	c.from = c.origin(ctx)
 	c.span.from(c.from.peer)
 	ctx = withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
 	if !open(c.method) {
-		known, denied := i.service.Authenticate(ctx, c.from.certName)
+		known, denied := c.service.Authenticate(ctx, c.from.certName)
 		if denied != nil {
 			return denied
 		}
 		ctx, c.ctx = known, known
 	}
-	leave, full := i.gates.enter(ctx, c.method, c.streams, c.from)
-	if full != nil {
-		return full
-	}
+	c.bytes = c.gates.bytes.of(c.gates.owner(ctx, c.method))
+	defer c.hold()()
 	if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
-		ctx, leave = service.WithAdmission(ctx, leave)
+		ctx = service.WithAdmission(ctx, c.hold)
 	}
-	defer leave()
-	c.span.enter()
-	return handle(ctx, c.span)
+	return handle(ctx, c)
+}
+
+// hold keeps what the call has taken until ended is called, and by whoever else holds it.
+func (c *call) hold() (ended func()) {
+	c.holders.Add(1)
+	return c.end
+}
+
+func (c *call) end() {
+	if c.holders.Add(-1) > 0 {
+		return
+	}
+	c.bytes.release()
+	if c.leave != nil {
+		c.leave()
+	}
+}
+
+// request receives the request of a call and lets the call in, or a further request of one that is in.
+func (c *call) request(ctx context.Context, stream grpc.ServerStream, req any) error {
+	if err := c.receive(stream, req); err != nil {
+		return err
+	}
+	return c.enter(ctx, req)
+}
+
+// enter lets a call in whose request has come, if the request keeps to the rules.
+func (c *call) enter(ctx context.Context, req any) error {
+	if c.leave == nil {
+		leave, full := c.gates.enter(ctx, c.method, c.streams, c.from, req)
+		if full != nil {
+			return full
+		}
+		c.leave = leave
+		c.span.enter()
+	}
+	err := c.rules.check(ctx, req)
+	if err == nil {
+		c.span.asked(req, c.streams)
+	}
+	return err
+}
+
+// guarded makes an error of a panic, which would be the end of the process.
+func (c *call) guarded(do func() error) (cause error) {
+	defer func() {
+		if value := recover(); value != nil {
+			cause = c.panicked(c, value)
+		}
+	}()
+	return do()
 }
 
 // errPanicked is how a call ends that has panicked. The caller is told nothing of it: the value may

@@ -52,6 +52,14 @@ func limits() []limit {
 			[]string{"TestAMessageOfExactlyTheLimitIsTaken", "TestAMessageOverTheLimitIsRefused"},
 			nil,
 		},
+		{
+			"all requests that are arriving, and those above 64 KiB until they are answered",
+			fmt.Sprintf("%s; %s of one caller; %s under API keys that the catalog has not accepted yet",
+				inBytes(server.RequestBytes), inBytes(server.CallerRequestBytes), inBytes(server.NewRequestBytes)),
+			"`RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429",
+			[]string{"TestLargeRequestsKeepToTheBudget", "TestTheBudgetOfBytesIsSharedByOwner"},
+			nil,
+		},
 		{"`inputs`", inBytes(inputsLimit), invalid, nil, probeInputs},
 		{"nesting of `inputs`", fmt.Sprintf("%d levels", depthLimit), invalid, nil, probeDepth},
 		{
@@ -88,6 +96,13 @@ func limits() []limit {
 			fmt.Sprintf("%d; %d without orders; %d lists; a sixteenth more for callers who have fewer than 2", server.CallTurns[0], server.CallTurns[1], server.CallTurns[2]),
 			fmt.Sprintf("waits %s, orders first, lists last, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.TurnPatience)),
 			[]string{"TestTheLastTurnsAreKeptForWhatMattersMost", "TestARefusalForLoadSaysWhenToComeBack", "TestOneCallersTurnsKeepNoOtherWaiting"},
+			nil,
+		},
+		{
+			"calls under API keys that the catalog has not accepted yet, all together",
+			fmt.Sprintf("%s streams, %s others", number(server.NewStreams), number(server.NewTurns)),
+			fmt.Sprintf("waits %s for the catalog to accept the key; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.NewcomerPatience)),
+			[]string{"TestAPIKeysThatWereNeverAcceptedShareAPart", "TestAnAPIKeyThatIsAcceptedLeavesItsPlaces"},
 			nil,
 		},
 		{
@@ -128,8 +143,8 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"the body of a REST request", long(server.BodyTimeout), "408 `REQUEST_BODY_TIMEOUT`",
-			[]string{"TestABodyMayTakeItsTimeAndAConnectionMayRest", "TestABodyThatDoesNotComeIsGivenUp"},
+			"a request to arrive: a gRPC message, the body of a REST request", long(server.RequestTimeout), "`DEADLINE_EXCEEDED` `REQUEST_BODY_TIMEOUT`, REST 408",
+			[]string{"TestAMessageThatDoesNotComeIsGivenUp", "TestABodyMayTakeItsTimeAndAConnectionMayRest", "TestABodyThatDoesNotComeIsGivenUp"},
 			nil,
 		},
 		{"an idle HTTP connection", long(server.IdleTimeout), "closed", []string{"TestABodyMayTakeItsTimeAndAConnectionMayRest"}, nil},
@@ -154,7 +169,7 @@ func limits() []limit {
 
 func inBytes(n int) string {
 	if n >= 1<<20 {
-		return fmt.Sprintf("%d MiB", n>>20)
+		return fmt.Sprintf("%v MiB", float64(n)/(1<<20))
 	}
 	return fmt.Sprintf("%d KiB", n>>10)
 }

@@ -24,8 +24,9 @@ const (
 
 // origin is who makes a call.
 type origin struct {
-	peer     string // network address, for logs
-	certName string // name in the verified client certificate, or ""
+	peer     string       // network address, for logs
+	certName string       // name in the verified client certificate, or ""
+	conn     *countedConn // nil behind the gateway
 	// idempotencyKeys are the values of the Idempotency-Key header of a REST call.
 	idempotencyKeys []string
 }
@@ -39,6 +40,9 @@ func peerOrigin(ctx context.Context) (from origin) {
 	}
 	if p.Addr != nil {
 		from.peer = p.Addr.String()
+	}
+	if addr, ok := p.Addr.(countedAddr); ok {
+		from.conn = addr.conn
 	}
 	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 		from.certName = certificateName(&info.State)

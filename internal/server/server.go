@@ -150,7 +150,7 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 		return nil, fmt.Errorf("connect the gateway: %w", err)
 	}
 	behind := s.calls.from(restOrigin)
-	gateway, err := newGateway(ctx, conn, s.config.Service, behind)
+	gateway, err := newGateway(ctx, conn, s.config.Service, behind, s.config.Limits.messageBytes())
 	if err == nil {
 		err = handlePages(gateway, s.config)
 	}

@@ -216,7 +216,7 @@ func TestLimitsHaveDefaults(t *testing.T) {
 	if (Limits{CallerStreams: 5000}).streamsPerConn() != 5250 {
 		t.Error("a connection does not carry what a caller may open")
 	}
-	if none.messageBytes() != 4<<20 || none.connAge() != 30*time.Minute {
+	if none.messageBytes() != 1<<20+1<<18 || none.connAge() != 30*time.Minute {
 		t.Errorf("the defaults are %d, %d, %v", none.messageBytes(), none.streamsPerConn(), none.connAge())
 	}
 	some := Limits{MessageBytes: 1, StreamsPerConn: 3, ConnAge: 4}

@@ -1,28 +1,13 @@
 package service
 
-import (
-	"context"
-	"sync/atomic"
-)
+import "context"
 
 type admissionKey struct{}
 
 // WithAdmission lets the handler of a call hold its place among those that are served beyond its own
-// end, for what goes on without the caller. The place is left once the call and all that holds it have
-// ended; left is for the call.
-func WithAdmission(ctx context.Context, leave func()) (_ context.Context, left func()) {
-	var holders atomic.Int32
-	holders.Store(1)
-	left = func() {
-		if holders.Add(-1) == 0 {
-			leave()
-		}
-	}
-	hold := func() (ended func()) {
-		holders.Add(1)
-		return left
-	}
-	return context.WithValue(ctx, admissionKey{}, hold), left
+// end, for what goes on without the caller: hold begins that, and what it gives ends it.
+func WithAdmission(ctx context.Context, hold func() (ended func())) context.Context {
+	return context.WithValue(ctx, admissionKey{}, hold)
 }
 
 // admission gives what holds the place of a call, nil where it has none.
