@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 REGISTRY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-clients test-clients-rust test-openapi test-page test-prometheus test-collector test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-counts bench-schedule check generate notice picture image release registry release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-attacks test-clients test-clients-rust test-openapi test-page test-prometheus test-collector test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-counts bench-schedule check generate notice picture image release registry release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -44,6 +44,10 @@ test: ## Run everything that proves the project
 	$(GO) test $(RACE) -timeout 15m ./...
 	@# What the race detector makes too slow or meaningless runs once more without it.
 	$(GO) test -run 'Large|64Megabyte' ./internal/server
+
+test-attacks: ## Make each attack in its documented size, and print a neighbour's p99, errors and the memory beside quiet (minutes)
+	EASEL_TEST_ATTACKS=full $(GO) test -p 1 -count=1 -v -timeout 30m -run '^TestAttack' \
+	  $$(grep -rl --include='*_test.go' '^func TestAttack' internal cmd | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 test-openapi: .build/strangers ## Show the REST port to a validator and to a tester that makes up requests (needs Python)
 	EASEL_STRANGERS='$(CURDIR)/.build/strangers/bin' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'AValidatorOfOpenAPI|WhateverTheDocument'
