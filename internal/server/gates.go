@@ -50,12 +50,12 @@ func (g *gates) enter(ctx context.Context, method string, streams bool, from ori
 	if err != nil {
 		return nil, err
 	}
-	leave, err = g.admit(ctx, method, streams, from)
+	end, err := g.admit(ctx, method, streams, from)
 	if err != nil {
 		uncover()
 		return nil, err
 	}
-	return func() { leave(); uncover() }, nil
+	return func() { end(); uncover() }, nil
 }
 
 // admit lets a call in by its method.
