@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -99,21 +98,6 @@ func (i *interceptor) local(ctx context.Context, method string, req proto.Messag
 	return err
 }
 
-// call is one call on its way through the interceptor.
-type call struct {
-	*interceptor
-	method  string
-	streams bool
-	start   time.Time
-	from    origin
-	ctx     context.Context // says who calls once that is known
-	span    *callSpan
-	bytes   heldBytes // of the request
-	in      received  // the request, as it is being received
-	leave   func()    // nil before the call was let in
-	holders atomic.Int32
-}
-
 // around makes one call: its error or panic becomes a status, and one line says how it went.
 func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *call) error) error {
 	if ended := ctx.Err(); ended != nil {
@@ -121,82 +105,11 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, h
 	}
 	ctx, span := i.tracing.begin(ctx, method)
 	c := &call{interceptor: i, method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
-	cause := c.guarded(func() error { return c.admit(ctx, handle) })
+	cause := c.caught(func() error { return c.admit(ctx, handle) })
 	st, took := service.Status(cause), time.Since(c.start)
 	i.log(c, st, cause, took)
 	c.span.end(st, took)
 	return st.Err()
-}
-
-// admit authenticates a call by its headers, before its request is received, and handles it.
-func (c *call) admit(ctx context.Context, handle func(context.Context, *call) error) error {
-	c.from = c.origin(ctx)
-	c.span.from(c.from.peer)
-	ctx = withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
-	if !open(c.method) {
-		known, denied := c.service.Authenticate(ctx, c.from.certName)
-		if denied != nil {
-			return denied
-		}
-		ctx, c.ctx = known, known
-	}
-	c.bytes = c.gates.bytes.of(c.gates.owner(ctx, c.method))
-	defer c.hold()()
-	if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
-		ctx = service.WithAdmission(ctx, c.hold)
-	}
-	return handle(ctx, c)
-}
-
-// hold keeps what the call has taken until ended is called, and by whoever else holds it.
-func (c *call) hold() (ended func()) {
-	c.holders.Add(1)
-	return c.end
-}
-
-func (c *call) end() {
-	if c.holders.Add(-1) > 0 {
-		return
-	}
-	c.bytes.release()
-	if c.leave != nil {
-		c.leave()
-	}
-}
-
-// request receives the request of a call and lets the call in, or a further request of one that is in.
-func (c *call) request(ctx context.Context, stream grpc.ServerStream, req any) error {
-	if err := c.receive(stream, req); err != nil {
-		return err
-	}
-	return c.enter(ctx, req)
-}
-
-// enter lets a call in whose request has come, if the request keeps to the rules.
-func (c *call) enter(ctx context.Context, req any) error {
-	if c.leave == nil {
-		leave, full := c.gates.enter(ctx, c.method, c.streams, c.from, req)
-		if full != nil {
-			return full
-		}
-		c.leave = leave
-		c.span.enter()
-	}
-	err := c.rules.check(ctx, req)
-	if err == nil {
-		c.span.asked(req, c.streams)
-	}
-	return err
-}
-
-// guarded makes an error of a panic, which would be the end of the process.
-func (c *call) guarded(do func() error) (cause error) {
-	defer func() {
-		if value := recover(); value != nil {
-			cause = c.panicked(c, value)
-		}
-	}()
-	return do()
 }
 
 // errPanicked is how a call ends that has panicked. The caller is told nothing of it: the value may
