@@ -31,6 +31,7 @@ type watchAttack struct {
 	streams, ids int           // ids: of each stream
 	pace         time.Duration // from one stream to the next
 	measured     time.Duration
+	alone        bool // nothing else runs on the machine, so that times can be compared
 }
 
 // sized gives the full size where the environment asks for it, else the short one.
@@ -51,7 +52,15 @@ type besieged struct {
 	ended     <-chan error
 }
 
-func besiege(t *testing.T) *besieged {
+// attackable builds the program.
+func attackable(t *testing.T) (bin string) {
+	t.Helper()
+	bin = filepath.Join(t.TempDir(), "easel")
+	compile(t, bin, "easel", "build", "-o", bin, ".")
+	return bin
+}
+
+func besiege(t *testing.T, bin string) *besieged {
 	t.Helper()
 	box, err := sandbox.Open(sandbox.Config{Seed: 7, Speed: 0.001})
 	if err != nil {
@@ -66,8 +75,6 @@ func besiege(t *testing.T) *besieged {
 	}
 	catalog := httptest.NewServer(box)
 	t.Cleanup(catalog.Close)
-	bin := filepath.Join(t.TempDir(), "easel")
-	compile(t, bin, "easel", "build", "-o", bin, ".")
 	served, logs := process(t, []string{
 		"EASEL_UPSTREAM_URL=" + catalog.URL + sandbox.BasePath,
 		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
@@ -258,10 +265,11 @@ func (b *besieged) stopsInTime() time.Duration {
 }
 
 func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
-	size := sized(watchAttack{1000, 1000, 700 * time.Microsecond, 20 * time.Second}, watchAttack{100, 1000, time.Millisecond, time.Second})
+	size := sized(watchAttack{1000, 1000, 700 * time.Microsecond, 20 * time.Second, true}, watchAttack{100, 1000, time.Millisecond, time.Second, false})
+	bin := attackable(t)
 	for _, accepted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("under an API key that the catalog accepts, %v", accepted), func(t *testing.T) {
-			b := besiege(t)
+			b := besiege(t, bin)
 			key := "made-up-key"
 			if accepted {
 				key = b.good
@@ -285,7 +293,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
 			exit := b.stopsInTime()
 			t.Logf("quiet / attacked / after it: neighbour p99 %v / %v / %v, no errors; memory %d MB, %d MB at most; exit after %v",
 				quiet, attacked, left, before>>20, highest>>20, exit)
-			if worst := max(attacked, left); worst > max(2*quiet, 250*time.Millisecond) {
+			if worst := max(attacked, left); size.alone && worst > max(2*quiet, 250*time.Millisecond) {
 				t.Errorf("the neighbour's p99 is %v, and %v when it is quiet", worst, quiet)
 			}
 			if highest-before > 150<<20 {
@@ -296,8 +304,8 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
 }
 
 func TestAttackByWatchesUnderManyMadeUpAPIKeys(t *testing.T) { // A5
-	size := sized(watchAttack{20_000, 1, 500 * time.Microsecond, 15 * time.Second}, watchAttack{500, 1, time.Millisecond, time.Second})
-	b := besiege(t)
+	size := sized(watchAttack{20_000, 1, 500 * time.Microsecond, 15 * time.Second, true}, watchAttack{500, 1, time.Millisecond, time.Second, false})
+	b := besiege(t, attackable(t))
 	conn := b.dial()
 	watched := b.watchQuietly(conn)
 	b.measure(conn, time.Second/4) // makes connections

@@ -122,7 +122,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "the end of a replica is not announced",
-		edits:  []edit{{"internal/server/server.go", "	go s.config.Service.Drain() //", "	//"}},
+		edits:  []edit{{"internal/server/server.go", "	go s.config.Service.Drain()", "	go func() {}()"}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"a drain is announced"},
 	},
@@ -245,7 +245,7 @@ var bugs = []bug{
 	{
 		name:   "a render that was ordered here is due tomorrow",
 		edits:  []edit{{"internal/watch/tenant.go", "	if e.polling.gap == 0 || e.polling.at == nowhere {\n		t.again(e, now)\n", "	if e.polling.gap == 0 {\n		t.pollAfter(e, 24*time.Hour, now)\n"}},
-		jobs:   seeds("short", 1, 2, 3),
+		jobs:   seeds("short", 7),
 		breaks: []string{"the end of a render is seen in time"},
 	},
 	{
@@ -262,7 +262,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "streams are not counted",
-		edits:  []edit{{"internal/server/quota.go", "	q.open[caller] += n\n", "	q.open[caller] = 1\n"}},
+		edits:  []edit{{"internal/server/quota.go", "	q.open[caller] += n\n", "	q.open[caller] = n\n"}},
 		jobs:   seeds("only-L5", 1, 2),
 		breaks: []string{"limits hold, and are told at once"},
 	},

@@ -48,6 +48,7 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 			req := Request{Credential: cred, IDs: ids}
 			w := newWatcher(&req, nil, nil)
 			one := hub.find(cred, true)
+			one.prove(time.Now())
 			w.join(one, &req, time.Now())
 			one.mu.Unlock()
 			all = append(all, w)

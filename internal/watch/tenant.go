@@ -76,7 +76,10 @@ func (t *tenant) ensure(id string, now time.Time) *entry {
 // prove notes that the catalog has answered under the API key, covers what waited for that, and gives it.
 func (t *tenant) prove(now time.Time) (covered []*entry) {
 	for _, n := range t.newcomers {
-		covered = append(covered, n.cover(n.rest, now)...)
+		n.cover(n.rest, now)
+		for _, id := range n.rest {
+			covered = append(covered, t.entries[id])
+		}
 		n.listed = true
 		n.notify()
 	}

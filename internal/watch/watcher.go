@@ -113,14 +113,11 @@ func (w *watcher) join(t *tenant, req *Request, now time.Time) {
 }
 
 // cover begins to cover what is named.
-func (w *watcher) cover(ids []string, now time.Time) (covered []*entry) {
+func (w *watcher) cover(ids []string, now time.Time) {
 	w.items = slices.Grow(w.items, len(ids))
 	for _, id := range ids {
-		e := w.tenant.ensure(id, now)
-		w.add(e, now)
-		covered = append(covered, e)
+		w.add(w.tenant.ensure(id, now), now)
 	}
-	return covered
 }
 
 // leave ends all that the watcher covers.
