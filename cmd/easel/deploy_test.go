@@ -123,6 +123,15 @@ func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 	}
 }
 
+func TestTheUnitBelowDeployLimitsItsMemoryAboveTheCollectorsLimit(t *testing.T) {
+	unit := deployed(t)["easel.service"]
+	soft, softErr := strconv.Atoi(find(t, `GOMEMLIMIT=(\d+)MiB`, unit))
+	hard, hardErr := strconv.Atoi(find(t, `(?m)^MemoryMax=(\d+)G$`, unit))
+	if softErr != nil || hardErr != nil || soft >= hard<<10 {
+		t.Errorf("GOMEMLIMIT is %d MiB and MemoryMax %d GiB", soft, hard)
+	}
+}
+
 func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 	image := readFile(t, "deploy", "Dockerfile")
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readFile(t, "go.mod"))[1]
