@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 REGISTRY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-attacks test-clients test-clients-rust test-openapi test-page test-prometheus test-collector test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-counts bench-schedule check generate notice picture image release registry release-image release-chart release-notes test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
+.PHONY: help build demo run test test-attacks test-clients test-clients-rust test-openapi test-page test-prometheus test-collector test-deploy simulate simulate-bugs torture test-replicas soak fuzz bench bench-counts bench-schedule check generate notice picture image release release-image release-chart release-notes publish test-release packages package-python package-typescript package-java client-python client-typescript client-java client-rust lint breaking tidy vulnerabilities reproducible fmt clean
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -200,20 +200,25 @@ GORELEASER = $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
 image: ## Build the container image easel:VERSION (needs Docker)
 	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .
 
-release: release-notes ## Build the binaries of the tag that is checked out, and draft its release (needs syft and GITHUB_TOKEN)
-	$(GORELEASER) release --clean --release-notes .build/notes.md
+release: release-notes ## Build the binaries of the tag that is checked out into .build/release (needs syft)
+	$(GORELEASER) release --clean --skip=publish --release-notes .build/notes.md
 
-registry:
-	@test -n '$(REGISTRY)' || { echo 'REGISTRY is not set: it is where the image and the chart go, HOST/OWNER' >&2; exit 1; }
-
-release-image: registry ## Build the image for both architectures with its bill of materials, and push it to REGISTRY
+release-image: ## Build the image for both architectures with its bill of materials into .build/image
+	@rm -rf .build/image && mkdir -p .build/image
 	docker buildx build -f deploy/Dockerfile --platform linux/amd64,linux/arm64 --sbom=true --provenance=mode=max \
-	  --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t '$(REGISTRY)/easel:$(VERSION)' --push .
+	  --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' --output type=oci,dest=.build/image/easel.tar .
 
-release-chart: registry .build/deploy ## Package the chart of VERSION, and push it to REGISTRY
-	@rm -f .build/packages/easel-*.tgz && mkdir -p .build/packages
-	.build/deploy/helm package deploy/helm/easel --version '$(VERSION:v%=%)' --app-version '$(VERSION)' -d .build/packages
-	.build/deploy/helm push '.build/packages/easel-$(VERSION:v%=%).tgz' 'oci://$(REGISTRY)/charts'
+release-chart: .build/deploy ## Package the chart of VERSION into .build/chart
+	@rm -rf .build/chart && mkdir -p .build/chart
+	.build/deploy/helm package deploy/helm/easel --version '$(VERSION:v%=%)' --app-version '$(VERSION)' -d .build/chart
+
+# It runs with credentials, so it builds nothing and fetches nothing.
+publish: ## Draft the release of what the targets above and packages have built, and push image and chart to REGISTRY (needs gh, skopeo and helm)
+	@test -n '$(REGISTRY)' || { echo 'REGISTRY is not set: it is where the image and the chart go, HOST/OWNER' >&2; exit 1; }
+	gh release create '$(VERSION)' --draft --verify-tag $(if $(findstring -,$(VERSION)),--prerelease) --title '$(VERSION)' --notes-file .build/notes.md \
+	  .build/release/*.tar.gz .build/release/*.sbom.json .build/release/checksums.txt .build/packages/*
+	skopeo copy --all oci-archive:.build/image/easel.tar 'docker://$(REGISTRY)/easel:$(VERSION)'
+	helm push '.build/chart/easel-$(VERSION:v%=%).tgz' 'oci://$(REGISTRY)/charts'
 
 # What CHANGELOG.md says of VERSION; a version that it does not know is no release.
 release-notes:
