@@ -39,6 +39,9 @@ func adminHosts(allowed []string, configured, addr string) hosts {
 
 // refuseOthers answers no request that names another host.
 func (h hosts) refuseOthers(next http.Handler) http.Handler {
+	if h.any {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.contain(r.Host) {
 			writeError(w, r, service.Fail(codes.PermissionDenied, reasonHost,
@@ -54,7 +57,7 @@ func (h hosts) contain(hostport string) bool {
 	host := withoutPort(hostport)
 	_, noAddress := netip.ParseAddr(host)
 	same := func(name string) bool { return name != "" && strings.EqualFold(strings.TrimSuffix(host, "."), name) }
-	return h.any || h.addresses && noAddress == nil || loopbackHost(hostport) || slices.ContainsFunc(h.names, same)
+	return h.addresses && noAddress == nil || loopbackHost(hostport) || slices.ContainsFunc(h.names, same)
 }
 
 // loopbackHost reports whether a Host header, or an address, names this machine itself.
