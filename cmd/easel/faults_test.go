@@ -90,6 +90,8 @@ var faults = []fault{
 	{id: "S1", what: "the sandbox is killed", proof: "its books are exact, its renders end"},
 	{id: "S2", what: "many writers at once", proof: "none is told that the database is locked"},
 	{id: "S3", what: "two orders and money for one", proof: "one is refused; the balance is never below 0"},
+	{id: "S4", what: "an idempotency key twice at once, or with another body", proof: "one charge; the other body is refused"},
+
 	{id: "A1", what: "1,000 gRPC calls without a credential, each holding back the last byte of the largest message", proof: "denied at the headers; memory and a neighbour's p99 nearly as before"},
 	{id: "A2", what: "1,000 REST bodies of the largest size, likewise", proof: "as A1"},
 	{id: "A3", what: "streams under made-up API keys that never send their message", proof: "no place is taken, each ends within 10 s, and honest streams are let in"},
@@ -98,19 +100,17 @@ var faults = []fault{
 	{id: "A6", what: "hundreds of orders of 700 KB", proof: "of each its id, outcome, price and time are kept"},
 	{id: "A7", what: "one owner's orders push out what is known of another's", proof: "whoever has the most loses its own oldest"},
 	{id: "A8", what: "abandoned orders and unread downloads take all connections to the catalog", proof: "another owner's order and download begin at once; no outage is told"},
+	{id: "A9", what: "a caller is removed while its watch is open", proof: "it ends by the next heartbeat; another caller's goes on"},
 	{id: "A10", what: "an order is sent again elsewhere, after a restart, or after its own money is gone", proof: "nobody says that it was not ordered, and no advice leads to another order"},
 	{id: "A11", what: "a held API key is rotated between two attempts of one order", proof: "all attempts carry the first one; one charge"},
 	{id: "A12", what: "an error repeats a known code in a prompt", proof: "it is not taken for a refusal: codes are read where codes stand"},
-
-	{id: "A9", what: "a caller is removed while its watch is open", proof: "it ends by the next heartbeat; another caller's goes on"},
 	{id: "A13", what: "a client without a certificate where a client CA is set", proof: "refused over gRPC and REST; who has one is served"},
 	{id: "A14", what: "a page of another origin, by DNS rebinding, where anybody may call", proof: "its orders are refused; those of this machine's own names are not"},
 	{id: "A15", what: "escape sequences and directional overrides in any text of a catalog, a server or a file", proof: "every command, in every form, on a pipe and on a terminal: nothing but their visible form"},
+	{id: "A16", what: "messages of replicas that have left are sent again", proof: "they are no sign of life: the others keep the whole rate"},
 	{id: "A17", what: "a page of another origin triggers what the admin listener can do", proof: "refused, reads too, and foreign hosts wherever it listens; operators are served"},
 
 	{id: "T1", what: "two owners behind one API key choose one idempotency key", proof: "two orders, each its own answer, after a crash too"},
-
-	{id: "S4", what: "an idempotency key twice at once, or with another body", proof: "one charge; the other body is refused"},
 }
 
 func TestEveryFaultHasATestThatNamesIt(t *testing.T) {

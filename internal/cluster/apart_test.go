@@ -235,7 +235,10 @@ func TestWhatComesAfterAFarewellAndWasSaidBeforeBringsNobodyBack(t *testing.T) {
 		t.Error("it goes on, and does not count")
 	}
 	c.left(message{From: "a", Seq: 5})
-	if c.count(now.Add(silence)); len(c) != 0 {
+	if c.count(now.Add(silence)); len(c) != 1 {
+		t.Error("who has left is forgotten while what it said proves to be of now")
+	}
+	if c.count(now.Add(farewellTime)); len(c) != 0 {
 		t.Error("who has left is remembered for ever")
 	}
 }

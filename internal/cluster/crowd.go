@@ -11,6 +11,10 @@ import (
 // that crashed is mostly started again, and then its place is taken long before.
 const ghostTime = time.Hour
 
+// farewellTime is how long one is remembered that has left: for as long as what it said proves that it is of
+// now, so that nothing of that brings it back.
+const farewellTime = 2*tickTime + silence
+
 // crowdMost bounds the memory that members take who are made up: a caller knows its own key.
 const crowdMost = 1000
 
@@ -18,9 +22,10 @@ const crowdMost = 1000
 type crowd map[string]*member
 
 type member struct {
-	at   time.Time          // when it was heard last
-	had  map[string]*window // by subject
-	gone uint64             // number of its farewell; zero: it is here. Kept for what it said before and comes after
+	at     time.Time          // when it was heard last
+	had    map[string]*window // by subject
+	proven bool               // it has said something that is of now; else it is one that nobody knew while nobody led
+	gone   uint64             // number of its farewell; zero: it is here. Kept for what it said before and comes after
 }
 
 // window knows which of the last messages of a sender have come.
@@ -111,12 +116,12 @@ func (c crowd) count(now time.Time) membership {
 	count := membership{Live: 1}
 	for name, one := range c {
 		switch silent := now.Sub(one.at); {
-		case one.gone != 0 && silent < silence:
+		case one.gone != 0 && silent < farewellTime:
 		case one.gone != 0:
 			delete(c, name)
 		case silent < silence:
 			count.Live++
-		case silent < ghostTime:
+		case one.proven && silent < ghostTime:
 			count.Lost++
 		default:
 			delete(c, name)

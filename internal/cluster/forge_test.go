@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,4 +151,49 @@ func TestAMessageThatComesTwiceIsTakenInOnce(t *testing.T) {
 			t.Errorf("%d of %d repeats were refused", got.Refused+got.Fenced-before, n)
 		}
 	})
+}
+
+func TestAttackMessagesOfReplicasThatHaveLeftTakeNoShare(t *testing.T) { // A16
+	for name, gone := range map[string]time.Duration{"a moment ago": 5 * time.Second, "long ago": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			states, ids := many(160, queued)
+			inWorld(t, 6, states, func(w *world) {
+				w.overload(ids)
+				pass(2 * time.Minute)
+				left := map[*modelNet]bool{}
+				for _, r := range w.replicas[:5] {
+					left[r.net] = true
+					r.close()
+					pass(time.Second)
+				}
+				last := w.replicas[5]
+				last.watch(watch.Terminal, ids...)
+				pass(gone)
+				var recorded []kept
+				w.fabric.with(func() {
+					for i, k := range w.fabric.kept { // without the farewell, which is the last
+						if later := w.fabric.kept[i+1:]; left[k.from] && slices.ContainsFunc(later, func(l kept) bool { return l.from == k.from }) {
+							recorded = append(recorded, k)
+						}
+					}
+				})
+				for range 20 { // all that they ever said, again and again
+					w.fabric.with(func() {
+						for _, k := range recorded {
+							w.fabric.deliver(k.from, k.subject, k.data)
+						}
+					})
+					pass(time.Second)
+				}
+				before := time.Now()
+				pass(2 * time.Minute)
+				if n := w.up.since(before, nil); n < 2*5*60*9/10 {
+					t.Errorf("%d requests in two minutes: those that have left have a share", n)
+				}
+				if len(recorded) < 100 {
+					t.Errorf("%d messages were sent again", len(recorded))
+				}
+			})
+		})
+	}
 }

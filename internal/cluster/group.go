@@ -39,11 +39,14 @@ type group struct {
 	fence    fence     // of the newest lease that is known
 	heard    time.Time // when its holder was heard last
 	lease    lease
+	ticks    ticks
 	orphaned bool      // there is a lease, and its holder is not heard
 	barred   time.Time // no try to take the lease before
 	crowd    crowd
 	before   int // how many shared the credential before this group, where NATS is not there to tell
 	states   states
+
+	greetAt time.Time // no word to who is new before
 
 	asked map[uint64][]watch.Interest // what was asked, by message
 	round time.Time                   // when all interest is told next
@@ -233,7 +236,7 @@ func (g *group) ask(asks []watch.Interest) {
 // say seals a message and sends it.
 func (g *group) say(subject string, m message) (seq uint64) {
 	g.seq++
-	m.From, m.Seq, m.Fence = g.me, g.seq, g.fence
+	m.From, m.Seq, m.Fence, m.Tick = g.me, g.seq, g.fence, g.ticks.newest
 	if text, err := json.Marshal(m); err == nil { // plain data
 		g.net.publish(subject, g.seal.close(subject, text))
 	}
@@ -257,19 +260,55 @@ func (g *group) take(ctx context.Context, l letter) {
 	case m.From == g.me:
 	case m.Leads && g.fence.above(m.Fence), !m.Leads && m.Fence != g.fence:
 		g.fenced(m, l.subject, now)
-	case m.Leads && m.Fence.above(g.fence):
-		g.submit(m, now)
-		fallthrough
+	case !g.ofNow(m, now):
+		g.greet(m, now)
 	default:
-		known := g.crowd[m.From] != nil
-		if !g.crowd.heard(m, l.subject, now) {
-			g.c.refused.Add(1)
-			return
-		}
-		if !known && g.lease.held(now) { // it need not wait to learn who leads
-			g.say(g.toAll(), message{Leads: true})
-		}
-		g.read(ctx, m, now)
+		g.hear(ctx, m, l.subject, now)
+	}
+}
+
+// hear takes in a message of somebody who counts, if it is no repeat.
+func (g *group) hear(ctx context.Context, m message, subject string, now time.Time) {
+	if m.Leads && m.Fence.above(g.fence) {
+		g.submit(m, now)
+	}
+	if !g.note(m, subject, now) {
+		g.c.refused.Add(1)
+		return
+	}
+	g.read(ctx, m, now)
+}
+
+// note notes a sign of life, if it is one.
+func (g *group) note(m message, subject string, now time.Time) bool {
+	if !g.crowd.heard(m, subject, now) {
+		return false
+	}
+	if g.proven(m) {
+		g.crowd[m.From].proven = true
+	}
+	return true
+}
+
+// ofNow reports whether a message is of now, which counts where its sender is not known: what was recorded of
+// one that has left long ago is no sign of life. Where nobody leads it can't be told.
+func (g *group) ofNow(m message, now time.Time) bool {
+	return g.crowd[m.From] != nil || g.proven(m) || !g.lease.held(now) && !g.follows(now)
+}
+
+// proven reports whether a message proves that it is of now: by its tick, or by a lease that none is after.
+func (g *group) proven(m message) bool {
+	return g.ticks.proves(m.Tick) || m.Leads && !g.fence.above(m.Fence)
+}
+
+// greet tells who is new who leads, and with it what proves that its next message is of now.
+func (g *group) greet(m message, now time.Time) {
+	switch {
+	case m.Tick > 0:
+		g.c.refused.Add(1)
+	case g.lease.held(now) && !now.Before(g.greetAt):
+		g.greetAt = now.Add(askGap)
+		g.say(g.toAll(), message{Leads: true})
 	}
 }
 
@@ -280,8 +319,10 @@ func (g *group) fenced(m message, subject string, now time.Time) {
 		g.c.fenced.Add(1)
 	}
 	switch {
+	case m.Beat != nil && !g.ofNow(m, now):
+		g.greet(m, now)
 	case m.Beat != nil && !g.crowd.late(m):
-		g.crowd.seen(m.From, now)
+		g.note(m, subject, now)
 	case m.Bye && g.crowd[m.From] != nil && g.crowd.heard(m, subject, now):
 		g.crowd.left(m)
 	}
@@ -313,6 +354,7 @@ func (g *group) read(ctx context.Context, m message, now time.Time) {
 		if !g.follows(now) {
 			g.askAt = now
 		}
+		g.ticks.learn(m.Fence.Epoch, m.Tick, now)
 		g.heard, g.orphaned = now, false
 		g.play(now)
 	}

@@ -66,7 +66,7 @@ func (g *group) acquire(ctx context.Context, now time.Time) {
 		return
 	}
 	g.orphaned = false
-	g.lease = lease{revision: v.revision, until: now.Add(leaseTTL)}
+	g.keep(v.revision, now)
 	g.heard = time.Time{}
 	g.c.takings.Add(1)
 	g.c.leading.Add(1)
@@ -91,8 +91,14 @@ func (g *group) renew(ctx context.Context, now time.Time) {
 		}
 	}
 	if err == nil {
-		g.lease = lease{revision: revision, until: now.Add(leaseTTL)}
+		g.keep(revision, now)
 	}
+}
+
+// keep notes that this replica has the lease from now on.
+func (g *group) keep(revision uint64, now time.Time) {
+	g.lease = lease{revision: revision, until: now.Add(leaseTTL)}
+	g.ticks.learn(g.fence.Epoch, revision, now)
 }
 
 // holder reads who has the lease.

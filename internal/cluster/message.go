@@ -29,8 +29,9 @@ func (f fence) above(other fence) bool {
 // message is all that is ever said. Times are ages, as clocks differ.
 type message struct {
 	From  string            `json:"from"`
-	Seq   uint64            `json:"seq"`   // of the sender; repeats are dropped by it
-	Fence fence             `json:"fence"` // that the sender has, or knows of
+	Seq   uint64            `json:"seq"`            // of the sender; repeats are dropped by it
+	Fence fence             `json:"fence"`          // that the sender has, or knows of
+	Tick  uint64            `json:"tick,omitempty"` // the newest that the sender knows
 	Leads bool              `json:"leads,omitempty"`
 	Bye   bool              `json:"bye,omitempty"`
 	Beat  *beat             `json:"beat,omitempty"`
