@@ -119,17 +119,17 @@ type Order struct {
 	Inputs         json.RawMessage // one JSON object, sent digit for digit
 	IdempotencyKey string
 	MaxCostCents   *int64 // price first and refuse above; nil is no limit
-	// Begun is called where this call begins to send the order, and what it gives once that has
-	// ended, which may be after the call. Nil is nothing.
-	Begun func() (ended func())
+	// Hold is called where this call starts a submission. The function that Hold returns is
+	// called when the submission ends, which may be after the call. Nil holds nothing.
+	Hold func() (release func())
 }
 
-// begun calls Begun.
-func (o Order) begun() (ended func()) {
-	if o.Begun == nil {
+// hold calls Hold.
+func (o Order) hold() (release func()) {
+	if o.Hold == nil {
 		return func() {}
 	}
-	return o.Begun()
+	return o.Hold()
 }
 
 // Receipt is an order that was placed.

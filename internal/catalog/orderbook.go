@@ -88,10 +88,10 @@ func (b *orderBook) join(ctx context.Context, cred Credential, order Order, star
 		return *sub.receipt, nil, nil
 	}
 	if sub.run == nil {
-		run, ended := &submitRun{book: b, done: make(chan struct{})}, order.begun()
+		run, release := &submitRun{book: b, done: make(chan struct{})}, order.hold()
 		sub.run = run
 		b.work.Go(func() {
-			defer ended()
+			defer release()
 			start(sub, run)
 		})
 	}

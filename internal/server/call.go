@@ -38,7 +38,7 @@ type call struct {
 	bytes   heldBytes // of the request
 	in      received  // the request, as it is being received
 	leave   func()    // nil before the call was let in
-	holders atomic.Int32
+	holders atomic.Int32 // the call itself, and the submission that it started
 }
 
 // admit authenticates a call by its headers, before its request is received, and handles it.
@@ -61,10 +61,21 @@ func (c *call) admit(ctx context.Context, handle func(context.Context, *call) er
 	return handle(ctx, c)
 }
 
-// hold keeps what the call has taken until ended is called, and by whoever else holds it.
-func (c *call) hold() (ended func()) {
+// hold keeps the place and the bytes of the call until every holder has released them.
+func (c *call) hold() (release func()) {
 	c.holders.Add(1)
-	return c.end
+	return c.release
+}
+
+// release gives back what the call has taken when the last holder calls it.
+func (c *call) release() {
+	if c.holders.Add(-1) > 0 {
+		return
+	}
+	c.bytes.release()
+	if c.leave != nil {
+		c.leave()
+	}
 }
 
 // request receives the request of a call and lets the call in, or a further request of one that is in.
@@ -129,16 +140,6 @@ func (c *call) enter(ctx context.Context, req any) error {
 		c.span.asked(req, c.streams)
 	}
 	return err
-}
-
-func (c *call) end() {
-	if c.holders.Add(-1) > 0 {
-		return
-	}
-	c.bytes.release()
-	if c.leave != nil {
-		c.leave()
-	}
 }
 
 // caught makes an error of a panic, which would be the end of the process.

@@ -64,7 +64,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 		Inputs:         inputs,
 		IdempotencyKey: upstreamKey(ctx, req.GetIdempotencyKey()),
 		MaxCostCents:   req.MaxCostCents,
-		Begun:          admission(ctx),
+		Hold:           admission(ctx),
 	})
 	if err != nil {
 		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(err)}
