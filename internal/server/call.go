@@ -35,9 +35,9 @@ type call struct {
 	from    origin
 	ctx     context.Context // says who calls once that is known
 	span    *callSpan
-	bytes   heldBytes // of the request
-	in      received  // the request, as it is being received
-	leave   func()    // nil before the call was let in
+	bytes   heldBytes    // of the request
+	in      received     // the request, as it is being received
+	leave   func()       // nil before the call was let in
 	holders atomic.Int32 // the call itself, and the submission that it started
 }
 
