@@ -6,6 +6,7 @@ var (
 	RequestBytes, CallerRequestBytes          = Limits{}.requestBytes(), newRequestBytes(Limits{}.requestBytes()).limit("a caller")
 	NewRequestBytes                           = newRequestBytes(Limits{}.requestBytes()).limit("")
 	NewStreams, NewTurns                      = newGates(Limits{}, nil).newStreams.limit, newGates(Limits{}, nil).newTurns.limit
+	NewGenerations                            = newGates(Limits{}, nil).newGenerations.limit
 	NewcomerPatience                          = newcomerPatience
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
 	CallerGenerations, AllGenerations         = callerGenerations, allGenerations

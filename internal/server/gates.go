@@ -16,19 +16,21 @@ type gates struct {
 	bytes       *requestBytes
 
 	// What is open under API keys that the catalog has not accepted yet.
-	newStreams, newTurns *newcomers
-	accepted             func(subject string) bool
+	newStreams, newTurns, newGenerations *newcomers
+
+	accepted func(subject string) bool
 }
 
 func newGates(limits Limits, accepted func(key string) bool) *gates {
 	return &gates{
-		streams:     newStreamQuota(limits.callerStreams(), limits.streams()),
-		generations: newGenerationQuota(callerGenerations, allGenerations),
-		turns:       newTurns(limits.calls()),
-		bytes:       newRequestBytes(limits.requestBytes()),
-		newStreams:  newNewcomers(limits.streams()/newcomersPart, accepted),
-		newTurns:    newNewcomers(limits.calls()/newcomersPart, accepted),
-		accepted:    accepted,
+		streams:        newStreamQuota(limits.callerStreams(), limits.streams()),
+		generations:    newGenerationQuota(callerGenerations, allGenerations),
+		turns:          newTurns(limits.calls()),
+		bytes:          newRequestBytes(limits.requestBytes()),
+		newStreams:     newNewcomers(limits.streams()/newcomersPart, accepted),
+		newTurns:       newNewcomers(limits.calls()/newcomersPart, accepted),
+		newGenerations: newNewcomers(allGenerations/newcomersPart, accepted),
+		accepted:       accepted,
 	}
 }
 
@@ -46,7 +48,7 @@ func (g *gates) enter(ctx context.Context, method string, streams bool, from ori
 	if !ok {
 		return g.admit(ctx, method, streams, from)
 	}
-	uncover, err := g.generations.take(service.Subject(ctx), len(many.GetGenerationIds()))
+	uncover, err := g.cover(ctx, len(many.GetGenerationIds()))
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +60,14 @@ func (g *gates) enter(ctx context.Context, method string, streams bool, from ori
 	return func() { end(); uncover() }, nil
 }
 
+// cover takes the places of the renders that a watch names.
+func (g *gates) cover(ctx context.Context, renders int) (leave func(), err error) {
+	subject := service.Subject(ctx)
+	return g.share(ctx, subject, g.newGenerations, renders, func() (func(), error) {
+		return g.generations.take(subject, renders)
+	})
+}
+
 // admit lets a call in by its method.
 func (g *gates) admit(ctx context.Context, method string, streams bool, from origin) (leave func(), err error) {
 	switch {
@@ -67,18 +77,23 @@ func (g *gates) admit(ctx context.Context, method string, streams bool, from ori
 		return func() {}, nil // it asks nothing of the catalog
 	}
 	subject := service.Subject(ctx)
-	if g.accepted(subject) {
-		return g.take(ctx, method, subject)
-	}
 	newcomers := g.newTurns
 	if lasting[method] {
 		newcomers = g.newStreams
 	}
-	settle, err := newcomers.take(ctx, subject)
+	return g.share(ctx, subject, newcomers, 1, func() (func(), error) { return g.take(ctx, method, subject) })
+}
+
+// share takes what a caller needs, and for a newcomer first as many places of the newcomers' part.
+func (g *gates) share(ctx context.Context, subject string, part *newcomers, places int, take func() (leave func(), err error)) (leave func(), err error) {
+	if g.accepted(subject) {
+		return take()
+	}
+	settle, err := part.take(ctx, subject, places)
 	if err != nil {
 		return nil, err
 	}
-	end, err := g.take(ctx, method, subject)
+	end, err := take()
 	if err != nil {
 		settle()
 		return nil, err

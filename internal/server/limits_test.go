@@ -100,9 +100,9 @@ func limits() []limit {
 		},
 		{
 			"calls under API keys that the catalog has not accepted yet, all together",
-			fmt.Sprintf("%s streams, %s others", number(server.NewStreams), number(server.NewTurns)),
+			fmt.Sprintf("%s streams with %s `generation_ids`, %s others", number(server.NewStreams), number(server.NewGenerations), number(server.NewTurns)),
 			fmt.Sprintf("waits %s for the catalog to accept the key; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.NewcomerPatience)),
-			[]string{"TestAPIKeysThatWereNeverAcceptedShareAPart", "TestAnAPIKeyThatIsAcceptedLeavesItsPlaces"},
+			[]string{"TestAPIKeysThatWereNeverAcceptedShareAPart", "TestAnAPIKeyThatIsAcceptedLeavesItsPlaces", "TestNewcomersTakeAPartOfTheGenerationIDs"},
 			nil,
 		},
 		{

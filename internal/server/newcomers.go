@@ -25,38 +25,59 @@ type newcomers struct {
 	refused  refusals
 
 	mu      sync.Mutex
-	open    map[string]int // by key; none is 0
+	open    map[string]*places // by key
 	total   int
 	waiting int
 	swept   time.Time // when the keys were last looked at
 }
 
+// places are what is open under one key since it was a newcomer's. They count for as long as they
+// stand in the table.
+type places struct{ open int }
+
 func newNewcomers(limit int, accepted func(string) bool) *newcomers {
-	return &newcomers{limit: max(1, limit), accepted: accepted, open: map[string]int{}}
+	return &newcomers{limit: max(1, limit), accepted: accepted, open: map[string]*places{}}
 }
 
-// take waits for a place, or for the catalog to accept the key, and gives what ends the place. That
-// must be called once.
-func (n *newcomers) take(ctx context.Context, key string) (leave func(), err error) {
-	if n.try(key) || n.wait(ctx, key) {
-		return func() { n.leave(key) }, nil
+// take waits for so many places, or for the catalog to accept the key, and gives what ends the places.
+// That must be called once.
+func (n *newcomers) take(ctx context.Context, key string, count int) (leave func(), err error) {
+	p := n.try(key, count)
+	if p == nil {
+		p = n.wait(ctx, key, count)
+	}
+	if p != nil {
+		return func() { n.leave(key, p, count) }, nil
 	}
 	return nil, overload("too much is asked under API keys that the catalog has not accepted yet", n.refused.delay())
 }
 
-// try takes a place where there is one, or none is needed any more.
-func (n *newcomers) try(key string) bool {
+// try takes places where there are enough, or none is needed any more; else it gives nil.
+func (n *newcomers) try(key string, count int) *places {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.total >= n.limit {
+	if n.total+count > n.limit {
 		n.sweep()
 	}
-	if n.total >= n.limit {
-		return n.accepted(key)
+	if n.total+count <= n.limit {
+		return n.add(key, count)
 	}
-	n.open[key]++
-	n.total++
-	return true
+	if n.accepted(key) {
+		return &places{}
+	}
+	return nil
+}
+
+// add adds places; mu is held.
+func (n *newcomers) add(key string, count int) *places {
+	p := n.open[key]
+	if p == nil {
+		p = &places{}
+		n.open[key] = p
+	}
+	p.open += count
+	n.total += count
+	return p
 }
 
 // sweep gives back the places of the keys that were accepted since. It looks at as many keys as
@@ -66,33 +87,33 @@ func (n *newcomers) sweep() {
 		return
 	}
 	n.swept = time.Now()
-	for key, places := range n.open {
+	for key, p := range n.open {
 		if n.accepted(key) {
-			n.total -= places
+			n.total -= p.open
 			delete(n.open, key)
 		}
 	}
 }
 
-// wait tries until a place was taken.
-func (n *newcomers) wait(ctx context.Context, key string) (taken bool) {
+// wait tries until places were taken.
+func (n *newcomers) wait(ctx context.Context, key string, count int) (taken *places) {
 	if !n.queue() {
-		return false
+		return nil
 	}
 	defer n.unqueue()
 	ctx, cancel := context.WithTimeout(ctx, newcomerPatience)
 	defer cancel()
 	again := time.NewTicker(newcomerCheck)
 	defer again.Stop()
-	for !taken {
+	for taken == nil {
 		select {
 		case <-again.C:
-			taken = n.try(key)
+			taken = n.try(key, count)
 		case <-ctx.Done():
-			return false
+			return nil
 		}
 	}
-	return true
+	return taken
 }
 
 func (n *newcomers) queue() bool {
@@ -111,15 +132,15 @@ func (n *newcomers) unqueue() {
 	n.waiting--
 }
 
-// leave ends a place, unless the key was accepted since.
-func (n *newcomers) leave(key string) {
+// leave ends places. The key may have been accepted since, and may even be a newcomer's again.
+func (n *newcomers) leave(key string, p *places, count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.open[key] == 0 {
+	if n.open[key] != p {
 		return
 	}
-	n.total--
-	if n.open[key]--; n.open[key] == 0 {
+	n.total -= count
+	if p.open -= count; p.open == 0 {
 		delete(n.open, key)
 	}
 }
