@@ -9,7 +9,7 @@ import (
 type accountCmd struct{ callFlags }
 
 // Run shows the balance of the key.
-func (c *accountCmd) Run(ctx context.Context, p *program) error {
+func (c *accountCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		answer, err := s.accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
 		if err != nil {
@@ -30,5 +30,5 @@ func balanceOf(a *easelv1.Account) string {
 	if a.BalanceCents == nil {
 		return "unknown"
 	}
-	return money(a.GetBalanceCents(), a.CurrencyCode)
+	return Money(a.GetBalanceCents(), a.CurrencyCode)
 }

@@ -8,19 +8,19 @@ import (
 )
 
 // again is a command line that reaches the same server in the same way.
-func (p *program) again(words ...string) string {
+func (p *Program) again(words ...string) string {
 	line := "easel"
 	for _, word := range words {
-		line += " " + quoted(word)
+		line += " " + ShellQuote(word)
 	}
 	return line + p.reach
 }
 
 // sameAgain is the command line of this run, with the key that was made up for it.
-func (p *program) sameAgain(madeUp bool, key string) string {
+func (p *Program) sameAgain(madeUp bool, key string) string {
 	line := "easel"
 	for _, word := range p.args {
-		line += " " + quoted(word)
+		line += " " + ShellQuote(word)
 	}
 	if madeUp {
 		line += " --idempotency-key " + key
@@ -38,7 +38,7 @@ func reachOf(line *kong.Context) string {
 		}
 		reach.WriteString(" --" + at.Flag.Name)
 		if !at.Flag.IsBool() {
-			reach.WriteString(" " + quoted(fmt.Sprint(line.FlagValue(at.Flag))))
+			reach.WriteString(" " + ShellQuote(fmt.Sprint(line.FlagValue(at.Flag))))
 		}
 	}
 	return reach.String()

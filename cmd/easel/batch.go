@@ -71,7 +71,7 @@ const (
 var errNotSent = errors.New("it was not sent, because another order was refused")
 
 // runSeveral places several orders and stays with them where that is asked for.
-func (c *generateCmd) runSeveral(ctx context.Context, p *program, s *session) error {
+func (c *generateCmd) runSeveral(ctx context.Context, p *Program, s *session) error {
 	lines, err := c.lines(ctx, s)
 	if err != nil {
 		return c.notSent(err)
@@ -142,7 +142,7 @@ func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error)
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		t.sent = true
 		return b.generations.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
-			ModelId: b.flags.Model, InputsJson: t.inputs, IdempotencyKey: t.key, MaxCostCents: b.flags.MaxCost.cents,
+			ModelId: b.flags.Model, InputsJson: t.inputs, IdempotencyKey: t.key, MaxCostCents: b.flags.MaxCost.Cents,
 		})
 	})
 	b.change(func() {
@@ -175,7 +175,7 @@ func meetsAll(err error) bool {
 		return false
 	}
 	exit := exitOf(status.Code(err), detailsOf(err).reason)
-	return exit == exitMoney || exit == exitCredential
+	return exit == ExitMoney || exit == ExitCredential
 }
 
 // finish stays with an order that was taken, and tells what it came to.
@@ -220,7 +220,7 @@ func refusal(err error) bool {
 // stay watches one render to its end. Its remarks are for the live lines alone.
 func (b *batch) stay(ctx context.Context, t *task, g *easelv1.Generation) (*easelv1.Generation, error) {
 	f := b.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-	view := newWatchView(b.silent(), b.errStyle, func(string) {})
+	view := newWatchView(b.silent(), b.ErrStyle, func(string) {})
 	view.renders[g.GenerationId] = g
 	f.seen, f.lost = view.seen, view.lost
 	b.change(func() { t.phase, t.view = phaseWatching, view })
@@ -305,9 +305,9 @@ func (b *batch) verdict(ctx context.Context) error {
 	}
 	cure := b.goOn()
 	if interrupted(ctx) {
-		return &problem{
-			exit: exitInterrupted, text: fmt.Sprintf("interrupted, %d of %d orders are finished", well, len(b.tasks)),
-			cure: "The other renders that were ordered go on at the catalog, and stay paid. " + cure,
+		return &Problem{
+			Exit: ExitInterrupted, Text: fmt.Sprintf("interrupted, %d of %d orders are finished", well, len(b.tasks)),
+			Cure: "The other renders that were ordered go on at the catalog, and stay paid. " + cure,
 		}
 	}
 	cause := first.err
@@ -316,13 +316,13 @@ func (b *batch) verdict(ctx context.Context) error {
 	}
 	f := explain(ctx, cause)
 	text := fmt.Sprintf("%d of %d orders did not end well, the first: #%d", len(b.tasks)-well, len(b.tasks), first.number)
-	if f.exit == exitRenderFailed { // the same key stands for the same failure
-		return &problem{exit: f.exit, text: text, cure: ""}
+	if f.exit == ExitRenderFailed { // the same key stands for the same failure
+		return &Problem{Exit: f.exit, Text: text, Cure: ""}
 	}
 	if c := status.Code(cause); c == codes.FailedPrecondition || c == codes.InvalidArgument {
 		cure = f.cure + " " + cure
 	}
-	return &problem{exit: f.exit, text: text, cure: cure}
+	return &Problem{Exit: f.exit, Text: text, Cure: cure}
 }
 
 // goOn says how to go on with what is missing, or what to look at before.

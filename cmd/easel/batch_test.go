@@ -30,7 +30,7 @@ type counter struct {
 	got  []*easelv1.CreateGenerationRequest
 }
 
-func (c *counter) serve(t *testing.T) dialer {
+func (c *counter) serve(t *testing.T) Dialer {
 	return (&scripted{
 		model:  func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
 		create: c.create,
@@ -64,11 +64,12 @@ func (c *counter) create(r *easelv1.CreateGenerationRequest) (*easelv1.Generatio
 }
 
 // easelReading runs the command with a text on standard input.
-func easelReading(ctx context.Context, dial dialer, stdin string, args ...string) printed {
+func easelReading(ctx context.Context, dial Dialer, stdin string, args ...string) printed {
 	stdout, stderr := newBuffer(), newBuffer()
-	exit := run(ctx, args, &program{
-		stdin: strings.NewReader(stdin), stdout: stdout, stderr: stderr, dial: dial,
-		lookup: func(string) (string, bool) { return "", false },
+	exit := Run(ctx, args, &Program{
+		Grammar: grammar(), Build: thisBuild(),
+		Stdin: strings.NewReader(stdin), Stdout: stdout, Stderr: stderr, Dial: dial,
+		Lookup: func(string) (string, bool) { return "", false },
 	})
 	return printed{exit, stdout.String(), stderr.String()}
 }
@@ -76,7 +77,7 @@ func easelReading(ctx context.Context, dial dialer, stdin string, args ...string
 func TestEachOfSeveralOrdersHasAKeyOfItsOwnThatIsToldFirst(t *testing.T) {
 	c := &counter{}
 	got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "12", "--idempotency-key", "sea")
-	if got.exit != exitOK || len(c.keys) != 12 || len(c.got) != 12 || len(linesOf(got.stdout)) != 12 {
+	if got.exit != ExitOK || len(c.keys) != 12 || len(c.got) != 12 || len(linesOf(got.stdout)) != 12 {
 		t.Fatalf("exit %d, %d keys, %d orders\n%s%s", got.exit, len(c.keys), len(c.got), got.stdout, got.stderr)
 	}
 	for n := range 12 {
@@ -97,7 +98,7 @@ func TestOrdersAreReadFromLines(t *testing.T) {
 		"k-8d21da7fe8263c16": `{"prompt":"a calm sea","seed":7}`, "k-d6877903a4f9dd22": `{"prompt":"at dusk"}`,
 		"k-b3647b9502a49d87": `{"prompt": "fog", "seed": 9007199254740993}`,
 	}
-	if got.exit != exitOK || len(c.got) != len(want) || len(linesOf(got.stdout)) != 3 || !strings.Contains(got.stdout, "poem of gen_3") {
+	if got.exit != ExitOK || len(c.got) != len(want) || len(linesOf(got.stdout)) != 3 || !strings.Contains(got.stdout, "poem of gen_3") {
 		t.Fatalf("exit %d, %d orders\n%s%s", got.exit, len(c.got), got.stdout, got.stderr)
 	}
 	for _, r := range c.got {
@@ -113,7 +114,7 @@ func TestLinesMayComeAndGoBeforeTheRestIsPickedUp(t *testing.T) {
 	generate := func(lines string) {
 		t.Helper()
 		got := easelReading(t.Context(), dial, lines, "generate", "studio/any", "--from-stdin", "--idempotency-key", "k")
-		if got.exit != exitOK {
+		if got.exit != ExitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
 	}
@@ -142,7 +143,7 @@ func TestLinesMayComeAndGoBeforeTheRestIsPickedUp(t *testing.T) {
 func TestWhatTheCommandLineSaysIsCommonToAllLines(t *testing.T) {
 	c := &counter{}
 	got := easelReading(t.Context(), c.serve(t), "prompt=a\nprompt=b\n", "generate", "studio/any", "seed=7", "--from-stdin")
-	if got.exit != exitOK || len(c.got) != 2 || !strings.HasPrefix(c.got[0].GetInputsJson(), `{"seed":7,"prompt":`) {
+	if got.exit != ExitOK || len(c.got) != 2 || !strings.HasPrefix(c.got[0].GetInputsJson(), `{"seed":7,"prompt":`) {
 		t.Errorf("exit %d, %v\n%s", got.exit, c.got, got.stderr)
 	}
 }
@@ -159,7 +160,7 @@ func TestOneBadLineAndNothingIsOrdered(t *testing.T) {
 	} {
 		c := &counter{}
 		got := easelReading(t.Context(), c.serve(t), lines, "generate", "studio/any", "--from-stdin")
-		if got.exit != exitUsage || len(c.got) != 0 || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, nothingOrdered) {
+		if got.exit != ExitUsage || len(c.got) != 0 || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, nothingOrdered) {
 			t.Errorf("%.30q: exit %d after %d orders\n%s", lines, got.exit, len(c.got), got.stderr)
 		}
 	}
@@ -172,7 +173,7 @@ func TestFlagsThatDoNotGoTogetherAreRefused(t *testing.T) {
 		args := strings.Fields(flags)
 		c := &counter{}
 		got := easel(t.Context(), c.serve(t), append([]string{"generate", "studio/any"}, args...)...)
-		if got.exit != exitUsage || len(c.got) != 0 {
+		if got.exit != ExitUsage || len(c.got) != 0 {
 			t.Errorf("%q: exit %d after %d orders\n%s", args, got.exit, len(c.got), got.stderr)
 		}
 	}
@@ -204,7 +205,7 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 			saved++
 		}
 	}
-	if got.exit != exitUsage || refused != 1 || saved != 2 {
+	if got.exit != ExitUsage || refused != 1 || saved != 2 {
 		t.Errorf("exit %d, %d refused, %d saved\n%s", got.exit, refused, saved, got.stdout)
 	}
 	for _, line := range linesOf(got.stderr) {
@@ -217,7 +218,7 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 func TestWithoutMoneyTheNextOrdersAreNotSent(t *testing.T) {
 	c := &counter{refuse: func(int) error { return failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE") }}
 	got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "200", "--idempotency-key", "k")
-	if got.exit != exitMoney || len(c.got) > 2*placing || !strings.Contains(got.stderr, fmt.Sprintf("%d refused now, may be ordered", len(c.got))) ||
+	if got.exit != ExitMoney || len(c.got) > 2*placing || !strings.Contains(got.stderr, fmt.Sprintf("%d refused now, may be ordered", len(c.got))) ||
 		!strings.Contains(got.stderr, fmt.Sprintf("%d not sent", 200-len(c.got))) || !strings.Contains(got.stderr, "Top up") {
 		t.Errorf("exit %d after %d orders\n%s", got.exit, len(c.got), got.stderr)
 	}
@@ -243,7 +244,7 @@ func TestOnlyWhatIsCertainIsSaidOfOrdersThatFailed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &counter{refuse: test.refuse}
 			got := easel(t.Context(), c.serve(t), append([]string{"generate", "studio/any", "prompt=x", "--count", "2"}, test.flags...)...)
-			if got.exit == exitOK || !strings.Contains(got.stderr, "2 orders: "+test.want+";") {
+			if got.exit == ExitOK || !strings.Contains(got.stderr, "2 orders: "+test.want+";") {
 				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 			}
 		})
@@ -260,7 +261,7 @@ func TestTheSameCommandWithItsKeyPicksUpWhatWasInterrupted(t *testing.T) {
 		dial := c.serve(t)
 		got := easel(ctx, dial, "generate", "studio/any", "prompt=a calm sea", "--count", "3", "--out", dir)
 		_, again, found := strings.Cut(got.stderr, ": easel ")
-		if got.exit != exitInterrupted || !found || !strings.Contains(got.stderr, "stay paid") || !strings.Contains(got.stderr, "0 of 3") {
+		if got.exit != ExitInterrupted || !found || !strings.Contains(got.stderr, "stay paid") || !strings.Contains(got.stderr, "0 of 3") {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
 		words, err := splitWords(strings.TrimSpace(again))
@@ -270,7 +271,7 @@ func TestTheSameCommandWithItsKeyPicksUpWhatWasInterrupted(t *testing.T) {
 		c.hold.Store(false)
 		for range 2 { // the second time every file is there
 			got = easel(t.Context(), dial, words...)
-			if files, _ := os.ReadDir(dir); got.exit != exitOK || len(c.keys) != 3 || len(files) != 3 {
+			if files, _ := os.ReadDir(dir); got.exit != ExitOK || len(c.keys) != 3 || len(files) != 3 {
 				t.Fatalf("easel %q: exit %d, %d keys, %d files\n%s%s", words, got.exit, len(c.keys), len(files), got.stdout, got.stderr)
 			}
 		}
@@ -307,7 +308,7 @@ func TestTheEndOfABatchClaimsNoMoreThanIsKnown(t *testing.T) { // A10
 		}}
 		got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "2")
 		_, end, _ := strings.Cut(got.stderr, "did not end well")
-		if got.exit == exitOK || !strings.Contains(end, test.want) || strings.Contains(end, test.never) {
+		if got.exit == ExitOK || !strings.Contains(end, test.want) || strings.Contains(end, test.never) {
 			t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 		}
 	}

@@ -31,14 +31,14 @@ func (b *batch) tellResult(ctx context.Context, r orderResult, err error) {
 	case b.json:
 		b.printResult(ctx, r, err)
 	case g == nil:
-		b.tell(b.number(r.Order) + "  " + b.errStyle.paint(red, r.fate) + "  " + b.why(ctx, err))
+		b.Tell(b.number(r.Order) + "  " + b.ErrStyle.Paint(Red, r.fate) + "  " + b.why(ctx, err))
 	case b.quiet && err == nil:
-		b.printText(r.brief())
+		b.PrintText(r.brief())
 	case b.quiet:
 	default:
-		b.print(b.resultLine(ctx, r, err))
+		b.Print(b.resultLine(ctx, r, err))
 		if g.GetText() != nil && r.Path == "" {
-			b.printText(indented(printable(g.GetText().Text)))
+			b.PrintText(indented(SanitizeText(g.GetText().Text)))
 		}
 	}
 }
@@ -49,9 +49,9 @@ func (r orderResult) brief() string {
 	case r.Path != "":
 		return r.Path
 	case r.generation.GetText() != nil:
-		return printable(r.generation.GetText().Text)
+		return SanitizeText(r.generation.GetText().Text)
 	}
-	return oneLine(r.generation.GenerationId)
+	return OneLine(r.generation.GenerationId)
 }
 
 func (b *batch) printResult(ctx context.Context, r orderResult, err error) {
@@ -62,7 +62,7 @@ func (b *batch) printResult(ctx context.Context, r orderResult, err error) {
 		body := explain(ctx, err).body()
 		r.Error = &body
 	}
-	b.print(jsonLine(r))
+	b.Print(jsonLine(r))
 }
 
 // why is what went wrong, in words for a line among others.
@@ -83,10 +83,10 @@ func (b *batch) resultLine(ctx context.Context, r orderResult, err error) string
 	case r.Path != "":
 		result = r.Path
 	case err != nil && (!g.Terminal || g.State == easelv1.State_STATE_SUCCEEDED):
-		result = b.outStyle.paint(red, b.why(ctx, err))
+		result = b.OutStyle.Paint(Red, b.why(ctx, err))
 	}
-	state := b.outStyle.paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
-	return b.number(r.Order) + "  " + oneLine(g.GenerationId) + "  " + state + "  " + joined(costText(g), after, result)
+	state := b.OutStyle.Paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
+	return b.number(r.Order) + "  " + OneLine(g.GenerationId) + "  " + state + "  " + joined(costText(g), after, result)
 }
 
 // number is how an order is called, as wide as the last one's.
@@ -115,8 +115,8 @@ func (b *batch) tellSum() {
 	for _, word := range slices.Sorted(maps.Keys(states)) {
 		parts = append(parts, fmt.Sprintf("%d %s", states[word], word))
 	}
-	b.tell(b.errStyle.paint(dim, fmt.Sprintf("%d orders: %s; %s in %s",
-		len(b.tasks), strings.Join(parts, ", "), money(cents, ""), briefly(time.Since(b.started)))))
+	b.Tell(b.ErrStyle.Paint(Dim, fmt.Sprintf("%d orders: %s; %s in %s",
+		len(b.tasks), strings.Join(parts, ", "), Money(cents, ""), briefly(time.Since(b.started)))))
 }
 
 func indented(text string) string {
@@ -128,7 +128,7 @@ func (b *batch) redraw() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.frame++
-	_, height := b.size()
+	_, height := b.Size()
 	var lines []string
 	done, hidden := 0, 0
 	for _, t := range b.tasks {
@@ -146,20 +146,20 @@ func (b *batch) redraw() {
 	if hidden > 0 {
 		sum += fmt.Sprintf(", %d more under way", hidden)
 	}
-	b.showAll(append(lines, sum+"  "+b.errStyle.paint(dim, briefly(time.Since(b.started)))))
+	b.ShowLines(append(lines, sum+"  "+b.ErrStyle.Paint(Dim, briefly(time.Since(b.started)))))
 }
 
 // row is the live line of one order.
 func (b *batch) row(t *task) string {
-	head := b.errStyle.paint(dim, b.number(t.number)) + " "
-	spinner := b.errStyle.paint(blue, b.errStyle.spinner(b.frame)) + " "
+	head := b.ErrStyle.Paint(Dim, b.number(t.number)) + " "
+	spinner := b.ErrStyle.Paint(Blue, b.ErrStyle.Spinner(b.frame)) + " "
 	switch {
 	case t.phase == phaseWatching:
 		return head + t.view.drawn()
 	case t.phase == phaseSaving:
-		return head + spinner + t.download.progress.line(b.errStyle, b.barWidth(), time.Since(t.since))
+		return head + spinner + t.download.progress.line(b.ErrStyle, b.BarWidth(), time.Since(t.since))
 	case t.trouble != "":
-		return head + spinner + b.errStyle.paint(yellow, "ordering") + " " + t.trouble
+		return head + spinner + b.ErrStyle.Paint(Yellow, "ordering") + " " + t.trouble
 	}
 	return head + spinner + "ordering"
 }

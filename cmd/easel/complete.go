@@ -32,7 +32,7 @@ type typed struct {
 // complete prints the words that may come next, each with what it means after a tab. What
 // has begun is the last word; a shell that takes words apart at = is understood. Where it
 // prints nothing, the shell offers files.
-func (p *program) complete(ctx context.Context, app *kong.Application, words []string) error {
+func (p *Program) complete(ctx context.Context, app *kong.Application, words []string) error {
 	words, apart := joinAssignments(words)
 	if len(words) == 0 {
 		words = []string{""}
@@ -50,10 +50,10 @@ func (p *program) complete(ctx context.Context, app *kong.Application, words []s
 			if apart {
 				_, word, _ = strings.Cut(word, "=")
 			}
-			out.WriteString(strings.TrimSuffix(oneLine(word)+"\t"+oneLine(s.about), "\t") + "\n")
+			out.WriteString(strings.TrimSuffix(OneLine(word)+"\t"+OneLine(s.about), "\t") + "\n")
 		}
 	}
-	_, err := io.WriteString(p.stdout, harmless(out.String()))
+	_, err := io.WriteString(p.Stdout, Sanitize(out.String()))
 	return err
 }
 
@@ -132,7 +132,7 @@ func childNamed(node *kong.Node, name string) *kong.Node {
 }
 
 // suggestions are the words that fit, whatever has begun.
-func (p *program) suggestions(ctx context.Context, line typed, begun string) (list []suggestion) {
+func (p *Program) suggestions(ctx context.Context, line typed, begun string) (list []suggestion) {
 	switch {
 	case line.flag != nil:
 		return p.valuesOf(line.flag)
@@ -155,16 +155,14 @@ func (p *program) suggestions(ctx context.Context, line typed, begun string) (li
 }
 
 // valuesOf are the values that a flag takes, none where there is no list of them.
-func (p *program) valuesOf(flag *kong.Flag) (list []suggestion) {
+func (p *Program) valuesOf(flag *kong.Flag) (list []suggestion) {
 	values := flag.EnumSlice()
 	switch {
 	case flag.Name == "profile":
 		all, _ := readProfiles(p.profileFile())
 		values = slices.Sorted(maps.Keys(all.Profiles))
-	case flag.Name == "dialect":
-		values = dialectNames()
 	case flag.Enum == "":
-		return nil
+		values = p.Grammar.Values[flag.Name]
 	}
 	for _, value := range values {
 		if value != "" {
@@ -176,7 +174,7 @@ func (p *program) valuesOf(flag *kong.Flag) (list []suggestion) {
 
 // arguments are what a server knows: models, inputs and renders. Without an answer within
 // a moment there are none. The values of an input are shown once its name is there.
-func (p *program) arguments(ctx context.Context, line typed, begun string) (list []suggestion) {
+func (p *Program) arguments(ctx context.Context, line typed, begun string) (list []suggestion) {
 	arguments := line.node.Positional
 	if len(arguments) == 0 {
 		return nil
@@ -206,12 +204,12 @@ func (p *program) arguments(ctx context.Context, line typed, begun string) (list
 }
 
 // asked gives the lines of a question to the server.
-func (p *program) asked(ctx context.Context, line typed, words ...string) []string {
+func (p *Program) asked(ctx context.Context, line typed, words ...string) []string {
 	var answer bytes.Buffer
 	quiet := *p
-	quiet.stdout, quiet.stderr = &answer, io.Discard
+	quiet.Stdout, quiet.Stderr = &answer, io.Discard
 	words = append(append(words, "--quiet", "--timeout", "1s"), line.reach...)
-	if run(ctx, words, &quiet) != exitOK {
+	if Run(ctx, words, &quiet) != ExitOK {
 		return nil
 	}
 	return strings.Split(strings.TrimSpace(answer.String()), "\n")
@@ -229,17 +227,17 @@ type inputsOfCmd struct {
 
 // Run prints the inputs of a model as they begin on a command line, and with each value that
 // can be listed and needs no quotes.
-func (c *inputsOfCmd) Run(ctx context.Context, p *program) error {
+func (c *inputsOfCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		model, err := inputFlags{Model: c.Model}.model(ctx, s)
 		if err != nil {
 			return err
 		}
 		for _, f := range model.InputFields {
-			s.print(fmt.Sprintf("%s=\t%s", oneLine(f.Name), strings.TrimPrefix(inputWord(f)+" "+allowedText(f), " ")))
+			s.Print(fmt.Sprintf("%s=\t%s", OneLine(f.Name), strings.TrimPrefix(inputWord(f)+" "+allowedText(f), " ")))
 			for _, value := range listedValues(f) {
-				if value != "" && quoted(value) == value {
-					s.print(oneLine(f.Name) + "=" + value)
+				if value != "" && ShellQuote(value) == value {
+					s.Print(OneLine(f.Name) + "=" + value)
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // suggested gives the words that may come next.
-func suggested(ctx context.Context, dial dialer, env map[string]string, words ...string) (list []string) {
+func suggested(ctx context.Context, dial Dialer, env map[string]string, words ...string) (list []string) {
 	for _, line := range linesOf(easelEnv(ctx, dial, env, append([]string{completing}, words...)...).stdout) {
 		word, _, _ := strings.Cut(line, "\t")
 		list = append(list, word)
@@ -98,7 +98,7 @@ words easel download --out ""
 func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 	for _, shell := range []string{"zsh", "fish"} {
 		got := easel(t.Context(), nil, "completion", shell)
-		if got.exit != exitOK || !strings.Contains(got.stdout, completing) {
+		if got.exit != ExitOK || !strings.Contains(got.stdout, completing) {
 			t.Fatalf("%s: exit %d\n%s", shell, got.exit, got.stdout)
 		}
 		path, err := exec.LookPath(shell)
@@ -110,7 +110,7 @@ func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 			t.Errorf("%s does not read its script: %v\n%s", shell, err, out)
 		}
 	}
-	if got := easel(t.Context(), nil, "completion", "cmd"); got.exit != exitUsage {
+	if got := easel(t.Context(), nil, "completion", "cmd"); got.exit != ExitUsage {
 		t.Errorf("another shell: exit %d", got.exit)
 	}
 }

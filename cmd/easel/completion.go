@@ -77,7 +77,7 @@ complete -c easel -f -a '(__easel_complete)'
 }
 
 // Run prints the script.
-func (c *completionCmd) Run(p *program) error {
-	_, err := io.WriteString(p.stdout, strings.ReplaceAll(completionScripts[c.Shell], "COMPLETING", completing))
+func (c *completionCmd) Run(p *Program) error {
+	_, err := io.WriteString(p.Stdout, strings.ReplaceAll(completionScripts[c.Shell], "COMPLETING", completing))
 	return err
 }

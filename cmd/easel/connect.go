@@ -54,7 +54,7 @@ func newStubs(conn *grpc.ClientConn) *stubs {
 func (s *stubs) close() { _ = s.conn.Close() }
 
 // open prepares the connection with the key that the user has named.
-func (c connection) open(p *program) (*stubs, error) {
+func (c connection) open(p *Program) (*stubs, error) {
 	key, err := c.key(p)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c connection) open(p *program) (*stubs, error) {
 }
 
 // openWith prepares the connection. Nothing is sent before the first call.
-func (c connection) openWith(p *program, key string) (*stubs, error) {
+func (c connection) openWith(p *Program, key string) (*stubs, error) {
 	if strings.HasPrefix(c.Addr, "http://") || strings.HasPrefix(c.Addr, "https://") {
 		return nil, badUsage(fmt.Sprintf("--addr %q is a web address", c.Addr),
 			"Give the gRPC address as HOST:PORT, such as "+defaultAddr+", with --tls where it speaks TLS.")
@@ -76,7 +76,7 @@ func (c connection) openWith(p *program, key string) (*stubs, error) {
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDisableServiceConfig(), // a resend by the library would be a try that nobody counts
 		grpc.WithDisableRetry(),
-		grpc.WithUserAgent("easel/" + thisBuild().Version),
+		grpc.WithUserAgent("easel/" + p.Build.Version),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		// The default waits up to two minutes between dials, longer than our own back-off.
@@ -89,9 +89,9 @@ func (c connection) openWith(p *program, key string) (*stubs, error) {
 		options = append(options, grpc.WithPerRPCCredentials(bearer(key)))
 	}
 	target := c.Addr
-	if p.dial != nil {
+	if p.Dial != nil {
 		target = "passthrough:///" + c.Addr
-		options = append(options, grpc.WithContextDialer(p.dial))
+		options = append(options, grpc.WithContextDialer(p.Dial))
 	}
 	conn, err := grpc.NewClient(target, options...)
 	if err != nil {
@@ -113,7 +113,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 func (bearer) RequireTransportSecurity() bool { return false }
 
 // key finds the key. No key is no fault, because the server may hold one.
-func (c connection) key(p *program) (string, error) {
+func (c connection) key(p *Program) (string, error) {
 	name, text, err := c.findKey(p)
 	if err != nil {
 		return "", err
@@ -128,9 +128,14 @@ func (c connection) key(p *program) (string, error) {
 	return key, nil
 }
 
+// APIKey is the key of the environment, whatever a profile says; "" where there is none.
+func (p *Program) APIKey() (string, error) {
+	return connection{}.key(&Program{Lookup: p.Lookup})
+}
+
 // findKey looks for the key where it is most likely meant, and says where it was: in the
 // file that is named, the profile that is named, the variable, the profile by default.
-func (c connection) findKey(p *program) (from, text string, err error) {
+func (c connection) findKey(p *Program) (from, text string, err error) {
 	if c.APIKeyFile != "" {
 		content, err := os.ReadFile(c.APIKeyFile)
 		if err != nil {
@@ -179,5 +184,5 @@ func (c connection) transport() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(config), nil
 }
 
-// dialer is what tests put in the place of the network.
-type dialer = func(ctx context.Context, addr string) (net.Conn, error)
+// Dialer is what tests put in the place of the network.
+type Dialer = func(ctx context.Context, addr string) (net.Conn, error)

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/term"
 )
 
-// console writes results to one stream and everything about them to the other, and
+// Console writes results to one stream and everything about them to the other, and
 // keeps live lines at the bottom of a terminal. Its methods may be called
 // at the same time.
-type console struct {
+type Console struct {
 	mu   sync.Mutex
 	out  io.Writer
 	err  io.Writer
@@ -22,36 +22,37 @@ type console struct {
 	rows []int    // how wide each of them was drawn
 	lost error    // why a line of the result could not be written
 
-	outStyle, errStyle style
-	size               func() (width, height int) // of the terminal behind err
+	OutStyle, ErrStyle Style
+	Size               func() (width, height int) // of the terminal behind err
 }
 
-// style says what a stream can show.
-type style struct {
-	terminal bool // somebody looks at it: live lines, short times
-	colour   bool
-	unicode  bool
+// Style says what a stream can show.
+type Style struct {
+	Terminal bool // somebody looks at it: live lines, short times
+	Colour   bool
+	Unicode  bool
 }
 
-func newConsole(p *program) *console {
-	return &console{
-		out: p.stdout, err: p.stderr,
-		outStyle: styleOf(p, p.stdout), errStyle: styleOf(p, p.stderr),
-		size: func() (int, int) { return sizeOf(p.stderr) },
+// NewConsole makes a console of two streams. env reads the environment, which says what a terminal can show.
+func NewConsole(out, err io.Writer, env func(name string) string) *Console {
+	return &Console{
+		out: out, err: err,
+		OutStyle: StyleOf(out, env), ErrStyle: StyleOf(err, env),
+		Size: func() (int, int) { return sizeOf(err) },
 	}
 }
 
-// styleOf finds out what can be shown. What is no terminal gets plain ASCII lines.
-func styleOf(p *program, w io.Writer) style {
+// StyleOf finds out what can be shown. What is no terminal gets plain ASCII lines.
+func StyleOf(w io.Writer, env func(name string) string) Style {
 	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) || p.env("TERM") == "dumb" {
-		return style{}
+	if !ok || !term.IsTerminal(int(file.Fd())) || env("TERM") == "dumb" {
+		return Style{}
 	}
-	locale := cmp.Or(p.env("LC_ALL"), p.env("LC_CTYPE"), p.env("LANG"))
-	return style{
-		terminal: true,
-		colour:   p.env("NO_COLOR") == "",
-		unicode:  strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8"),
+	locale := cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG"))
+	return Style{
+		Terminal: true,
+		Colour:   env("NO_COLOR") == "",
+		Unicode:  strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8"),
 	}
 }
 
@@ -64,17 +65,17 @@ func sizeOf(w io.Writer) (width, height int) {
 	return 80, 24
 }
 
-// print writes a line of the result.
-func (c *console) print(line string) { c.above(c.out, c.outStyle.shown(line)) }
+// Print writes a line of the result.
+func (c *Console) Print(line string) { c.above(c.out, c.OutStyle.shown(line)) }
 
-// printText writes lines of the result.
-func (c *console) printText(text string) { c.above(c.out, c.outStyle.shownLines(text)) }
+// PrintText writes lines of the result.
+func (c *Console) PrintText(text string) { c.above(c.out, c.OutStyle.shownLines(text)) }
 
-// tell writes a line about the result: what happens, and what to do.
-func (c *console) tell(line string) { c.above(c.err, c.errStyle.shown(line)) }
+// Tell writes a line about the result: what happens, and what to do.
+func (c *Console) Tell(line string) { c.above(c.err, c.ErrStyle.shown(line)) }
 
 // above writes what is harmless, and puts the live lines below it again.
-func (c *console) above(w io.Writer, text string) {
+func (c *Console) above(w io.Writer, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	live := c.live
@@ -85,16 +86,16 @@ func (c *console) above(w io.Writer, text string) {
 	c.draw(live)
 }
 
-// broken says why the result is not complete: a full disk, a pipe that nobody reads.
-func (c *console) broken() error {
+// Err says why the result is not complete: a full disk, a pipe that nobody reads.
+func (c *Console) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lost
 }
 
-// paint colours text where the stream shows colours.
-func (s style) paint(colour, text string) string {
-	if !s.colour || colour == "" || text == "" {
+// Paint colours text where the stream shows colours.
+func (s Style) Paint(colour, text string) string {
+	if !s.Colour || colour == "" || text == "" {
 		return text
 	}
 	return colour + text + uncoloured
@@ -102,15 +103,15 @@ func (s style) paint(colour, text string) string {
 
 // visible writes what a terminal would obey in one line in its visible form, but for the colours of
 // a stream that has some.
-func (s style) visible(line string) string {
-	return spelled(line, func(r rune) bool { return isObeyed(r) && r != '\t' || isColour(r) && !s.colour })
+func (s Style) visible(line string) string {
+	return spelled(line, func(r rune) bool { return isObeyed(r) && r != '\t' || isColour(r) && !s.Colour })
 }
 
 // shown writes one line as a stream gets it.
-func (s style) shown(line string) string { return colourCodes.Replace(s.visible(line)) }
+func (s Style) shown(line string) string { return colourCodes.Replace(s.visible(line)) }
 
 // shownLines does the same to each line of a text.
-func (s style) shownLines(text string) string {
+func (s Style) shownLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		lines[i] = s.shown(line)
@@ -118,22 +119,22 @@ func (s style) shownLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// either picks the Unicode or the ASCII spelling.
-func (s style) either(unicode, ascii string) string {
-	if s.unicode {
+// Either picks the Unicode or the ASCII spelling.
+func (s Style) Either(unicode, ascii string) string {
+	if s.Unicode {
 		return unicode
 	}
 	return ascii
 }
 
-// bar draws a share from 0 to 1.
-func (s style) bar(share float64, width int) string {
+// Bar draws a share from 0 to 1.
+func (s Style) Bar(share float64, width int) string {
 	full := min(max(int(share*float64(width)), 0), width)
-	return strings.Repeat(s.either("━", "#"), full) + s.paint(dim, strings.Repeat(s.either("─", "."), width-full))
+	return strings.Repeat(s.Either("━", "#"), full) + s.Paint(Dim, strings.Repeat(s.Either("─", "."), width-full))
 }
 
-// spinner draws one frame of "something goes on".
-func (s style) spinner(frame int) string {
-	frames := []rune(s.either("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", `|/-\`))
+// Spinner draws one frame of "something goes on".
+func (s Style) Spinner(frame int) string {
+	frames := []rune(s.Either("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", `|/-\`))
 	return string(frames[frame%len(frames)])
 }

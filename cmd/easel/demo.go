@@ -14,7 +14,7 @@ type demoCmd struct {
 }
 
 // Run starts the whole stack on free ports, and is its client.
-func (c *demoCmd) Run(ctx context.Context, p *program) error {
+func (c *demoCmd) Run(ctx context.Context, p *Program) error {
 	box := sandbox.Config{
 		Seed:    7, // renders take the same time in every run
 		Speed:   2,
@@ -34,12 +34,12 @@ func (c *demoCmd) Run(ctx context.Context, p *program) error {
 	listening := make(chan *server.Server, 1)
 	err = together(ctx, catalog.wait,
 		func(ctx context.Context) error {
-			return runFacade(ctx, p.stderr, facade, func(s *server.Server) { listening <- s })
+			return runFacade(ctx, p.Stderr, facade, func(s *server.Server) { listening <- s })
 		},
 		func(ctx context.Context) error {
 			select {
 			case s := <-listening:
-				return c.tour(ctx, p, s.GRPCAddr(), key)
+				return Demo{Addr: s.GRPCAddr(), Key: key, Prompt: c.Prompt, Out: c.Out}.Run(ctx, p)
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -48,27 +48,6 @@ func (c *demoCmd) Run(ctx context.Context, p *program) error {
 		err = ctx.Err() // an interrupted demo has not shown it all
 	}
 	return err
-}
-
-// tour connects to the real port and goes through all steps.
-func (c *demoCmd) tour(ctx context.Context, p *program, addr, key string) error {
-	stubs, err := connection{Addr: addr}.openWith(p, key)
-	if err != nil {
-		return err
-	}
-	defer stubs.close()
-	t := &tour{
-		session: &session{stubs: stubs, console: newConsole(p)},
-		prompt:  c.Prompt, out: c.Out, started: time.Now(),
-	}
-	t.print("Easel demo: a catalog with play money, the facade in front of it, and one client.")
-	t.print("It all runs on this machine; the client calls " + addr + ".\n")
-	if err := t.run(ctx); err != nil {
-		return err
-	}
-	t.print("\nEverything is as it should be, after " + briefly(time.Since(t.started)) + ".")
-	t.print("Next: " + p.self() + " dev keeps it running and says how to call it.")
-	return t.broken()
 }
 
 // quietFacade is a facade in front of a sandbox, for people: polls come often, and only

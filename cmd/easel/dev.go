@@ -20,11 +20,11 @@ type devCmd struct {
 	tuningFlags
 }
 
-func (c *devCmd) faults() []string {
-	list := faultList(c.sandboxFlags.faults())
+func (c *devCmd) Faults() []string {
+	list := FaultList(c.sandboxFlags.Faults())
 	for _, a := range c.addresses() {
 		_, _, err := net.SplitHostPort(*a.addr)
-		list.addError(a.name, err)
+		list.AddError(a.name, err)
 	}
 	c.hostFaults(&list)
 	c.tuningFlags.faults(&list)
@@ -32,8 +32,8 @@ func (c *devCmd) faults() []string {
 }
 
 // Run serves over a catalog of its own until it is interrupted.
-func (c *devCmd) Run(ctx context.Context, p *program) error {
-	reopened, box := c.reopens(), c.config(p.stderr)
+func (c *devCmd) Run(ctx context.Context, p *Program) error {
+	reopened, box := c.reopens(), c.config(p.Stderr)
 	if c.Dialect == "" {
 		box.Dialect.ShowRunning = true // or there would be nothing to see between queued and succeeded
 	}
@@ -47,12 +47,12 @@ func (c *devCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
-	if styleOf(p, p.stderr).terminal { // somebody looks, and the addresses stand in the banner
+	if p.Console().ErrStyle.Terminal { // somebody looks, and the addresses stand in the banner
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
-		return runFacade(ctx, p.stderr, facade, func(s *server.Server) {
-			_ = c.tellHow(p.stdout, devPlace(s, catalog), p.self(), key, c.keeping(key, reopened)) // it runs, whether or not anybody reads
+		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
+			_ = c.tellHow(p.Stdout, devPlace(s, catalog), p.Self(), key, c.keeping(key, reopened)) // it runs, whether or not anybody reads
 		})
 	})
 }
@@ -104,7 +104,7 @@ func (c *devCmd) tellHow(w io.Writer, at place, self string, key shownKey, keepi
 	if at.grpc != "localhost:50051" {
 		addr = " --addr " + at.grpc
 	}
-	_, err := io.WriteString(w, harmless(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is play money.
+	_, err := io.WriteString(w, Sanitize(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is play money.
 
   gRPC      %[1]s
   REST      http://%[2]s

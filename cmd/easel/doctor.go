@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
@@ -38,42 +38,70 @@ Examples:
 }
 
 // AfterApply makes errors follow the format of the output.
-func (c *doctorCmd) AfterApply(p *program) error { //nolint:unparam // the parser wants this signature
-	p.jsonErrors = c.Output == "json"
+func (c *doctorCmd) AfterApply(p *Program) error { //nolint:unparam // the parser wants this signature
+	p.JSONErrors = c.Output == "json"
 	return nil
 }
 
-func (c *doctorCmd) faults() []string {
-	list := &faultList{}
+func (c *doctorCmd) Faults() []string {
+	list := &FaultList{}
 	serve := serveCmd{UpstreamURL: c.UpstreamURL, UpstreamKeyFile: c.UpstreamKeyFile, UpstreamInsecure: c.UpstreamInsecure}
 	serve.upstreamFaults(list)
-	list.require(c.Timeout > 0, "--timeout must be above 0")
+	list.Require(c.Timeout > 0, "--timeout must be above 0")
 	return *list
 }
 
 // Run looks at everything that is free, and reports.
-func (c *doctorCmd) Run(ctx context.Context, p *program) error {
+func (c *doctorCmd) Run(ctx context.Context, p *Program) error {
 	cred, err := c.credential(p)
 	if err != nil {
 		return err
 	}
-	transport := catalog.NewTransport()
-	defer transport.CloseIdleConnections()
-	eye := &lookingOnly{next: transport}
-	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: eye})
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	report, err := Examine(ctx, DoctorConfig{
+		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Credential: cred, Model: c.Model, Inputs: c.typedInputs(),
+	})
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	d := &doctor{ctx: ctx, client: client, cred: cred, eye: eye, model: c.Model, inputs: c.Inputs}
-	d.examine()
-	s := &session{console: newConsole(p), json: c.Output == "json", quiet: c.Quiet}
-	s.printReport(c.UpstreamURL, d.checks)
-	return errors.Join(s.broken(), d.verdict())
+	console := p.Console()
+	if c.Output == "json" {
+		console.PrintText(JSONText(report))
+	} else {
+		report.Print(console, c.Quiet)
+	}
+	return errors.Join(console.Err(), c.verdict(ctx, report))
 }
 
-func (c *doctorCmd) credential(p *program) (catalog.Credential, error) {
+// typedInputs reads the inputs that were given, nil where none were.
+func (c *doctorCmd) typedInputs() func(model string) (json.RawMessage, error) {
+	if len(c.Inputs) == 0 {
+		return nil
+	}
+	return func(model string) (json.RawMessage, error) {
+		text, err := TypedInputs(&easelv1.Model{ModelId: model}, c.Inputs)
+		return json.RawMessage(text), err
+	}
+}
+
+// verdict is the end of the command: the first check that did not go well.
+func (*doctorCmd) verdict(ctx context.Context, report *Report) error {
+	failed := report.Failure()
+	if failed == nil {
+		return ctx.Err()
+	}
+	p := &Problem{Exit: ExitFailure, Text: failed.Text, Cure: failed.Fix}
+	switch failed.Kind {
+	case catalog.KindCredentialRejected, catalog.KindForbidden:
+		p.Exit = ExitCredential
+	case catalog.KindUnavailable, catalog.KindRateLimited:
+		p.Exit = ExitRetry
+	}
+	return p
+}
+
+func (c *doctorCmd) credential(p *Program) (catalog.Credential, error) {
 	if c.UpstreamKeyFile != "" {
 		key, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler))
 		if err != nil {
@@ -81,34 +109,9 @@ func (c *doctorCmd) credential(p *program) (catalog.Credential, error) {
 		}
 		return catalog.Forwarded(key.Get()), nil
 	}
-	key, err := connection{}.key(&program{lookup: p.lookup})
+	key, err := p.APIKey()
 	if err == nil && key == "" {
-		err = &problem{exit: exitCredential, text: "there is no key to look with", cure: "Set EASEL_API_KEY, or --upstream-key-file."}
+		err = &Problem{Exit: ExitCredential, Text: "there is no key to look with", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
 	}
 	return catalog.Forwarded(catalog.NewSecret(key)), err
-}
-
-// lookingOnly lets nothing through that could cost or change anything, and keeps the bodies
-// of answers.
-type lookingOnly struct {
-	next http.RoundTripper
-	body []byte // of the last 2xx, nil where the last answer was another
-}
-
-var errNotForLooking = errors.New("it could cost or change something, so it does not leave")
-
-// maxLook is the most that is kept of a body, in bytes. The catalog's client reads no more.
-const maxLook = 8 << 20
-
-// RoundTrip implements http.RoundTripper.
-func (l *lookingOnly) RoundTrip(r *http.Request) (*http.Response, error) {
-	l.body = nil
-	if r.Method != http.MethodGet && r.Pattern != routeQuote {
-		return nil, fmt.Errorf("%s: %w", r.Pattern, errNotForLooking)
-	}
-	resp, err := l.next.RoundTrip(r)
-	if err != nil || resp.StatusCode/100 != 2 {
-		return resp, err
-	}
-	return l.keep(resp)
 }

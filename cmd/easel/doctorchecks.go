@@ -10,37 +10,49 @@ import (
 	"net/http"
 	"slices"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 // routeQuote is the one POST that is free: it prices, and starts nothing.
 const routeQuote = "POST /quote"
 
+// DoctorConfig says which catalog to examine, and how.
+type DoctorConfig struct {
+	BaseURL       string
+	AllowInsecure bool // the API key may travel over http to a host that is not loopback
+	Credential    catalog.Credential
+	Model         string // to look at and to price; "" is the first one of the list
+
+	// Inputs gives the inputs to price for a model. Nil makes them up from what the model says.
+	Inputs func(model string) (json.RawMessage, error)
+}
+
+// Examine asks a catalog everything that is free, and reports. Its error is one of the base URL.
+func Examine(ctx context.Context, cfg DoctorConfig) (*Report, error) {
+	transport := catalog.NewTransport()
+	defer transport.CloseIdleConnections()
+	eye := &readOnlyTransport{next: transport}
+	client, err := catalog.New(catalog.Config{BaseURL: cfg.BaseURL, AllowInsecure: cfg.AllowInsecure, Transport: eye})
+	if err != nil {
+		return nil, err
+	}
+	d := &doctor{ctx: ctx, client: client, cred: cfg.Credential, eye: eye, model: cfg.Model, inputs: cfg.Inputs}
+	d.examine()
+	return newReport(cfg.BaseURL, d.checks), nil
+}
+
 // doctor looks at a catalog.
 type doctor struct {
 	ctx    context.Context
 	client *catalog.Client
 	cred   catalog.Credential
-	eye    *lookingOnly
+	eye    *readOnlyTransport
 	model  string
-	inputs []string
+	inputs func(model string) (json.RawMessage, error)
 
 	fields []catalog.InputField
 	render string // one that the list has shown
-	checks []check
-}
-
-// check is one question, and what came of it.
-type check struct {
-	Name     string            `json:"name"`
-	Route    string            `json:"route"`
-	OK       bool              `json:"ok"`
-	Skipped  bool              `json:"skipped,omitempty"`
-	Error    string            `json:"error,omitempty"`
-	Findings []catalog.Finding `json:"findings,omitempty"`
-
-	kind catalog.Kind // of the error
+	checks []Check
 }
 
 // examine asks everything, unless the catalog does not let it look at all.
@@ -55,7 +67,7 @@ func (d *doctor) examine() {
 
 // note keeps what a question has brought.
 func (d *doctor) note(name, route string, err error) {
-	c := check{Name: name, Route: route, kind: catalog.KindOf(err)}
+	c := Check{Name: name, Route: route, kind: catalog.KindOf(err)}
 	if d.eye.body != nil {
 		c.Findings = catalog.Survey(route, d.eye.body, d.cred)
 	}
@@ -67,14 +79,14 @@ func (d *doctor) note(name, route string, err error) {
 }
 
 func (d *doctor) skip(name, route, why string) {
-	d.checks = append(d.checks, check{Name: name, Route: route, OK: true, Skipped: true, Error: why})
+	d.checks = append(d.checks, Check{Name: name, Route: route, OK: true, Skipped: true, Error: why})
 }
 
 // errorText is an error of the catalog without the route, which stands beside it.
 func errorText(err error) string {
 	var e *catalog.Error
 	if !errors.As(err, &e) {
-		return oneLine(err.Error())
+		return OneLine(err.Error())
 	}
 	text := e.Kind.String()
 	if e.Status != 0 {
@@ -91,7 +103,7 @@ func errorText(err error) string {
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
-	return oneLine(text)
+	return OneLine(text)
 }
 
 func (d *doctor) account() {
@@ -123,18 +135,17 @@ func (d *doctor) quote() {
 		return
 	}
 	inputs := madeUp(d.fields)
-	if len(d.inputs) > 0 {
-		text, err := typedInputs(&easelv1.Model{ModelId: d.model}, d.inputs)
-		if err != nil {
+	if d.inputs != nil {
+		var err error
+		if inputs, err = d.inputs(d.model); err != nil {
 			d.note("quote", routeQuote, err)
 			return
 		}
-		inputs = json.RawMessage(text)
 	}
 	_, err := d.client.Quote(d.ctx, d.cred, d.model, inputs)
 	d.note("quote", routeQuote, err)
 	if c := &d.checks[len(d.checks)-1]; c.kind == catalog.KindInvalidInput || c.kind == catalog.KindNotFound {
-		c.Error += "; it may take other inputs: easel doctor --model " + quoted(d.model) + " key=value"
+		c.Error += "; it may take other inputs: easel doctor --model " + ShellQuote(d.model) + " key=value"
 	}
 }
 
@@ -211,31 +222,33 @@ func (d *doctor) noRender() {
 	}
 }
 
-// verdict is the end of the command: the first check that did not go well.
-func (d *doctor) verdict() error {
-	for _, c := range d.checks {
-		if c.OK {
-			continue
-		}
-		p := &problem{exit: exitFailure, text: "the catalog can't be read in full: " + c.Name + " (" + c.Route + ")"}
-		switch c.kind {
-		case catalog.KindCredentialRejected, catalog.KindForbidden:
-			p.exit, p.text, p.cure = exitCredential, "the catalog rejects the key", "Check EASEL_API_KEY or --upstream-key-file, and that it is a key of this catalog."
-		case catalog.KindUnavailable, catalog.KindRateLimited:
-			p.exit, p.text, p.cure = exitRetry, "the catalog did not answer: "+c.Error, "Is this its base address? See --upstream-url."
-		case catalog.KindContract, catalog.KindRedirect:
-			p.cure = "Is this the base address of a catalog? See --upstream-url."
-		}
-		return p
+// readOnlyTransport lets nothing through that could cost or change anything, and keeps the bodies
+// of answers.
+type readOnlyTransport struct {
+	next http.RoundTripper
+	body []byte // of the last 2xx, nil where the last answer was another
+}
+
+var errNotForLooking = errors.New("it could cost or change something, so it does not leave")
+
+// maxLook is the most that is kept of a body, in bytes. The catalog's client reads no more.
+const maxLook = 8 << 20
+
+// RoundTrip implements http.RoundTripper.
+func (l *readOnlyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.body = nil
+	if r.Method != http.MethodGet && r.Pattern != routeQuote {
+		return nil, fmt.Errorf("%s: %w", r.Pattern, errNotForLooking)
 	}
-	if d.ctx.Err() != nil {
-		return d.ctx.Err()
+	resp, err := l.next.RoundTrip(r)
+	if err != nil || resp.StatusCode/100 != 2 {
+		return resp, err
 	}
-	return nil
+	return l.keep(resp)
 }
 
 // keep gives an answer on with a body that has been read.
-func (l *lookingOnly) keep(resp *http.Response) (*http.Response, error) {
+func (l *readOnlyTransport) keep(resp *http.Response) (*http.Response, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxLook+1))
 	_ = resp.Body.Close() // it was only read
 	if err != nil {

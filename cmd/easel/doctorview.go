@@ -7,74 +7,119 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// printReport tells what the doctor has seen.
-func (s *session) printReport(url string, checks []check) {
-	if s.json {
-		s.printText(jsonText(map[string]any{
-			"upstream": url, "rulesFile": catalog.RulesFile, "checks": checks,
-			"ok": !slices.ContainsFunc(checks, func(c check) bool { return !c.OK }),
-		}))
-		return
+// Report is what an examination has shown.
+type Report struct {
+	Checks    []Check `json:"checks"`
+	OK        bool    `json:"ok"`
+	RulesFile string  `json:"rulesFile"`
+	Upstream  string  `json:"upstream"`
+}
+
+// Check is one question, and what came of it.
+type Check struct {
+	Name     string            `json:"name"`
+	Route    string            `json:"route"`
+	OK       bool              `json:"ok"`
+	Skipped  bool              `json:"skipped,omitempty"`
+	Error    string            `json:"error,omitempty"`
+	Findings []catalog.Finding `json:"findings,omitempty"`
+
+	kind catalog.Kind // of the error
+}
+
+func newReport(upstream string, checks []Check) *Report {
+	failed := slices.ContainsFunc(checks, func(c Check) bool { return !c.OK })
+	return &Report{Checks: checks, OK: !failed, RulesFile: catalog.RulesFile, Upstream: upstream}
+}
+
+// Failure is a check that did not go well.
+type Failure struct {
+	Kind catalog.Kind // of what the catalog answered, 0 where it answered and could not be read
+	Text string
+	Fix  string // what to do about it, "" where the findings say it
+}
+
+// Failure is the first check that did not go well, nil where all did.
+func (r *Report) Failure() *Failure {
+	for _, c := range r.Checks {
+		if c.OK {
+			continue
+		}
+		f := &Failure{Kind: c.kind, Text: "the catalog can't be read in full: " + c.Name + " (" + c.Route + ")"}
+		switch c.kind {
+		case catalog.KindCredentialRejected, catalog.KindForbidden:
+			f.Text, f.Fix = "the catalog rejects the key", "Check EASEL_API_KEY or --upstream-key-file, and that it is a key of this catalog."
+		case catalog.KindUnavailable, catalog.KindRateLimited:
+			f.Text, f.Fix = "the catalog did not answer: "+c.Error, "Is this its base address? See --upstream-url."
+		case catalog.KindContract, catalog.KindRedirect:
+			f.Fix = "Is this the base address of a catalog? See --upstream-url."
+		}
+		return f
 	}
-	if !s.quiet {
-		s.print(s.outStyle.paint(bold, oneLine(url)))
+	return nil
+}
+
+// Print writes the report for a person; quiet leaves out what could be read.
+func (r *Report) Print(console *Console, quiet bool) {
+	if !quiet {
+		console.Print(console.OutStyle.Paint(Bold, OneLine(r.Upstream)))
 	}
-	for _, c := range checks {
-		if !s.quiet || !c.OK {
-			s.printCheck(c)
+	for _, c := range r.Checks {
+		if !quiet || !c.OK {
+			c.print(console, quiet)
 		}
 	}
 }
 
-func (s *session) printCheck(c check) {
-	look := s.outStyle
-	mark := look.paint(green, look.either("✓", "ok "))
+func (c Check) print(console *Console, quiet bool) {
+	look := console.OutStyle
+	mark := look.Paint(Green, look.Either("✓", "ok "))
 	switch {
 	case c.Skipped:
-		mark = look.paint(dim, look.either("–", "-- "))
+		mark = look.Paint(Dim, look.Either("–", "-- "))
 	case !c.OK:
-		mark = look.paint(red, look.either("✗", "BAD"))
+		mark = look.Paint(Red, look.Either("✗", "BAD"))
 	}
-	line := mark + " " + look.paint(bold, fmt.Sprintf("%-9s", c.Name)) + look.paint(dim, c.Route)
+	line := mark + " " + look.Paint(Bold, fmt.Sprintf("%-9s", c.Name)) + look.Paint(Dim, c.Route)
 	if c.Error != "" {
-		line += "  " + oneLine(c.Error)
+		line += "  " + OneLine(c.Error)
 	}
-	s.print(line)
+	console.Print(line)
 	for _, f := range c.Findings {
-		if !s.quiet || f.Fault != "" {
-			s.printFinding(f)
+		if !quiet || f.Fault != "" {
+			printFinding(console, f)
 		}
 	}
 }
 
-func (s *session) printFinding(f catalog.Finding) {
-	look := s.outStyle
-	text := oneLine(f.Where)
+func printFinding(console *Console, f catalog.Finding) {
+	look := console.OutStyle
+	text := OneLine(f.Where)
 	if f.Value != "" {
-		text += ": " + oneLine(f.Value)
+		text += ": " + OneLine(f.Value)
 	}
 	if f.Fault != "" {
-		colour := red
+		colour := Red
 		if f.Hint {
-			colour = yellow
+			colour = Yellow
 		}
 		if text != "" {
 			text += ": "
 		}
-		text += look.paint(colour, oneLine(f.Fault))
+		text += look.Paint(colour, OneLine(f.Fault))
 	}
 	if f.Count > 1 {
-		text += look.paint(dim, fmt.Sprintf(" (%d times)", f.Count))
+		text += look.Paint(Dim, fmt.Sprintf(" (%d times)", f.Count))
 	}
-	s.print(fmt.Sprintf("    %-18s  %s", f.Part, text))
+	console.Print(fmt.Sprintf("    %-18s  %s", f.Part, text))
 	for _, c := range f.Cures {
-		s.print("      " + look.paint(bold, "cure: ") + cureLine(c))
+		console.Print("      " + look.Paint(Bold, "cure: ") + cureLine(c))
 	}
 }
 
 // cureLine says what to add, and where.
 func cureLine(c catalog.Cure) string {
-	line := "in " + catalog.RulesFile + " add " + oneLine(c.Line) + " to " + c.Table
+	line := "in " + catalog.RulesFile + " add " + OneLine(c.Line) + " to " + c.Table
 	if c.Note != "" {
 		line += " (" + c.Note + ")"
 	}

@@ -15,11 +15,11 @@ type downloadCmd struct {
 	Wait  time.Duration `placeholder:"TIME" help:"How long to wait for a render that is not finished, up to 10m."`
 }
 
-func (c *downloadCmd) faults() []string { return c.faultsOfOut(c.Out) }
+func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run writes the result to a file. Run again after an interruption, it goes on where it
 // was.
-func (c *downloadCmd) Run(ctx context.Context, p *program) error {
+func (c *downloadCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		result, err := c.save(ctx, s)
 		if perhapsText(err) {
@@ -82,13 +82,13 @@ type saved struct {
 func (s *session) printSaved(result saved) {
 	switch {
 	case s.json:
-		s.print(jsonLine(result))
+		s.Print(jsonLine(result))
 	case s.quiet:
-		s.print(result.Path)
+		s.Print(result.Path)
 	default:
 		s.printFields([][2]string{
 			{"file", result.Path},
-			{"type", oneLine(result.ContentType)},
+			{"type", OneLine(result.ContentType)},
 			{"size", size(result.SizeBytes)},
 			{"sha256", result.SHA256},
 		})

@@ -70,7 +70,7 @@ func (c *content) send(r *easelv1.DownloadGenerationRequest, stream grpc.ServerS
 	return nil
 }
 
-func (c *content) serve(t *testing.T) dialer { return (&scripted{download: c.send}).serve(t) }
+func (c *content) serve(t *testing.T) Dialer { return (&scripted{download: c.send}).serve(t) }
 
 // directory lists what a download has left, hidden files too.
 func directory(t *testing.T, dir string) []string {
@@ -100,7 +100,7 @@ func TestADownloadGetsTheNameOfTheServerAndNothingElseIsLeft(t *testing.T) {
 		Path, SHA256 string
 		SizeBytes    int
 	}
-	if err := json.Unmarshal([]byte(got.stdout), &answer); err != nil || got.exit != exitOK {
+	if err := json.Unmarshal([]byte(got.stdout), &answer); err != nil || got.exit != ExitOK {
 		t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
 	}
 	sum := sha256.Sum256(c.bytes)
@@ -118,7 +118,7 @@ func TestADownloadThatBreaksOffGoesOnWhereItWas(t *testing.T) {
 		dir, c := t.TempDir(), newContent()
 		c.breakAt = []int{20_000, 20_000, 50_000}
 		got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if got.exit != exitOK || len(c.requests) != 4 {
+		if got.exit != ExitOK || len(c.requests) != 4 {
 			t.Fatalf("exit %d after %d streams\n%s", got.exit, len(c.requests), got.stderr)
 		}
 		for i, offset := range []int64{0, 20_000, 20_000, 50_000} {
@@ -142,7 +142,7 @@ func TestTheNextRunGoesOnWhereAnInterruptedOneWas(t *testing.T) {
 			}
 		}
 		first := easel(ctx, c.serve(t), "download", "gen_1", "--out", dir)
-		if first.exit != exitInterrupted || !strings.Contains(first.stderr, "go on") {
+		if first.exit != ExitInterrupted || !strings.Contains(first.stderr, "go on") {
 			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
 		}
 		kept := directory(t, dir)
@@ -155,7 +155,7 @@ func TestTheNextRunGoesOnWhereAnInterruptedOneWas(t *testing.T) {
 		}
 		c = newContent() // the first server may still be busy with the other
 		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if second.exit != exitOK {
+		if second.exit != ExitOK {
 			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
 		}
 		if r := c.requests[len(c.requests)-1]; r.ReadOffset != info.Size() || r.Etag != "v1" {
@@ -173,12 +173,12 @@ func TestAPartOfOtherBytesIsNotGoneOnWith(t *testing.T) {
 		dir, c := t.TempDir(), newContent()
 		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
 		first := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if first.exit != exitRetry {
+		if first.exit != ExitRetry {
 			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
 		}
 		c.bytes, c.etag, c.breakAt = bytes.Repeat([]byte("other"), 9999), "v2", nil
 		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if second.exit != exitOK {
+		if second.exit != ExitOK {
 			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
 		}
 		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
@@ -190,7 +190,7 @@ func TestWithoutAnEtagABrokenDownloadBeginsAgain(t *testing.T) {
 		dir, c := t.TempDir(), newContent()
 		c.etag, c.breakAt = "", []int{30_000}
 		got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if got.exit != exitOK || len(c.requests) != 2 || c.requests[1].ReadOffset != 0 {
+		if got.exit != ExitOK || len(c.requests) != 2 || c.requests[1].ReadOffset != 0 {
 			t.Fatalf("exit %d, requests %v\n%s", got.exit, c.requests, got.stderr)
 		}
 		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
@@ -215,7 +215,7 @@ func TestDamagedBytesNeverBecomeTheFile(t *testing.T) {
 			dir, c := t.TempDir(), newContent()
 			c.damage = damage
 			got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-			if got.exit != exitFailure {
+			if got.exit != ExitFailure {
 				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 			}
 			if names := directory(t, dir); len(names) != 0 {
@@ -244,11 +244,11 @@ func TestADownloadOverwritesOnlyByForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
-	if got.exit != exitUsage || !strings.Contains(got.stderr, "--force") || len(c.requests) != 0 {
+	if got.exit != ExitUsage || !strings.Contains(got.stderr, "--force") || len(c.requests) != 0 {
 		t.Errorf("exit %d after %d requests\n%s", got.exit, len(c.requests), got.stderr)
 	}
 	wantFile(t, path, []byte("mine"))
-	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path, "--force"); got.exit != exitOK {
+	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path, "--force"); got.exit != ExitOK {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 	wantFile(t, path, c.bytes)
@@ -263,7 +263,7 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 		}
 	}
 	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
-	if got.exit != exitUsage {
+	if got.exit != ExitUsage {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 	wantFile(t, path, []byte("mine"))
@@ -277,10 +277,10 @@ func TestADownloadDoesNotAskAgainWhereItMakesNoSense(t *testing.T) {
 		reason string
 		exit   int
 	}{
-		codes.NotFound:           {"GENERATION_NOT_FOUND", exitNotFound},
-		codes.FailedPrecondition: {"CONTENT_NOT_READY", exitRetry},
-		codes.Unauthenticated:    {"UPSTREAM_CREDENTIAL_REJECTED", exitCredential},
-		codes.DataLoss:           {"CONTENT_CHANGED", exitFailure},
+		codes.NotFound:           {"GENERATION_NOT_FOUND", ExitNotFound},
+		codes.FailedPrecondition: {"CONTENT_NOT_READY", ExitRetry},
+		codes.Unauthenticated:    {"UPSTREAM_CREDENTIAL_REJECTED", ExitCredential},
+		codes.DataLoss:           {"CONTENT_CHANGED", ExitFailure},
 	} {
 		asked := 0
 		server := &scripted{download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
@@ -298,20 +298,20 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	c := newContent()
 	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-")
-	if got.exit != exitOK || got.stdout != string(c.bytes) || got.stderr != "" {
+	if got.exit != ExitOK || got.stdout != string(c.bytes) || got.stderr != "" {
 		t.Errorf("exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newContent()
 		c.breakAt = []int{30_000}
-		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-q"); got.exit != exitOK || got.stdout != string(c.bytes) || got.stderr != "" {
+		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-q"); got.exit != ExitOK || got.stdout != string(c.bytes) || got.stderr != "" {
 			t.Errorf("after a break: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := newContent()
 		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
-		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != exitRetry || got.stdout != "" || strings.Contains(got.stderr, "go on after") {
+		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitRetry || got.stdout != "" || strings.Contains(got.stderr, "go on after") {
 			t.Errorf("broken off for good: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 		}
 	})
@@ -319,19 +319,19 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	c.damage = func(chunk *easelv1.ContentChunk) {
 		damageSummary(chunk, func(s *easelv1.ContentSummary) { s.Sha256 = "00" })
 	}
-	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != exitFailure || got.stdout != "" {
+	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitFailure || got.stdout != "" {
 		t.Errorf("damaged: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 	}
 	if names := directory(t, os.Getenv("TMPDIR")); len(names) != 0 {
 		t.Errorf("left behind: %q", names)
 	}
-	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != exitUsage || !strings.Contains(got.stderr, "standard output") {
+	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != ExitUsage || !strings.Contains(got.stderr, "standard output") {
 		t.Errorf("two results for one stream: exit %d\n%s", got.exit, got.stderr)
 	}
 }
 
 // poem is a scripted server of a render whose result is a text, or has the given state.
-func poem(t *testing.T, state easelv1.State) dialer {
+func poem(t *testing.T, state easelv1.State) Dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
 			return failing(codes.FailedPrecondition, "NO_CONTENT")
@@ -355,7 +355,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 	} {
 		got := easel(t.Context(), dial, "download", "gen_1", "--wait", "10m", "--out", test.out, "-o", "json")
 		var file saved
-		if err := json.Unmarshal([]byte(got.stdout), &file); err != nil || got.exit != exitOK {
+		if err := json.Unmarshal([]byte(got.stdout), &file); err != nil || got.exit != ExitOK {
 			t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
 		}
 		sum := sha256.Sum256([]byte(text))
@@ -364,10 +364,10 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 		}
 		wantFile(t, test.path, []byte(text))
 	}
-	if got := easel(t.Context(), dial, "download", "gen_1", "--out", dir); got.exit != exitUsage || !strings.Contains(got.stderr, "--force") {
+	if got := easel(t.Context(), dial, "download", "gen_1", "--out", dir); got.exit != ExitUsage || !strings.Contains(got.stderr, "--force") {
 		t.Errorf("a file that is there: exit %d\n%s", got.exit, got.stderr)
 	}
-	if got := easel(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != exitOK || got.stdout != text || got.stderr != "" {
+	if got := easel(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != ExitOK || got.stdout != text || got.stderr != "" {
 		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
 	}
 	if names := directory(t, dir); len(names) != 2 {
@@ -378,7 +378,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	got := easel(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
-	if names := directory(t, dir); got.exit != exitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
+	if names := directory(t, dir); got.exit != ExitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
 		t.Errorf("exit %d, left behind: %q\n%s", got.exit, names, got.stderr)
 	}
 }

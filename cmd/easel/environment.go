@@ -16,7 +16,7 @@ import (
 // What the environment does not say, a profile may. One that is named on the command line
 // comes before the environment.
 type environment struct {
-	*program
+	*Program
 	names  map[*kong.Value]string
 	faults []string // every variable that does not hold what its flag takes
 	looked bool     // for a profile

@@ -107,7 +107,7 @@ func (*deleteCmd) Help() string {
 }
 
 // Help implements kong.HelpProvider.
-func (*healthCmd) Help() string {
+func (*Health) Help() string {
 	return `Asks grpc.health.v1, for which no key is needed. It ends with 0 where the server serves, with 3 where it knows no such service, and with 6 where it does not serve or is not there, so that it does for a probe.
 
 Examples:

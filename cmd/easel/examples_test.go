@@ -11,8 +11,8 @@ import (
 
 // TestEveryExampleOfTheHelpIsACommandLine parses the examples, without running them.
 func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
-	p := &program{stdout: newBuffer(), stderr: newBuffer(), lookup: func(string) (string, bool) { return "", false }}
-	parser, err := p.grammar(&environment{program: p}, new(bool))
+	p := &Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
+	parser, err := p.grammar(&environment{Program: p}, new(bool))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,21 +3,22 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 
 	"google.golang.org/grpc/codes"
 )
 
 // Exit codes. They are part of the interface: scripts decide by them.
 const (
-	exitOK           = 0
-	exitFailure      = 1
-	exitUsage        = 2
-	exitNotFound     = 3
-	exitMoney        = 4
-	exitCredential   = 5
-	exitRetry        = 6
-	exitRenderFailed = 7
-	exitInterrupted  = 130
+	ExitOK           = 0
+	ExitFailure      = 1
+	ExitUsage        = 2
+	ExitNotFound     = 3
+	ExitMoney        = 4
+	ExitCredential   = 5
+	ExitRetry        = 6
+	ExitRenderFailed = 7
+	ExitInterrupted  = 130
 )
 
 const exitCodes = `Exit codes:
@@ -32,50 +33,58 @@ const exitCodes = `Exit codes:
   130   interrupted
 `
 
-// problem is an error of this program itself, with the words for its reader.
-type problem struct {
-	exit int
-	text string
-	cure string // what to do about it; "" where it is plain
-	err  error  // what lies below, nil where nothing does
+type exitCodesCmd struct{}
+
+// Run prints the table.
+func (exitCodesCmd) Run(p *Program) error {
+	_, err := io.WriteString(p.Stdout, exitCodes)
+	return err
+}
+
+// Problem is an error of this program itself, with the words for its reader.
+type Problem struct {
+	Exit int
+	Text string
+	Cure string // what to do about it; "" where it is plain
+	Err  error  // what lies below, nil where nothing does
 
 	render string // the render that it is about, "" where it is about none or many
 }
 
 // Error is the first line of what is printed.
-func (p *problem) Error() string { return p.text }
+func (p *Problem) Error() string { return p.Text }
 
 // Unwrap gives what lies below.
-func (p *problem) Unwrap() error { return p.err }
+func (p *Problem) Unwrap() error { return p.Err }
 
 // badUsage is the error of a command line or setting that makes no sense.
 func badUsage(text, cure string) error {
-	return &problem{exit: exitUsage, text: text, cure: cure}
+	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
 // exitOf gives the exit code of a failed call.
 func exitOf(code codes.Code, reason string) int {
 	switch reason {
 	case "INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "API_KEY_DAILY_CAP":
-		return exitMoney
+		return ExitMoney
 	case "IDEMPOTENCY_KEY_REUSED":
-		return exitUsage
+		return ExitUsage
 	case "CONTENT_NOT_READY":
-		return exitRetry
+		return ExitRetry
 	}
 	switch code {
 	case codes.InvalidArgument, codes.OutOfRange:
-		return exitUsage
+		return ExitUsage
 	case codes.NotFound:
-		return exitNotFound
+		return ExitNotFound
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return exitCredential
+		return ExitCredential
 	case codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded:
-		return exitRetry
+		return ExitRetry
 	case codes.Canceled:
-		return exitInterrupted
+		return ExitInterrupted
 	}
-	return exitFailure
+	return ExitFailure
 }
 
 // interrupted reports whether the program was told to stop. The error of a call says only

@@ -49,23 +49,23 @@ func explain(ctx context.Context, err error) failure {
 		f.cure = strings.TrimSpace(order.known + " " + f.cure)
 		return f
 	}
-	if own := (*problem)(nil); errors.As(err, &own) {
-		f := failure{exit: own.exit, message: own.text, cure: own.cure, render: own.render}
-		if s, ok := statusOf(own.err); ok {
+	if own := (*Problem)(nil); errors.As(err, &own) {
+		f := failure{exit: own.Exit, message: own.Text, cure: own.Cure, render: own.render}
+		if s, ok := statusOf(own.Err); ok {
 			f.code = codeName(s.Code())
 			f.addDetails(s)
 		}
 		return f
 	}
 	if interrupted(ctx) {
-		return failure{exit: exitInterrupted, message: "interrupted"}
+		return failure{exit: ExitInterrupted, message: "interrupted"}
 	}
 	s, ok := statusOf(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		s, ok = status.New(codes.DeadlineExceeded, "the time ran out"), true
 	}
 	if !ok {
-		return failure{exit: exitFailure, message: err.Error()}
+		return failure{exit: ExitFailure, message: err.Error()}
 	}
 	f := failure{code: codeName(s.Code()), message: plainMessage(s.Message())}
 	f.addDetails(s)
@@ -78,7 +78,7 @@ func explain(ctx context.Context, err error) failure {
 		f.cure = "The gRPC address is EASEL_GRPC_ADDR of easel serve, mostly with port 50051. See --addr."
 	}
 	if cents, err := strconv.ParseInt(f.metadata["price_cents"], 10, 64); err == nil {
-		f.cure = "It would cost " + money(cents, "") + ". " + f.cure
+		f.cure = "It would cost " + Money(cents, "") + ". " + f.cure
 	}
 	return f
 }
@@ -132,21 +132,21 @@ func plainMessage(text string) string {
 }
 
 // messageOf is what an error says, in one line.
-func messageOf(err error) string { return oneLine(plainMessage(status.Convert(err).Message())) }
+func messageOf(err error) string { return OneLine(plainMessage(status.Convert(err).Message())) }
 
 // write prints the failure for a person: one line that says what, one that says what to do.
 // On a terminal, which has a width, they are wrapped between words, and the command to copy
 // gets a line of its own.
 func (f failure) write(w io.Writer, width int) {
 	text := wrapped("easel: "+f.line(), width)
-	cure, command := oneLine(f.cure), ""
+	cure, command := OneLine(f.cure), ""
 	if before, after, found := strings.Cut(cure, ": easel "); found && width > 0 {
 		cure, command = before+":", "         easel "+after+"\n"
 	}
 	if cure != "" {
 		text += wrapped("       "+cure, width)
 	}
-	_, _ = io.WriteString(w, harmless(text+command)) // where errors can't be written, nothing can be done
+	_, _ = io.WriteString(w, Sanitize(text+command)) // where errors can't be written, nothing can be done
 }
 
 // wrapped breaks a line between words so that it fits, and indents what follows as its
@@ -195,7 +195,7 @@ func (f failure) line() string {
 	if f.retryDelay > 0 {
 		line += "; try again in " + briefly(f.retryDelay)
 	}
-	return oneLine(line)
+	return OneLine(line)
 }
 
 // failureBody is a failure for a program.
@@ -228,14 +228,14 @@ const (
 )
 
 // withKey makes what is said about keys fit what this run has sent, and where.
-func (p *program) withKey(cure string) string {
+func (p *Program) withKey(cure string) string {
 	if p.keyFrom != "" {
 		cure = strings.Replace(cure, noKeyCure, "The one from "+p.keyFrom+" was sent, and it is wrong for this server.", 1)
 	}
 	if p.keptKey != "" {
 		cure = strings.Replace(cure, noKeyCure, noKeyCure+" The key of profile "+p.keptKey+" was not sent: this is not its address.", 1)
 	}
-	if host, _, err := net.SplitHostPort(p.addr); err == nil && isLoopback(host) {
+	if host, _, err := net.SplitHostPort(p.addr); err == nil && IsLoopback(host) {
 		cure = strings.Replace(cure, rejectedCure, rejectedCure+
 			" The sandbox of easel dev forgets its keys when it ends, unless it has --db.", 1)
 	}

@@ -21,25 +21,25 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 		reason string
 		exit   int
 	}{
-		{codes.InvalidArgument, "INVALID_REQUEST", exitUsage},
-		{codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", exitUsage},
-		{codes.NotFound, "GENERATION_NOT_FOUND", exitNotFound},
-		{codes.NotFound, "MODEL_NOT_FOUND", exitNotFound},
-		{codes.FailedPrecondition, "INSUFFICIENT_BALANCE", exitMoney},
-		{codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", exitMoney},
-		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", exitMoney},
-		{codes.Unauthenticated, "", exitCredential},
-		{codes.PermissionDenied, "UPSTREAM_FORBIDDEN", exitCredential},
-		{codes.Unavailable, "UPSTREAM_UNAVAILABLE", exitRetry},
-		{codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", exitRetry},
-		{codes.Aborted, "SUBMISSION_IN_PROGRESS", exitRetry},
-		{codes.DeadlineExceeded, "", exitRetry},
-		{codes.FailedPrecondition, "CONTENT_NOT_READY", exitRetry},
-		{codes.FailedPrecondition, "GENERATION_ACTIVE", exitFailure},
-		{codes.FailedPrecondition, "NO_CONTENT", exitFailure},
-		{codes.Internal, "UPSTREAM_CONTRACT_MISMATCH", exitFailure},
-		{codes.DataLoss, "CONTENT_CHANGED", exitFailure},
-		{codes.Unimplemented, "", exitFailure},
+		{codes.InvalidArgument, "INVALID_REQUEST", ExitUsage},
+		{codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", ExitUsage},
+		{codes.NotFound, "GENERATION_NOT_FOUND", ExitNotFound},
+		{codes.NotFound, "MODEL_NOT_FOUND", ExitNotFound},
+		{codes.FailedPrecondition, "INSUFFICIENT_BALANCE", ExitMoney},
+		{codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", ExitMoney},
+		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", ExitMoney},
+		{codes.Unauthenticated, "", ExitCredential},
+		{codes.PermissionDenied, "UPSTREAM_FORBIDDEN", ExitCredential},
+		{codes.Unavailable, "UPSTREAM_UNAVAILABLE", ExitRetry},
+		{codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", ExitRetry},
+		{codes.Aborted, "SUBMISSION_IN_PROGRESS", ExitRetry},
+		{codes.DeadlineExceeded, "", ExitRetry},
+		{codes.FailedPrecondition, "CONTENT_NOT_READY", ExitRetry},
+		{codes.FailedPrecondition, "GENERATION_ACTIVE", ExitFailure},
+		{codes.FailedPrecondition, "NO_CONTENT", ExitFailure},
+		{codes.Internal, "UPSTREAM_CONTRACT_MISMATCH", ExitFailure},
+		{codes.DataLoss, "CONTENT_CHANGED", ExitFailure},
+		{codes.Unimplemented, "", ExitFailure},
 	} {
 		server := &scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
 			return nil, failing(test.code, test.reason)
@@ -79,7 +79,7 @@ func TestAnErrorTellsEveryBadFieldAndWhenToRetry(t *testing.T) {
 	if err := json.Unmarshal(line.Bytes(), &object); err != nil {
 		t.Fatal(err)
 	}
-	if e := object.Error; e.Code != "INVALID_ARGUMENT" || e.Reason != "INVALID_REQUEST" || len(e.Fields) != 2 || e.RetryDelaySeconds != 3 || e.ExitCode != exitUsage {
+	if e := object.Error; e.Code != "INVALID_ARGUMENT" || e.Reason != "INVALID_REQUEST" || len(e.Fields) != 2 || e.RetryDelaySeconds != 3 || e.ExitCode != ExitUsage {
 		t.Errorf("got %s", line.String())
 	}
 }
@@ -104,7 +104,7 @@ func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 
 func TestAServerThatIsNotThereIsSaidToBeNotThere(t *testing.T) {
 	got := easel(t.Context(), nil, "account", "--addr", "127.0.0.1:1")
-	if got.exit != exitRetry || !strings.Contains(got.stderr, "127.0.0.1:1") || !strings.Contains(got.stderr, "--addr") {
+	if got.exit != ExitRetry || !strings.Contains(got.stderr, "127.0.0.1:1") || !strings.Contains(got.stderr, "--addr") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 }
@@ -131,8 +131,8 @@ func TestARenderThatFailedIsPrintedWhereTheOutputIsJSON(t *testing.T) {
 		exit                int
 		wantState, wantCode string
 	}{
-		{failed, exitRenderFailed, "STATE_FAILED", ""},
-		{succeeded, exitFailure, "STATE_SUCCEEDED", "NO_CONTENT"},
+		{failed, ExitRenderFailed, "STATE_FAILED", ""},
+		{succeeded, ExitFailure, "STATE_SUCCEEDED", "NO_CONTENT"},
 	} {
 		end.State, end.Etag = test.state, test.state.String()
 		got := easel(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir(), "-o", "json")

@@ -54,7 +54,7 @@ func (s *session) fetch(ctx context.Context, d *fetching) (path string, err erro
 	started := time.Now()
 	stop := func() {}
 	if !d.silent {
-		stop = s.ticking(func() { s.show(d.progress.line(s.errStyle, s.barWidth(), time.Since(started))) })
+		stop = s.ticking(func() { s.ShowLive(d.progress.line(s.ErrStyle, s.BarWidth(), time.Since(started))) })
 	}
 	err = s.fetchAll(ctx, d)
 	stop()
@@ -75,7 +75,7 @@ func (d *fetching) leave(ctx context.Context, err error) error {
 		d.part.discard()
 		return err
 	}
-	if d.fleeting || errors.As(err, new(*problem)) {
+	if d.fleeting || errors.As(err, new(*Problem)) {
 		d.part.discard()
 		return err
 	}
@@ -83,9 +83,9 @@ func (d *fetching) leave(ctx context.Context, err error) error {
 		return err
 	}
 	f := explain(ctx, err)
-	return &problem{
-		exit: f.exit, text: f.message, err: err,
-		cure: "Run the same command again to go on after " + size(d.part.size) + ".",
+	return &Problem{
+		Exit: f.exit, Text: f.message, Err: err,
+		Cure: "Run the same command again to go on after " + size(d.part.size) + ".",
 	}
 }
 
@@ -115,7 +115,7 @@ func (s *session) fetchAll(ctx context.Context, d *fetching) error {
 		}
 		again := delayAfter(err, idle)
 		if !s.quiet && !s.json {
-			s.tell(s.errStyle.paint(dim, "the download broke off ("+messageOf(err)+"), going on in "+briefly(again)))
+			s.Tell(s.ErrStyle.Paint(Dim, "the download broke off ("+messageOf(err)+"), going on in "+briefly(again)))
 		}
 		if err := rest(ctx, again); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (d *fetching) beforeResume() error {
 
 // final reports whether another stream would end the same way.
 func final(err error) bool {
-	if hopeless(err) || errors.As(err, new(*problem)) || errors.As(err, new(*os.PathError)) {
+	if hopeless(err) || errors.As(err, new(*Problem)) || errors.As(err, new(*os.PathError)) {
 		return true
 	}
 	ends := []codes.Code{codes.FailedPrecondition, codes.OutOfRange, codes.DataLoss, codes.Unimplemented}

@@ -144,7 +144,7 @@ func (s *session) follow(ids []string, until easelv1.WatchUntil) *follower {
 		seen:    func(event) {}, lost: func(error, time.Duration) {},
 		open: s.openMany,
 	}
-	if s.errStyle.terminal {
+	if s.ErrStyle.Terminal {
 		f.heartbeat = time.Second // somebody looks at it, and it says how long it may take
 	}
 	if len(ids) == 1 {

@@ -58,7 +58,7 @@ func TestAWatchOfEverythingThatEndsEarlyStillTellsWhatItHasSeen(t *testing.T) {
 		}})
 		return failing(codes.Unauthenticated, "")
 	}}).serve(t)
-	if got := easel(t.Context(), dial, "watch"); got.exit != exitCredential || !strings.Contains(got.stdout, "gen_1") || strings.Contains(got.stderr, "as they come") {
+	if got := easel(t.Context(), dial, "watch"); got.exit != ExitCredential || !strings.Contains(got.stdout, "gen_1") || strings.Contains(got.stderr, "as they come") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 }

@@ -18,7 +18,7 @@ type generateCmd struct {
 	callFlags
 	inputFlags
 	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
-	MaxCost        amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
+	MaxCost        Amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
 	Watch          bool   `help:"Stay until the render is finished."`
 	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`
@@ -29,21 +29,21 @@ type generateCmd struct {
 // several reports whether the command is a batch.
 func (c *generateCmd) several() bool { return c.Count > 1 || c.FromStdin }
 
-func (c *generateCmd) faults() []string {
-	faults := faultList(c.faultsOfOut(c.Out))
-	faults.require(c.Count >= 1 && c.Count <= maxOrders, fmt.Sprintf("--count must be from 1 to %d", maxOrders))
+func (c *generateCmd) Faults() []string {
+	faults := FaultList(c.faultsOfOut(c.Out))
+	faults.Require(c.Count >= 1 && c.Count <= maxOrders, fmt.Sprintf("--count must be from 1 to %d", maxOrders))
 	if c.several() {
-		faults.require(c.Out == "" || c.Out != standardOutput && isDir(c.Out), "--out must be a directory where there are several orders")
+		faults.Require(c.Out == "" || c.Out != standardOutput && isDir(c.Out), "--out must be a directory where there are several orders")
 	}
 	if c.FromStdin {
-		faults.require(c.Count == 1, "--count and --from-stdin can't be used together")
-		faults.require(c.InputsJSON == "", "--inputs-json and --from-stdin can't be used together")
+		faults.Require(c.Count == 1, "--count and --from-stdin can't be used together")
+		faults.Require(c.InputsJSON == "", "--inputs-json and --from-stdin can't be used together")
 	}
 	return faults
 }
 
 // Run orders a render, and stays with it where that is asked for.
-func (c *generateCmd) Run(ctx context.Context, p *program) error {
+func (c *generateCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		if c.Out != "" && c.Out != standardOutput {
 			if err := mayReceive(c.Out, c.Force); err != nil {
@@ -58,7 +58,7 @@ func (c *generateCmd) Run(ctx context.Context, p *program) error {
 			return err
 		}
 		if !c.Watch && c.Out == "" {
-			s.printRender(g, oneLine(g.GenerationId))
+			s.printRender(g, OneLine(g.GenerationId))
 			return nil
 		}
 		return c.stay(ctx, s, g)
@@ -84,7 +84,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, give it to --idempotency-key)")
 	}
 	g, maybe, err := s.place(ctx, &easelv1.CreateGenerationRequest{
-		ModelId: c.Model, InputsJson: inputs, IdempotencyKey: key, MaxCostCents: c.MaxCost.cents,
+		ModelId: c.Model, InputsJson: inputs, IdempotencyKey: key, MaxCostCents: c.MaxCost.Cents,
 	})
 	if err == nil {
 		return g, nil
@@ -105,9 +105,9 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 	frame := 0
 	defer s.ticking(func() {
 		frame++
-		s.show(s.errStyle.paint(blue, s.errStyle.spinner(frame)) + " ordering " + briefly(time.Since(started)))
+		s.ShowLive(s.ErrStyle.Paint(Blue, s.ErrStyle.Spinner(frame)) + " ordering " + briefly(time.Since(started)))
 	})()
-	if !s.errStyle.terminal {
+	if !s.ErrStyle.Terminal {
 		defer time.AfterFunc(slow, func() {
 			s.remark("waiting", order.IdempotencyKey, "no answer to the order yet, waiting for it")
 		}).Stop()
@@ -128,11 +128,11 @@ func unclear(program, ctx context.Context, err error, key string) error {
 	again := mayBeOrdered(key)
 	switch code := status.Code(err); {
 	case program.Err() != nil && errors.Is(program.Err(), context.Canceled):
-		return &problem{exit: exitInterrupted, text: "interrupted while ordering", cure: again, err: err}
+		return &Problem{Exit: ExitInterrupted, Text: "interrupted while ordering", Cure: again, Err: err}
 	case ctx.Err() != nil || code == codes.DeadlineExceeded:
-		return &problem{exit: exitRetry, text: "the time ran out while ordering", cure: again, err: err}
+		return &Problem{Exit: ExitRetry, Text: "the time ran out while ordering", Cure: again, Err: err}
 	case unsettled(err):
-		return &problem{exit: exitRetry, text: messageOf(err), cure: again, err: err}
+		return &Problem{Exit: ExitRetry, Text: messageOf(err), Cure: again, Err: err}
 	}
 	return nil
 }
@@ -140,21 +140,21 @@ func unclear(program, ctx context.Context, err error, key string) error {
 // remark tells something on the way that a person or a program may need later.
 func (s *session) remark(name, value, text string) {
 	if s.json {
-		s.tell(harmless(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value))))
+		s.Tell(Sanitize(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value))))
 		return
 	}
-	s.tell(s.errStyle.paint(dim, text))
+	s.Tell(s.ErrStyle.Paint(Dim, text))
 }
 
 // stay watches the render to its end and fetches its result. What happens on the way is
 // told beside the result, so that the output is the result alone.
 func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generation) error {
 	f := s.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-	tell := s.tell
+	tell := s.Tell
 	if s.json || s.quiet {
 		tell = func(string) {}
 	}
-	err := s.watching(ctx, f, s.errStyle, tell)
+	err := s.watching(ctx, f, s.ErrStyle, tell)
 	last := cmp.Or(f.last(g.GenerationId), g)
 	if err != nil {
 		err = c.paid(ctx, s, s.stillGoing(ctx, err, g.GenerationId), last)
@@ -169,9 +169,9 @@ func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generatio
 
 // deliver prints the result, and puts it where --out says.
 func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Generation) error {
-	brief := oneLine(g.GenerationId)
+	brief := OneLine(g.GenerationId)
 	if g.GetText() != nil {
-		brief = printable(g.GetText().Text)
+		brief = SanitizeText(g.GetText().Text)
 	}
 	if c.Out == "" {
 		s.printRender(g, brief)
@@ -194,7 +194,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	}
 	s.printRender(g, path)
 	if !s.quiet {
-		s.tell("written to " + path)
+		s.Tell("written to " + path)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv
 	f := explain(ctx, err)
 	if g.GetText() != nil {
 		cure := "The order stands. Its text is shown by: " + s.again("get", g.GenerationId)
-		return &problem{exit: f.exit, text: f.message, cure: cure, err: err, render: g.GenerationId}
+		return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, render: g.GenerationId}
 	}
 	words := []string{"download", g.GenerationId}
 	cure := "The order stands, and is paid."
@@ -229,11 +229,11 @@ func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv
 		words = append(words, "--force")
 	}
 	cure += " Fetch its result with: " + s.again(words...)
-	return &problem{exit: f.exit, text: f.message, cure: cure, err: err, render: g.GenerationId}
+	return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, render: g.GenerationId}
 }
 
-// quoted writes an argument as a shell takes it.
-func quoted(argument string) string {
+// ShellQuote writes an argument as a shell takes it.
+func ShellQuote(argument string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+@%:,=", r)
 	}

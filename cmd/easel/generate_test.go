@@ -25,7 +25,7 @@ type orders struct {
 	at     []time.Time
 }
 
-func (o *orders) serve(t *testing.T) dialer {
+func (o *orders) serve(t *testing.T) Dialer {
 	return (&scripted{
 		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
 		create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
@@ -56,7 +56,7 @@ func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
 			failing(codes.Aborted, "SUBMISSION_IN_PROGRESS", retryAfter(3*time.Second)),
 		}}
 		got := easel(t.Context(), o.serve(t), "generate", "studio/any", "prompt=x", "seed=9007199254740993", "--max-cost", "0.50", "-q")
-		if got.exit != exitOK || got.stdout != "gen_1\n" || len(o.got) != 3 {
+		if got.exit != ExitOK || got.stdout != "gen_1\n" || len(o.got) != 3 {
 			t.Fatalf("exit %d after %d orders\n%s%s", got.exit, len(o.got), got.stdout, got.stderr)
 		}
 		for _, r := range o.got {
@@ -79,7 +79,7 @@ func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
 func TestAnOrderCarriesTheKeyThatItIsGiven(t *testing.T) {
 	o := &orders{}
 	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine")
-	if got.exit != exitOK || o.got[0].IdempotencyKey != "mine" || o.got[0].InputsJson != "{}" || o.got[0].MaxCostCents != nil {
+	if got.exit != ExitOK || o.got[0].IdempotencyKey != "mine" || o.got[0].InputsJson != "{}" || o.got[0].MaxCostCents != nil {
 		t.Errorf("exit %d, order %v", got.exit, o.got)
 	}
 	if got.stderr != "" {
@@ -95,7 +95,7 @@ func TestAnOrderThatStaysUnclearSaysHowToGoOn(t *testing.T) {
 		}
 		began := time.Now()
 		got := easel(t.Context(), o.serve(t), "generate", "studio/any", "--timeout", "10s")
-		if got.exit != exitRetry || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {
+		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {
 			t.Errorf("exit %d\n%s", got.exit, got.stderr)
 		}
 		if took := time.Since(began); took > 10*time.Second || len(o.got) < 8 {
@@ -110,13 +110,13 @@ func TestARefusedOrderIsNotSentAgain(t *testing.T) {
 		reason string
 		exit   int
 	}{
-		{codes.FailedPrecondition, "INSUFFICIENT_BALANCE", exitMoney},
-		{codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", exitMoney},
-		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", exitMoney},
-		{codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", exitRetry},
-		{codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", exitUsage},
-		{codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", exitUsage},
-		{codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", exitCredential},
+		{codes.FailedPrecondition, "INSUFFICIENT_BALANCE", ExitMoney},
+		{codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", ExitMoney},
+		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", ExitMoney},
+		{codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", ExitRetry},
+		{codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", ExitUsage},
+		{codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", ExitUsage},
+		{codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", ExitCredential},
 	} {
 		o := &orders{errors: []error{failing(test.code, test.reason)}}
 		got := easel(t.Context(), o.serve(t), "generate", "studio/any")
@@ -157,7 +157,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 		synctest.Test(t, func(t *testing.T) {
 			o := &orders{errors: test.errors}
 			got := easel(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, test.flags...)...)
-			if got.exit == exitOK || strings.Contains(got.stderr, nothingOrdered) != test.want {
+			if got.exit == ExitOK || strings.Contains(got.stderr, nothingOrdered) != test.want {
 				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 			}
 		})
@@ -187,7 +187,7 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
 		for _, form := range []string{"table", "json"} {
 			got := easelReading(t.Context(), (&orders{errors: test.errors}).serve(t), "seed=many",
 				append([]string{"generate", "studio/any", "--idempotency-key", "mine", "-o", form}, test.flags...)...)
-			if got.exit == exitOK || !strings.Contains(got.stderr, test.want) {
+			if got.exit == ExitOK || !strings.Contains(got.stderr, test.want) {
 				t.Errorf("%s: exit %d, and %q is not in\n%s", name, got.exit, test.want, got.stderr)
 			}
 			for _, wrong := range []string{nothingOrdered, "cheaper", "nother key", "new key", "Check EASEL_API_KEY"} {
@@ -204,7 +204,7 @@ func TestABadInputIsToldBeforeAnythingIsOrdered(t *testing.T) {
 		o := &orders{}
 		got := easel(t.Context(), o.serve(t), "generate", "studio/any", input)
 		name, _, _ := strings.Cut(input, "=")
-		if got.exit != exitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, "inputs."+name) {
+		if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, "inputs."+name) {
 			t.Errorf("%s: exit %d after %d orders\n%s", input, got.exit, len(o.got), got.stderr)
 		}
 	}
@@ -220,7 +220,7 @@ func TestAFlagThatWasGivenNothingOrdersNothing(t *testing.T) {
 	} {
 		o := &orders{}
 		got := easel(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, strings.Split(test.words, " ")...)...)
-		if got.exit != exitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, test.want) {
+		if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, test.want) {
 			t.Errorf("%s: exit %d after %d orders\n%s", test.words, got.exit, len(o.got), got.stderr)
 		}
 	}
@@ -229,14 +229,14 @@ func TestAFlagThatWasGivenNothingOrdersNothing(t *testing.T) {
 func TestAFlagBetweenInputsIsExplained(t *testing.T) {
 	o := &orders{}
 	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "prompt=x", "--watch", "seed=7")
-	if got.exit != exitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, "seed=7") || !strings.Contains(got.stderr, "before or after all") {
+	if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, "seed=7") || !strings.Contains(got.stderr, "before or after all") {
 		t.Errorf("exit %d after %d orders\n%s", got.exit, len(o.got), got.stderr)
 	}
 }
 
 func TestAWebAddressIsNotTakenForTheGRPCAddress(t *testing.T) {
 	got := easel(t.Context(), nil, "models", "--addr", "http://localhost:8080")
-	if got.exit != exitUsage || !strings.Contains(got.stderr, "--addr") || !strings.Contains(got.stderr, "localhost:50051") {
+	if got.exit != ExitUsage || !strings.Contains(got.stderr, "--addr") || !strings.Contains(got.stderr, "localhost:50051") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 }
@@ -247,7 +247,7 @@ func TestAnInterruptedOrderSaysHowToGoOn(t *testing.T) {
 		o := &orders{errors: []error{failing(codes.Unavailable, "", retryAfter(time.Minute))}}
 		time.AfterFunc(time.Second, interrupt)
 		got := easel(ctx, o.serve(t), "generate", "studio/any")
-		if got.exit != exitInterrupted || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {
+		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {
 			t.Errorf("exit %d\n%s", got.exit, got.stderr)
 		}
 	})
@@ -264,7 +264,7 @@ func TestGenerateStaysForATextAndWritesIt(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != "grey water\nasks\n" || got.stdout != path+"\n" {
 		t.Errorf("%q, %v; printed %q", text, err, got.stdout)
 	}
-	if got := easel(t.Context(), dial, "generate", "studio/any", "--out", "-"); got.exit != exitOK || got.stdout != "grey water\nasks\n" {
+	if got := easel(t.Context(), dial, "generate", "studio/any", "--out", "-"); got.exit != ExitOK || got.stdout != "grey water\nasks\n" {
 		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
 	}
 }

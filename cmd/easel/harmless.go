@@ -14,16 +14,16 @@ import (
 // exchange (Unicode's noncharacters); style.shown makes a terminal's codes of them.
 const (
 	uncoloured = "\uFDD0"
-	dim        = "\uFDD1"
-	bold       = "\uFDD2"
-	green      = "\uFDD3"
-	yellow     = "\uFDD4"
-	red        = "\uFDD5"
-	blue       = "\uFDD6"
+	Dim        = "\uFDD1"
+	Bold       = "\uFDD2"
+	Green      = "\uFDD3"
+	Yellow     = "\uFDD4"
+	Red        = "\uFDD5"
+	Blue       = "\uFDD6"
 )
 
-var colourCodes = strings.NewReplacer(uncoloured, "\x1b[0m", dim, "\x1b[2m", bold, "\x1b[1m",
-	green, "\x1b[32m", yellow, "\x1b[33m", red, "\x1b[31m", blue, "\x1b[36m")
+var colourCodes = strings.NewReplacer(uncoloured, "\x1b[0m", Dim, "\x1b[2m", Bold, "\x1b[1m",
+	Green, "\x1b[32m", Yellow, "\x1b[33m", Red, "\x1b[31m", Blue, "\x1b[36m")
 
 // isColour reports whether a character may be one of the above.
 func isColour(r rune) bool { return r >= 0xFDD0 && r <= 0xFDEF }
@@ -41,16 +41,16 @@ func isObeyed(r rune) bool {
 	return false
 }
 
-// harmless writes foreign text so that a terminal shows all of it. Its lines stay.
-func harmless(text string) string {
+// Sanitize writes foreign text so that a terminal shows all of it. Its lines stay.
+func Sanitize(text string) string {
 	return spelled(text, func(r rune) bool { return isColour(r) || isObeyed(r) && r != '\n' && r != '\t' })
 }
 
-// oneLine does the same, and makes one line of it.
-func oneLine(text string) string { return harmless(strings.Join(strings.Fields(text), " ")) }
+// OneLine does the same, and makes one line of it.
+func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(text), " ")) }
 
-// printable does the same to a text of lines, whatever ends them.
-func printable(text string) string { return harmless(strings.ReplaceAll(text, "\r\n", "\n")) }
+// SanitizeText does the same to a text of lines, whatever ends them.
+func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 // spelled writes the characters of a kind, and bytes that are none, in their visible form.
 func spelled(text string, kind func(rune) bool) string {
@@ -68,15 +68,15 @@ func spelled(text string, kind func(rune) bool) string {
 	return out.String()
 }
 
-// harmlessWriter makes what is written harmless, such as logs that somebody looks at.
-type harmlessWriter struct{ io.Writer }
+// SanitizingWriter makes what is written harmless, such as logs that somebody looks at.
+type SanitizingWriter struct{ io.Writer }
 
 // Write implements io.Writer.
-func (w harmlessWriter) Write(p []byte) (int, error) {
+func (w SanitizingWriter) Write(p []byte) (int, error) {
 	if !obeyed(p) {
 		return w.Writer.Write(p)
 	}
-	if _, err := io.WriteString(w.Writer, harmless(string(p))); err != nil {
+	if _, err := io.WriteString(w.Writer, Sanitize(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -92,8 +92,8 @@ func obeyed(p []byte) bool {
 	return false
 }
 
-// columns counts what a line takes on a terminal. Colours take no room.
-func columns(line string) (n int) {
+// Width counts what a line takes on a terminal. Colours take no room.
+func Width(line string) (n int) {
 	for _, r := range line {
 		if !isColour(r) {
 			n++

@@ -26,7 +26,7 @@ import (
 
 // evil is what a catalog may send as any text: sequences that clear, colour and name a terminal, in
 // both forms, directional overrides, lines of its own, and the program's own marks of colours.
-const evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + red + "e" + uncoloured
+const evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + Red + "e" + uncoloured
 
 // poison puts evil into every text of a message, and into those of its messages.
 func poison[M proto.Message](m M) M {
@@ -322,7 +322,7 @@ func TestAttackOfACatalogOnDoctorAndLogs(t *testing.T) { // A15
 
 func TestLogsAreWrittenWholeAndHarmless(t *testing.T) {
 	var out strings.Builder
-	logs := harmlessWriter{&out}
+	logs := SanitizingWriter{&out}
 	for _, line := range []string{"plain\n", "evil \u009b2J\u202e\n"} {
 		if n, err := logs.Write([]byte(line)); n != len(line) || err != nil {
 			t.Errorf("%q: %d bytes, %v", line, n, err)
@@ -331,7 +331,7 @@ func TestLogsAreWrittenWholeAndHarmless(t *testing.T) {
 	if want := "plain\nevil " + `\u009b2J\u202e` + "\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
-	if _, err := (harmlessWriter{full{}}).Write([]byte("\x7f")); err == nil {
+	if _, err := (SanitizingWriter{full{}}).Write([]byte("\x7f")); err == nil {
 		t.Error("a disk without room is no error")
 	}
 }

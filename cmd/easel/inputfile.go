@@ -22,7 +22,7 @@ func fileInput(name, value string) (string, error) {
 	}
 	text, err := readInput(path)
 	if err != nil {
-		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s; a text that begins with @ is written with @@", oneLine(path), reasonOf(err)))
+		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s; a text that begins with @ is written with @@", OneLine(path), reasonOf(err)))
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), nil
 }

@@ -35,7 +35,7 @@ func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return typedInputs(model, f.Inputs)
+	return TypedInputs(model, f.Inputs)
 }
 
 // model is the model with its fields, or without where nothing is compared with them.
@@ -76,9 +76,9 @@ func objectText(text []byte, name string) (string, error) {
 	return string(text), nil
 }
 
-// typedInputs turns key=value arguments into one JSON object, in their order. Every
+// TypedInputs turns key=value arguments into one JSON object, in their order. Every
 // value keeps its digits: none passes through a number of this program.
-func typedInputs(model *easelv1.Model, arguments []string) (string, error) {
+func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
 	var object strings.Builder
 	seen := map[string]bool{}
 	for i, argument := range arguments {
@@ -110,7 +110,7 @@ func typedInputs(model *easelv1.Model, arguments []string) (string, error) {
 }
 
 func badInput(name, why string) error {
-	return badUsage("inputs."+oneLine(name)+" "+why, "")
+	return badUsage("inputs."+OneLine(name)+" "+why, "")
 }
 
 // noCheckCure is for inputs that the catalog may take although the model does not say so.
@@ -118,7 +118,7 @@ const noCheckCure = "Where the model says too little of itself, --no-check sends
 
 // unlike is the error of an input that does not fit what the model says.
 func unlike(name, why string) error {
-	return badUsage("inputs."+oneLine(name)+" "+why, noCheckCure)
+	return badUsage("inputs."+OneLine(name)+" "+why, noCheckCure)
 }
 
 // typedInput is one value as JSON.
@@ -140,7 +140,7 @@ func typedInput(model *easelv1.Model, name, value string) (string, error) {
 		return "", unlike(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
 	}
 	if described != nil && !permitted(described, text) {
-		return "", unlike(name, "must be "+permittedPhrase(described)+", not "+oneLine(text))
+		return "", unlike(name, "must be "+permittedPhrase(described)+", not "+OneLine(text))
 	}
 	return text, nil
 }
@@ -151,9 +151,9 @@ func fieldOf(model *easelv1.Model, name string) (*easelv1.InputField, error) {
 		if field.Name == name {
 			return field, nil
 		}
-		names = append(names, oneLine(field.Name))
+		names = append(names, OneLine(field.Name))
 	}
-	why := "is no input of " + oneLine(model.ModelId)
+	why := "is no input of " + OneLine(model.ModelId)
 	if meant := nearest(name, names); meant != "" {
 		why += "; did you mean " + meant + "? It"
 	} else {

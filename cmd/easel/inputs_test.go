@@ -47,7 +47,7 @@ func TestAnInputIsTypedByWhatTheModelSaysOfIt(t *testing.T) {
 		{"other=7", `{"other":7}`},
 		{"other=seven", `{"other":"seven"}`},
 	} {
-		got, err := typedInputs(described(), []string{test.argument})
+		got, err := TypedInputs(described(), []string{test.argument})
 		if err != nil || got != strings.ReplaceAll(test.want, "\n", `\n`) {
 			t.Errorf("%s: got %s, %v; want %s", test.argument, got, err, test.want)
 		}
@@ -77,7 +77,7 @@ func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
 		{"prompt", `"prompt"`, "key=value"},
 		{"=x", `"=x"`, "key=value"},
 	} {
-		_, err := typedInputs(described(), []string{test.argument})
+		_, err := TypedInputs(described(), []string{test.argument})
 		if err == nil || !strings.Contains(err.Error(), test.name) || !strings.Contains(err.Error(), test.why) {
 			t.Errorf("%s: %v does not name %s and say %q", test.argument, err, test.name, test.why)
 		}
@@ -89,7 +89,7 @@ func TestAQuoteOfAWrongInputDoesNotSpeakOfAnOrder(t *testing.T) {
 	for _, inputs := range [][]string{{"seed=seven"}, {"promt=x"}, {"seed=1", "seed=2"}, {"prompt=@/nowhere/file"}} {
 		for command, ordering := range map[string]bool{"quote": false, "generate": true} {
 			got := easel(t.Context(), dial, append([]string{command, "studio/any"}, inputs...)...)
-			if got.exit != exitUsage || strings.Contains(got.stderr, nothingOrdered) != ordering {
+			if got.exit != ExitUsage || strings.Contains(got.stderr, nothingOrdered) != ordering {
 				t.Errorf("%s %q: exit %d\n%s", command, inputs, got.exit, got.stderr)
 			}
 		}
@@ -129,29 +129,29 @@ func TestWhatTheModelDoesNotAllowIsRefusedBeforeAnythingIsOrdered(t *testing.T) 
 		}).serve(t)
 		got := easel(t.Context(), dial, append([]string{"generate", "studio/any"}, strings.Fields(inputs)...)...)
 		if want == "" {
-			if got.exit != exitOK {
+			if got.exit != ExitOK {
 				t.Errorf("%q: exit %d\n%s", inputs, got.exit, got.stderr)
 			}
 			continue
 		}
-		if got.exit != exitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, nothingOrdered) {
+		if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, nothingOrdered) {
 			t.Errorf("%q: exit %d after %d orders\n%s", inputs, got.exit, len(o.got), got.stderr)
 		}
 	}
 }
 
 func TestInputsKeepTheirOrderAndComeOnce(t *testing.T) {
-	got, err := typedInputs(described(), []string{"seed=1", "prompt=x", "draft=false"})
+	got, err := TypedInputs(described(), []string{"seed=1", "prompt=x", "draft=false"})
 	if want := `{"seed":1,"prompt":"x","draft":false}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	if _, err := typedInputs(described(), []string{"seed=1", "seed=2"}); err == nil || !strings.Contains(err.Error(), "inputs.seed is given twice") {
+	if _, err := TypedInputs(described(), []string{"seed=1", "seed=2"}); err == nil || !strings.Contains(err.Error(), "inputs.seed is given twice") {
 		t.Errorf("a repeated input is not refused: %v", err)
 	}
 }
 
 func TestAModelThatDescribesNothingTakesJSONElseText(t *testing.T) {
-	got, err := typedInputs(&easelv1.Model{ModelId: "m"}, []string{"a=1.50", "b=one", `c={"d":[]}`, "e=null", "f=01"})
+	got, err := TypedInputs(&easelv1.Model{ModelId: "m"}, []string{"a=1.50", "b=one", `c={"d":[]}`, "e=null", "f=01"})
 	if want := `{"a":1.50,"b":"one","c":{"d":[]},"e":null,"f":"01"}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
@@ -179,7 +179,7 @@ func TestAMistypedInputIsAnsweredWithTheNearestOne(t *testing.T) {
 	for typed, meant := range map[string]string{
 		"promt": "prompt", "porpmt": "prompt", "sed": "seed", "wieght": "weight", "Tags": "tags", "zebra": "",
 	} {
-		_, err := typedInputs(described(), []string{typed + "=1"})
+		_, err := TypedInputs(described(), []string{typed + "=1"})
 		if err == nil || strings.Contains(err.Error(), "did you mean") != (meant != "") || !strings.Contains(err.Error(), "did you mean "+meant) && meant != "" {
 			t.Errorf("%s: %v", typed, err)
 		}
@@ -188,18 +188,18 @@ func TestAMistypedInputIsAnsweredWithTheNearestOne(t *testing.T) {
 
 func TestAnInputComesFromAFile(t *testing.T) {
 	path := write(t, "a calm sea\nat dusk\n")
-	got, err := typedInputs(described(), []string{"prompt=@" + path})
+	got, err := TypedInputs(described(), []string{"prompt=@" + path})
 	if want := `{"prompt":"a calm sea\nat dusk"}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	if got, err := typedInputs(described(), []string{"prompt=@@home"}); err != nil || got != `{"prompt":"@home"}` {
+	if got, err := TypedInputs(described(), []string{"prompt=@@home"}); err != nil || got != `{"prompt":"@home"}` {
 		t.Errorf("got %s, %v", got, err)
 	}
 	for argument, want := range map[string]string{
 		"prompt=@/nowhere/text": "/nowhere/text", "prompt=@" + write(t, strings.Repeat("x", maxInputFile+1)): "1 MiB",
 		"seed=@" + path: "a whole number",
 	} {
-		if _, err := typedInputs(described(), []string{argument}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := TypedInputs(described(), []string{argument}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v", argument, err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestAnInputComesFromAFile(t *testing.T) {
 func TestNoCheckAsksForNoModelAndSendsWhatItIsGiven(t *testing.T) {
 	o := &orders{}
 	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1", "seed=many", "--no-check")
-	if got.exit != exitOK || len(o.got) != 1 || o.got[0].GetInputsJson() != `{"zebra":1,"seed":"many"}` {
+	if got.exit != ExitOK || len(o.got) != 1 || o.got[0].GetInputsJson() != `{"zebra":1,"seed":"many"}` {
 		t.Errorf("exit %d, sent %v\n%s", got.exit, o.got, got.stderr)
 	}
 	if got := easel(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1"); !strings.Contains(got.stderr, "--no-check") {

@@ -28,13 +28,15 @@ func untilSignalled() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return run(ctx, os.Args[1:], &program{
-		name:   os.Args[0],
-		stdin:  os.Stdin,
-		stdout: os.Stdout,
-		stderr: os.Stderr,
-		lookup: os.LookupEnv, environ: os.Environ,
+	return Run(ctx, os.Args[1:], &Program{
+		Name:   os.Args[0],
+		Stdin:  os.Stdin,
+		Stdout: os.Stdout,
+		Stderr: os.Stderr,
+		Lookup: os.LookupEnv, Environ: os.Environ,
 
-		configDir: os.UserConfigDir,
+		ConfigDir: os.UserConfigDir,
+
+		Grammar: grammar(), Build: thisBuild(),
 	})
 }

@@ -13,7 +13,7 @@ import (
 type modelsCmd struct{ callFlags }
 
 // Run lists the models, all pages of them.
-func (c *modelsCmd) Run(ctx context.Context, p *program) error {
+func (c *modelsCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		all, err := s.allModels(ctx)
 		if err != nil {
@@ -21,7 +21,7 @@ func (c *modelsCmd) Run(ctx context.Context, p *program) error {
 		}
 		var ids []string
 		for _, m := range all.Models {
-			ids = append(ids, oneLine(m.ModelId))
+			ids = append(ids, OneLine(m.ModelId))
 		}
 		s.answer(all, strings.Join(ids, "\n"), func() { s.printModels(all.Models) })
 		return nil
@@ -46,7 +46,7 @@ func (s *session) printModels(models []*easelv1.Model) {
 	var rows [][]cell
 	for _, m := range models {
 		rows = append(rows, []cell{
-			{oneLine(m.ModelId), bold}, {outputWord(m.OutputKind), ""}, {oneLine(m.DisplayName), ""}, {oneLine(m.Description), ""},
+			{OneLine(m.ModelId), Bold}, {outputWord(m.OutputKind), ""}, {OneLine(m.DisplayName), ""}, {OneLine(m.Description), ""},
 		})
 	}
 	s.printTable([]string{"MODEL", "MAKES", "NAME", "DESCRIPTION"}, rows)
@@ -68,19 +68,19 @@ type modelCmd struct {
 }
 
 // Run shows one model and its inputs.
-func (c *modelCmd) Run(ctx context.Context, p *program) error {
+func (c *modelCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		answer, err := s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
 		if err != nil {
 			return err
 		}
 		m := answer.Model
-		s.answer(m, oneLine(m.ModelId), func() {
+		s.answer(m, OneLine(m.ModelId), func() {
 			s.printFields([][2]string{
-				{"model", oneLine(m.ModelId)},
-				{"name", oneLine(m.DisplayName)},
+				{"model", OneLine(m.ModelId)},
+				{"name", OneLine(m.DisplayName)},
 				{"makes", outputWord(m.OutputKind)},
-				{"about", oneLine(m.Description)},
+				{"about", OneLine(m.Description)},
 			})
 			s.printInputs(m.InputFields)
 		})
@@ -90,18 +90,18 @@ func (c *modelCmd) Run(ctx context.Context, p *program) error {
 
 func (s *session) printInputs(fields []*easelv1.InputField) {
 	if len(fields) == 0 {
-		s.printText("\nThe catalog does not describe its inputs.")
+		s.PrintText("\nThe catalog does not describe its inputs.")
 		return
 	}
-	s.print("")
+	s.Print("")
 	var rows [][]cell
 	for _, f := range fields {
 		rows = append(rows, []cell{
-			{oneLine(f.Name), bold},
+			{OneLine(f.Name), Bold},
 			{inputWord(f), ""},
 			{valueText(f.DefaultValue), ""},
 			{allowedText(f), ""},
-			{oneLine(f.Description), ""},
+			{OneLine(f.Description), ""},
 		})
 	}
 	s.printTable([]string{"INPUT", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"}, rows)
@@ -124,13 +124,13 @@ func valueText(v *structpb.Value) string {
 		return ""
 	}
 	if text, ok := v.Kind.(*structpb.Value_StringValue); ok {
-		return oneLine(text.StringValue)
+		return OneLine(text.StringValue)
 	}
 	text, err := json.Marshal(v.AsInterface())
 	if err != nil {
 		return ""
 	}
-	return oneLine(string(text))
+	return OneLine(string(text))
 }
 
 func allowedText(f *easelv1.InputField) string {

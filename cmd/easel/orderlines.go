@@ -80,13 +80,13 @@ func readOrder(line string, model *easelv1.Model, common []string) (string, erro
 	if err != nil {
 		return "", badUsage(err.Error(), "")
 	}
-	return typedInputs(model, append(common[:len(common):len(common)], words...))
+	return TypedInputs(model, append(common[:len(common):len(common)], words...))
 }
 
 // atLine says which line is wrong.
 func atLine(number int, err error) error {
-	if own := (*problem)(nil); errors.As(err, &own) {
-		return &problem{exit: own.exit, text: fmt.Sprintf("line %d: %s", number, own.text), cure: own.cure}
+	if own := (*Problem)(nil); errors.As(err, &own) {
+		return &Problem{Exit: own.Exit, Text: fmt.Sprintf("line %d: %s", number, own.Text), Cure: own.Cure}
 	}
 	return fmt.Errorf("line %d: %w", number, err)
 }

@@ -20,7 +20,7 @@ func compactJSON(m proto.Message) string {
 	}
 	var line bytes.Buffer
 	_ = json.Compact(&line, text) // protojson varies its spaces on purpose; it is always valid JSON
-	return harmless(line.String())
+	return Sanitize(line.String())
 }
 
 // jsonLine writes a value as one line.
@@ -29,11 +29,11 @@ func jsonLine(v any) string {
 	if err != nil {
 		text = []byte(`{"error":{"message":"this can't be written as JSON"}}`)
 	}
-	return harmless(string(text))
+	return Sanitize(string(text))
 }
 
-// jsonText writes a value on several lines.
-func jsonText(v any) string {
+// JSONText writes a value on several lines.
+func JSONText(v any) string {
 	var text bytes.Buffer
 	_ = json.Indent(&text, []byte(jsonLine(v)), "", "  ") // valid, see above
 	return text.String()
@@ -43,7 +43,7 @@ func jsonText(v any) string {
 func (s *session) printJSON(m proto.Message) {
 	var text bytes.Buffer
 	_ = json.Indent(&text, []byte(compactJSON(m)), "", "  ") // valid, see above
-	s.printText(text.String())
+	s.PrintText(text.String())
 }
 
 // answer prints the result of a command in the form that was asked for.
@@ -52,7 +52,7 @@ func (s *session) answer(m proto.Message, brief string, table func()) {
 	case s.json:
 		s.printJSON(m)
 	case s.quiet:
-		s.printText(brief)
+		s.PrintText(brief)
 	default:
 		table()
 	}
@@ -60,7 +60,7 @@ func (s *session) answer(m proto.Message, brief string, table func()) {
 
 // noteJSON writes a remark where errors and remarks are JSON lines.
 func (s *session) noteJSON(text string) {
-	s.tell(jsonLine(map[string]string{"note": text}))
+	s.Tell(jsonLine(map[string]string{"note": text}))
 }
 
 // printFields writes names and values in two columns. Fields without a value are left out.
@@ -71,7 +71,7 @@ func (s *session) printFields(fields [][2]string) {
 		width = max(width, len(f[0]))
 	}
 	for _, f := range fields {
-		s.print(s.outStyle.paint(dim, fmt.Sprintf("%-*s", width, f[0])) + "  " + f[1])
+		s.Print(s.OutStyle.Paint(Dim, fmt.Sprintf("%-*s", width, f[0])) + "  " + f[1])
 	}
 }
 
@@ -85,16 +85,16 @@ func (s *session) printTable(heads []string, rows [][]cell) {
 	for _, row := range rows {
 		for i, c := range row {
 			if c.text != "" {
-				widths[i] = max(widths[i], len(heads[i]), columns(c.text))
+				widths[i] = max(widths[i], len(heads[i]), Width(c.text))
 			}
 		}
 	}
 	head := make([]cell, len(heads))
 	for i, text := range heads {
-		head[i] = cell{text, dim}
+		head[i] = cell{text, Dim}
 	}
 	for _, row := range append([][]cell{head}, rows...) {
-		s.print(s.tableLine(row, widths))
+		s.Print(s.tableLine(row, widths))
 	}
 }
 
@@ -107,10 +107,10 @@ func (s *session) tableLine(row []cell, widths []int) string {
 		}
 		if c.text != "" {
 			line.WriteString(strings.Repeat(" ", pending))
-			line.WriteString(s.outStyle.paint(c.colour, c.text))
+			line.WriteString(s.OutStyle.Paint(c.colour, c.text))
 			pending = 0
 		}
-		pending += widths[i] - columns(c.text) + 2
+		pending += widths[i] - Width(c.text) + 2
 	}
 	return line.String()
 }

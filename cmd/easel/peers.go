@@ -27,13 +27,13 @@ func (f *natsFlags) config() cluster.Config {
 	}
 }
 
-func (f *natsFlags) faults(list *faultList) {
+func (f *natsFlags) faults(list *FaultList) {
 	if f.NATSURL == "" {
-		list.require(*f == natsFlags{}, "EASEL_NATS_CREDS_FILE, EASEL_NATS_NKEY_FILE, EASEL_NATS_CA_FILE, EASEL_NATS_CERT_FILE and EASEL_NATS_KEY_FILE need EASEL_NATS_URL")
+		list.Require(*f == natsFlags{}, "EASEL_NATS_CREDS_FILE, EASEL_NATS_NKEY_FILE, EASEL_NATS_CA_FILE, EASEL_NATS_CERT_FILE and EASEL_NATS_KEY_FILE need EASEL_NATS_URL")
 		return
 	}
 	if err := f.config().Check(); err != nil {
-		list.add(err.Error())
+		list.Add(err.Error())
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *serveCmd) peering(logger *slog.Logger) (peering, error) {
 	cfg.Upstream, cfg.Logger = strings.TrimRight(c.UpstreamURL, "/"), logger
 	replicas, err := cluster.New(cfg)
 	if err != nil {
-		return peering{}, &problem{exit: exitUsage, text: err.Error(), err: err}
+		return peering{}, &Problem{Exit: ExitUsage, Text: err.Error(), Err: err}
 	}
 	return peering{replicas, func() telemetry.Replicas { return telemetry.Replicas(replicas.Stats()) }, replicas.Close}, nil
 }

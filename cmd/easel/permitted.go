@@ -19,16 +19,16 @@ func missing(model *easelv1.Model, given map[string]bool) error {
 	var names []string
 	for _, field := range model.InputFields {
 		if field.GetRequired() && field.DefaultValue == nil && !given[field.Name] {
-			names = append(names, "inputs."+oneLine(field.Name))
+			names = append(names, "inputs."+OneLine(field.Name))
 		}
 	}
 	switch len(names) {
 	case 0:
 		return nil
 	case 1:
-		return badUsage(names[0]+" is missing; "+oneLine(model.ModelId)+" needs it", noCheckCure)
+		return badUsage(names[0]+" is missing; "+OneLine(model.ModelId)+" needs it", noCheckCure)
 	}
-	return badUsage(strings.Join(names, ", ")+" are missing; "+oneLine(model.ModelId)+" needs them", noCheckCure)
+	return badUsage(strings.Join(names, ", ")+" are missing; "+OneLine(model.ModelId)+" needs them", noCheckCure)
 }
 
 // permitted reports whether a value, written as JSON, is one that the model allows.

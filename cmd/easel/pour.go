@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,7 @@ const standardOutput = "-"
 
 // faultsOfOut tells that two results would go to one stream.
 func (c *callFlags) faultsOfOut(out string) []string {
-	faults := c.faults()
+	faults := c.Faults()
 	if out == standardOutput && c.Output == "json" {
 		faults = append(faults, "--out - and --output json both want standard output")
 	}
@@ -40,19 +39,10 @@ func (s *session) fetchOut(ctx context.Context, d *fetching) error {
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	return s.pour(file)
+	return s.Copy(file)
 }
 
 // pourText writes the text of a text model to standard output.
 func (s *session) pourText(g *easelv1.Generation) error {
-	return s.pour(strings.NewReader(wholeLines(g.GetText().Text)))
-}
-
-// pour writes bytes of the result as they are.
-func (c *console) pour(from io.Reader) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.erase()
-	_, err := io.Copy(c.out, from)
-	return err
+	return s.Copy(strings.NewReader(wholeLines(g.GetText().Text)))
 }

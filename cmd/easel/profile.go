@@ -78,14 +78,14 @@ func (p *profile) path(name string) string {
 }
 
 // profileFile is where the profiles are, "" where that can't be known.
-func (p *program) profileFile() string {
+func (p *Program) profileFile() string {
 	if path := p.env(configFileVariable); path != "" {
 		return path
 	}
-	if p.configDir == nil {
+	if p.ConfigDir == nil {
 		return ""
 	}
-	dir, err := p.configDir()
+	dir, err := p.ConfigDir()
 	if err != nil {
 		return ""
 	}
@@ -95,7 +95,7 @@ func (p *program) profileFile() string {
 // loadProfile reads the profile of a name, or the default one for "". Without a file, and
 // where no name is asked for, there is none and that is no error. Errors never repeat what
 // is in the file, except for names.
-func (p *program) loadProfile(name string) (*profile, error) {
+func (p *Program) loadProfile(name string) (*profile, error) {
 	path := p.profileFile()
 	all, err := readProfiles(path)
 	if errors.Is(err, fs.ErrNotExist) && name == "" && p.env(configFileVariable) == "" {
@@ -129,7 +129,7 @@ func readProfiles(path string) (profiles, error) {
 	}
 	for name, each := range all.Profiles {
 		if each != nil && each.APIKey != "" && exposed(path) {
-			return all, fmt.Errorf("others can read it, and it holds the key of %s; run: chmod 600 %s", name, quoted(path))
+			return all, fmt.Errorf("others can read it, and it holds the key of %s; run: chmod 600 %s", name, ShellQuote(path))
 		}
 	}
 	return all, nil
@@ -158,7 +158,7 @@ func exposed(path string) bool {
 
 // keyOfProfile is the key that a profile has for an address, and where it is from. It goes
 // to the profile's own address and nowhere else: who says --addr means another server.
-func (p *program) keyOfProfile(addr string) (from, text string, err error) {
+func (p *Program) keyOfProfile(addr string) (from, text string, err error) {
 	chosen := p.profile
 	switch {
 	case chosen == nil || !chosen.hasKey():

@@ -73,7 +73,7 @@ func TestAProfileSaysWhereToGoAndWithWhichKey(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var at string
 			key, got := profiled(t, file, test.env, &at, test.args...)
-			if got.exit != exitOK || at != test.addr || strings.TrimPrefix(key, "Bearer ") != test.key {
+			if got.exit != ExitOK || at != test.addr || strings.TrimPrefix(key, "Bearer ") != test.key {
 				t.Errorf("exit %d, went to %s with %q\n%s", got.exit, at, key, got.stderr)
 			}
 		})
@@ -101,7 +101,7 @@ func TestAProfileThatCanNotBeUsedIsNamedAndItsKeyIsNot(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var at string
 			_, got := profiled(t, test.file, nil, &at, test.args...)
-			if got.exit != exitUsage || at != "" || !strings.Contains(got.stderr, test.want) || strings.Contains(got.stderr, "prod-key") {
+			if got.exit != ExitUsage || at != "" || !strings.Contains(got.stderr, test.want) || strings.Contains(got.stderr, "prod-key") {
 				t.Errorf("exit %d, went to %q\n%s", got.exit, at, got.stderr)
 			}
 		})
@@ -111,7 +111,7 @@ func TestAProfileThatCanNotBeUsedIsNamedAndItsKeyIsNot(t *testing.T) {
 func TestProfilesAreListedWithoutTheirKeys(t *testing.T) {
 	env := map[string]string{"EASEL_CONFIG_FILE": writeProfiles(t, twoProfiles)}
 	got := easelEnv(t.Context(), nil, env, "profiles")
-	if got.exit != exitOK || !strings.Contains(got.stdout, "prod:1") || strings.Contains(got.stdout, "prod-key") {
+	if got.exit != ExitOK || !strings.Contains(got.stdout, "prod:1") || strings.Contains(got.stdout, "prod-key") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	got = easelEnv(t.Context(), nil, env, "profiles", "-o", "json")
@@ -119,7 +119,7 @@ func TestProfilesAreListedWithoutTheirKeys(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &list); err != nil || len(list.Profiles) != 2 || list.Profiles[1].Key != "here" {
 		t.Errorf("%v\n%s", err, got.stdout)
 	}
-	if got := easel(t.Context(), nil, "profiles"); got.exit != exitOK || !strings.Contains(got.stderr, "no profiles") {
+	if got := easel(t.Context(), nil, "profiles"); got.exit != ExitOK || !strings.Contains(got.stderr, "no profiles") {
 		t.Errorf("without a file: exit %d\n%s", got.exit, got.stderr)
 	}
 }

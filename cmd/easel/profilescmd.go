@@ -45,8 +45,8 @@ type listedProfile struct {
 }
 
 // Run lists the profiles.
-func (c *profilesCmd) Run(p *program) error {
-	p.jsonErrors = c.Output == "json"
+func (c *profilesCmd) Run(p *Program) error {
+	p.JSONErrors = c.Output == "json"
 	path := p.profileFile()
 	all, err := readProfiles(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,16 +56,16 @@ func (c *profilesCmd) Run(p *program) error {
 	for _, name := range slices.Sorted(maps.Keys(all.Profiles)) {
 		list = append(list, all.listed(name, path))
 	}
-	s := &session{console: newConsole(p), json: c.Output == "json"}
+	s := &session{Console: p.Console(), json: c.Output == "json"}
 	switch {
 	case s.json:
-		s.printText(jsonText(map[string]any{"file": path, "profiles": list}))
+		s.PrintText(JSONText(map[string]any{"file": path, "profiles": list}))
 	case len(list) == 0:
-		s.tell("There are no profiles in " + cmp.Or(path, "any file") + ". See easel help profiles.")
+		s.Tell("There are no profiles in " + cmp.Or(path, "any file") + ". See easel help profiles.")
 	default:
 		s.printProfiles(list)
 	}
-	return s.broken()
+	return s.Err()
 }
 
 func (all profiles) listed(name, file string) listedProfile {
@@ -93,7 +93,7 @@ func (s *session) printProfiles(list []listedProfile) {
 		if p.Default {
 			chosen = "default"
 		}
-		rows = append(rows, []cell{{oneLine(p.Name), bold}, {oneLine(p.Addr), ""}, {tls, ""}, {oneLine(p.Key), ""}, {chosen, dim}})
+		rows = append(rows, []cell{{OneLine(p.Name), Bold}, {OneLine(p.Addr), ""}, {tls, ""}, {OneLine(p.Key), ""}, {chosen, Dim}})
 	}
 	s.printTable([]string{"PROFILE", "ADDR", "TLS", "KEY", "USED"}, rows)
 }

@@ -14,17 +14,17 @@ type progress struct {
 }
 
 // line is the live line of a download, with a bar of so many letters.
-func (p *progress) line(look style, bar int, elapsed time.Duration) string {
+func (p *progress) line(look Style, bar int, elapsed time.Duration) string {
 	here, total := p.begun.Load()+p.arrived.Load(), p.total.Load()
 	rate := ""
 	if elapsed > 100*time.Millisecond {
 		rate = "  " + size(int64(float64(p.arrived.Load())/elapsed.Seconds())) + "/s"
 	}
 	if here == 0 {
-		return "waiting for the first byte" + look.paint(dim, "  "+briefly(elapsed))
+		return "waiting for the first byte" + look.Paint(Dim, "  "+briefly(elapsed))
 	}
 	if total == 0 {
-		return "downloading " + size(here) + look.paint(dim, rate)
+		return "downloading " + size(here) + look.Paint(Dim, rate)
 	}
-	return look.bar(float64(here)/float64(total), bar) + " " + size(here) + " of " + size(total) + look.paint(dim, rate)
+	return look.Bar(float64(here)/float64(total), bar) + " " + size(here) + " of " + size(total) + look.Paint(Dim, rate)
 }

@@ -101,9 +101,10 @@ func (term *terminal) written() string {
 func (term *terminal) run(ctx context.Context, env map[string]string, args ...string) <-chan int {
 	exit := make(chan int, 1)
 	go func() {
-		exit <- run(ctx, args, &program{
-			stdin: strings.NewReader(""), stdout: term.child, stderr: term.child,
-			lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		exit <- Run(ctx, args, &Program{
+			Grammar: grammar(), Build: thisBuild(),
+			Stdin: strings.NewReader(""), Stdout: term.child, Stderr: term.child,
+			Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		})
 	}()
 	return exit
@@ -145,7 +146,7 @@ func TestSeveralOrdersHaveALineEachOnATerminalAndLeaveNoneBehind(t *testing.T) {
 				}
 			}
 			code, last := term.finished(t, exit, "3 orders: 3 succeeded")
-			if code != exitOK || strings.Contains(last, "of 3 done") || strings.Contains(last, "⠋") || strings.Contains(last, "ordering") {
+			if code != ExitOK || strings.Contains(last, "of 3 done") || strings.Contains(last, "⠋") || strings.Contains(last, "ordering") {
 				t.Errorf("exit %d, and what is left is\n%s", code, last)
 			}
 			if strings.Count(last, "gen_") < 3 || strings.Contains(strings.ReplaceAll(last, "\n", ""), "easel:") {
@@ -165,7 +166,7 @@ func TestATerminalThatBecomesNarrowerKeepsTheResults(t *testing.T) {
 	term.resize(t, 30, 30)
 	interrupt()
 	code, last := term.finished(t, exit, "paid.")
-	if code != exitInterrupted || strings.Contains(last, "of 4 done") {
+	if code != ExitInterrupted || strings.Contains(last, "of 4 done") {
 		t.Errorf("exit %d, and what is left is\n%s", code, last)
 	}
 	if !strings.Contains(last, "idempotency key") {
@@ -198,7 +199,7 @@ func TestColourAndSignsFollowTheTerminal(t *testing.T) {
 			got := term.written()
 			colour, live := strings.Contains(got, "\x1b[3"), strings.Contains(got, "\x1b[K")
 			unicode := strings.ContainsAny(got, "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏━─")
-			if code != exitOK || colour != test.colour || unicode != test.unicode || live != test.live {
+			if code != ExitOK || colour != test.colour || unicode != test.unicode || live != test.live {
 				t.Errorf("exit %d, colour %v, Unicode %v, live lines %v in\n%q", code, colour, unicode, live, got)
 			}
 		})
@@ -209,7 +210,7 @@ func TestAnErrorInTheMiddleStandsAloneOnATerminal(t *testing.T) {
 	env := startDev(t)
 	term := openTerminal(t, 60, 24)
 	code, last := term.finished(t, term.run(t.Context(), env, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
-	if code != exitRenderFailed {
+	if code != ExitRenderFailed {
 		t.Errorf("exit %d", code)
 	}
 	for line := range strings.Lines(last) {
@@ -229,9 +230,10 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
 		term := openTerminal(t, 60, 24)
 		for _, command := range evilCommands(t.TempDir()) {
 			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
-				run(t.Context(), slices.Concat(command, form, []string{"--timeout", "200ms"}), &program{
-					stdin: strings.NewReader(""), stdout: term.child, stderr: term.child, dial: dial,
-					lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+				Run(t.Context(), slices.Concat(command, form, []string{"--timeout", "200ms"}), &Program{
+					Grammar: grammar(), Build: thisBuild(),
+					Stdin: strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: dial,
+					Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 				})
 			}
 		}

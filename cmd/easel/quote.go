@@ -13,7 +13,7 @@ type quoteCmd struct {
 }
 
 // Run prices inputs.
-func (c *quoteCmd) Run(ctx context.Context, p *program) error {
+func (c *quoteCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		inputs, err := c.text(ctx, s)
 		if err != nil {
@@ -27,12 +27,12 @@ func (c *quoteCmd) Run(ctx context.Context, p *program) error {
 		}
 		q := answer.Quote
 		s.answer(q, strconv.FormatInt(q.PriceCents, 10), func() {
-			fields := [][2]string{{"price", money(q.PriceCents, q.CurrencyCode)}}
+			fields := [][2]string{{"price", Money(q.PriceCents, q.CurrencyCode)}}
 			if q.BalanceCents != nil {
-				fields = append(fields, [2]string{"balance", money(q.GetBalanceCents(), q.CurrencyCode)})
+				fields = append(fields, [2]string{"balance", Money(q.GetBalanceCents(), q.CurrencyCode)})
 			}
 			if q.Affordable != nil && !q.GetAffordable() {
-				fields = append(fields, [2]string{"missing", money(q.PriceCents-q.GetBalanceCents(), q.CurrencyCode)})
+				fields = append(fields, [2]string{"missing", Money(q.PriceCents-q.GetBalanceCents(), q.CurrencyCode)})
 			}
 			s.printFields(fields)
 		})

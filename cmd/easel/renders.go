@@ -14,7 +14,7 @@ type getCmd struct {
 }
 
 // Run shows one render.
-func (c *getCmd) Run(ctx context.Context, p *program) error {
+func (c *getCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID}
 		if c.Fresh {
@@ -32,31 +32,31 @@ func (c *getCmd) Run(ctx context.Context, p *program) error {
 // printRender shows all of a render that a person asks for.
 func (s *session) printRender(g *easelv1.Generation, brief string) {
 	s.answer(g, brief, func() {
-		s.printFields(renderFields(g, s.outStyle))
+		s.printFields(renderFields(g, s.OutStyle))
 		if g.GetText() != nil {
-			s.printText("\n" + printable(g.GetText().Text))
+			s.PrintText("\n" + SanitizeText(g.GetText().Text))
 		}
 	})
 }
 
-func renderFields(g *easelv1.Generation, look style) [][2]string {
+func renderFields(g *easelv1.Generation, look Style) [][2]string {
 	cost, inputs := costText(g), ""
 	if cost != "" && g.State == easelv1.State_STATE_REFUNDED {
 		cost += ", given back"
 	}
 	if g.Inputs != nil {
 		text, _ := protojson.Marshal(g.Inputs) // a Struct that came over the wire can be written
-		inputs = oneLine(string(text))
+		inputs = OneLine(string(text))
 	}
-	state := look.paint(stateColour(g.State), stateWord(g))
+	state := look.Paint(stateColour(g.State), stateWord(g))
 	if g.State == easelv1.State_STATE_UNRECOGNIZED {
-		state += " (" + oneLine(g.UpstreamStatus) + ")"
+		state += " (" + OneLine(g.UpstreamStatus) + ")"
 	}
 	return [][2]string{
-		{"render", oneLine(g.GenerationId)},
-		{"model", oneLine(g.ModelId)},
+		{"render", OneLine(g.GenerationId)},
+		{"model", OneLine(g.ModelId)},
 		{"state", state},
-		{"reason", oneLine(g.FailureMessage)},
+		{"reason", OneLine(g.FailureMessage)},
 		{"cost", cost},
 		{"inputs", inputs},
 		{"ordered", moment(g.CreateTime)},
@@ -78,7 +78,7 @@ type listCmd struct {
 }
 
 // Run lists the recent renders.
-func (c *listCmd) Run(ctx context.Context, p *program) error {
+func (c *listCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		all, err := s.recent(ctx, c.Limit)
 		if err != nil {
@@ -89,10 +89,10 @@ func (c *listCmd) Run(ctx context.Context, p *program) error {
 			s.printJSON(all)
 		case s.quiet:
 			for _, g := range all.Generations {
-				s.print(oneLine(g.GenerationId))
+				s.Print(OneLine(g.GenerationId))
 			}
 		case len(all.Generations) == 0:
-			s.tell("There are no renders yet.")
+			s.Tell("There are no renders yet.")
 		default:
 			s.printRenders(all.Generations)
 		}
@@ -128,12 +128,12 @@ func (s *session) printRenders(renders []*easelv1.Generation) {
 	var rows [][]cell
 	for _, g := range renders {
 		rows = append(rows, []cell{
-			{oneLine(g.GenerationId), bold},
+			{OneLine(g.GenerationId), Bold},
 			{stateWord(g), stateColour(g.State)},
-			{oneLine(g.ModelId), ""},
+			{OneLine(g.ModelId), ""},
 			{costText(g), ""},
 			{moment(g.CreateTime), ""},
-			{outcome(g), dim},
+			{outcome(g), Dim},
 		})
 	}
 	s.printTable([]string{"RENDER", "STATE", "MODEL", "COST", "ORDERED", "RESULT"}, rows)
@@ -147,7 +147,7 @@ type deleteCmd struct {
 }
 
 // Run deletes one render.
-func (c *deleteCmd) Run(ctx context.Context, p *program) error {
+func (c *deleteCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		answer, err := s.generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{
 			GenerationId: c.ID, AllowMissing: c.AllowMissing, Force: c.Force,
@@ -155,11 +155,11 @@ func (c *deleteCmd) Run(ctx context.Context, p *program) error {
 		if err != nil {
 			return err
 		}
-		done := "deleted " + oneLine(c.ID)
+		done := "deleted " + OneLine(c.ID)
 		if c.AllowMissing { // the answer does not tell whether it ever was there
-			done = oneLine(c.ID) + " is not in the catalog"
+			done = OneLine(c.ID) + " is not in the catalog"
 		}
-		s.answer(answer, oneLine(c.ID), func() { s.print(done) })
+		s.answer(answer, OneLine(c.ID), func() { s.Print(done) })
 		return nil
 	})
 }

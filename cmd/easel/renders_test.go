@@ -22,7 +22,7 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 		{[]string{"--allow-missing", "-o", "json"}, "{}\n"},
 	} {
 		got := easel(t.Context(), dial, append([]string{"delete", "gen_1"}, test.flags...)...)
-		if got.exit != exitOK || got.stdout != test.want || got.stderr != "" || asked.AllowMissing != (test.flags != nil) {
+		if got.exit != ExitOK || got.stdout != test.want || got.stderr != "" || asked.AllowMissing != (test.flags != nil) {
 			t.Errorf("%q: exit %d after %v, printed\n%s%s", test.flags, got.exit, asked, got.stdout, got.stderr)
 		}
 	}
@@ -30,7 +30,7 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 
 // shelf is a scripted server of so many renders. A page has 100 where nothing else is asked
 // for, and never more than 1000.
-func shelf(t *testing.T, renders int) dialer {
+func shelf(t *testing.T, renders int) Dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
 		at, _ := strconv.Atoi(r.PageToken) // the first page has none
 		length := 100
@@ -68,7 +68,7 @@ func TestAListGivesTheTokenOfThePageThatFollowsIt(t *testing.T) {
 			Generations   []json.RawMessage
 			NextPageToken *string
 		}
-		if err := json.Unmarshal([]byte(got.stdout), &page); err != nil || got.exit != exitOK || page.NextPageToken == nil {
+		if err := json.Unmarshal([]byte(got.stdout), &page); err != nil || got.exit != ExitOK || page.NextPageToken == nil {
 			t.Fatalf("--limit %d: exit %d, %v\n%.300s%s", test.limit, got.exit, err, got.stdout, got.stderr)
 		}
 		if len(page.Generations) != test.renders || *page.NextPageToken != test.token {

@@ -80,7 +80,7 @@ func read[T any](ctx context.Context, s *session, ask func() (T, error)) (T, err
 		case s.json:
 			s.noteJSON(text)
 		default:
-			s.tell(s.errStyle.paint(dim, text))
+			s.Tell(s.ErrStyle.Paint(Dim, text))
 		}
 	}, ask)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // shaky is a server whose questions fail a few times before they are answered.
-func shaky(t *testing.T, o *orders, errors ...error) dialer {
+func shaky(t *testing.T, o *orders, errors ...error) Dialer {
 	next := func() error {
 		if len(errors) == 0 {
 			return nil
@@ -45,7 +45,7 @@ func TestTheQuestionsBeforeAnOrderAreAskedAgainAsTheServerAsks(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			got := easel(t.Context(), shaky(t, &orders{}, later...), command, "studio/any", "prompt=x")
-			if took := time.Since(began); got.exit != exitOK || took < 5*time.Second || took > 7*time.Second {
+			if took := time.Since(began); got.exit != ExitOK || took < 5*time.Second || took > 7*time.Second {
 				t.Errorf("%s: exit %d after %v\n%s", command, got.exit, took, got.stderr)
 			}
 			if strings.Count(got.stderr, "asking again in") != 2 {
@@ -54,7 +54,7 @@ func TestTheQuestionsBeforeAnOrderAreAskedAgainAsTheServerAsks(t *testing.T) {
 		})
 		synctest.Test(t, func(t *testing.T) {
 			got := easel(t.Context(), shaky(t, &orders{}, nil, later[0]), "quote", "studio/any", "prompt=x")
-			if got.exit != exitOK || !strings.Contains(got.stdout, "0.05") {
+			if got.exit != ExitOK || !strings.Contains(got.stdout, "0.05") {
 				t.Errorf("exit %d\n%s", got.exit, got.stderr)
 			}
 		})
@@ -69,7 +69,7 @@ func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
 		}
 		o, began := &orders{}, time.Now()
 		got := easel(t.Context(), shaky(t, o, down...), "generate", "studio/any", "prompt=x", "--timeout", "5s")
-		if took := time.Since(began); got.exit != exitRetry || len(o.got) != 0 || took < 3*time.Second || took > 5*time.Second {
+		if took := time.Since(began); got.exit != ExitRetry || len(o.got) != 0 || took < 3*time.Second || took > 5*time.Second {
 			t.Errorf("exit %d after %v and %d orders", got.exit, took, len(o.got))
 		}
 		if !strings.Contains(got.stderr, nothingOrdered) || strings.Contains(got.stderr, "may have been taken") {
@@ -77,7 +77,7 @@ func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
 		}
 	})
 	got := easel(t.Context(), nil, "generate", "studio/any", "prompt=x", "--addr", "127.0.0.1:1")
-	if got.exit != exitRetry || !strings.Contains(got.stderr, nothingOrdered) || !strings.Contains(got.stderr, "--addr") {
+	if got.exit != ExitRetry || !strings.Contains(got.stderr, nothingOrdered) || !strings.Contains(got.stderr, "--addr") {
 		t.Errorf("without a server: exit %d\n%s", got.exit, got.stderr)
 	}
 }
@@ -102,7 +102,7 @@ func TestAnOrderThatTakesLongSaysWhatItWaitsFor(t *testing.T) {
 		defer stubs.close()
 		var screen *bytes.Buffer
 		s := &session{stubs: stubs}
-		s.console, screen = onTerminal(style{terminal: true})
+		s.Console, screen = onTerminal(Style{Terminal: true})
 		if _, _, err := s.place(t.Context(), &easelv1.CreateGenerationRequest{IdempotencyKey: "k"}); err != nil {
 			t.Fatal(err)
 		}

@@ -12,74 +12,108 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// program is one run of the command: what it reads, where it writes.
-type program struct {
-	name           string // as it was called, "" where nobody knows
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	lookup         func(name string) (string, bool) // the environment
+// Program is one run of the command: what it reads, where it writes.
+type Program struct {
+	Name           string // as it was called, "" where nobody knows
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Lookup         func(name string) (string, bool) // the environment
 
-	// environ lists the environment, each as name=value. Nil means that nobody looks for what is misspelt.
-	environ func() []string
+	// Environ lists the environment, each as name=value. Nil means that nobody looks for what is misspelt.
+	Environ func() []string
 
-	// configDir is where the user keeps settings. Nil means nowhere.
-	configDir func() (string, error)
+	// ConfigDir is where the user keeps settings. Nil means nowhere.
+	ConfigDir func() (string, error)
 
-	// dial replaces the network of client commands. Nil means the real one.
-	dial dialer
+	// Dial replaces the network of client commands. Nil means the real one.
+	Dial Dialer
 
-	jsonErrors bool   // errors leave as JSON, because the output does
-	keyFrom    string // where the key that was sent is from, "" where none was
-	addr       string // where calls went
-	profile    *profile
-	args       []string // the command line
-	reach      string   // the flags of the connection, as they were given
-	keptKey    string   // the profile whose key was not sent, "" where there is none
+	Grammar Grammar
+	Build   Build // which program this is
+
+	JSONErrors bool // errors leave as JSON, because the output does
+
+	keyFrom string // where the key that was sent is from, "" where none was
+	addr    string // where calls went
+	profile *profile
+	args    []string // the command line
+	reach   string   // the flags of the connection, as they were given
+	keptKey string   // the profile whose key was not sent, "" where there is none
 }
 
+// Grammar is what a command line may say.
+type Grammar struct {
+	Commands func() any          // makes the struct whose fields are the commands, for one parse
+	Options  []kong.Option       // beside those that every command line has
+	Values   map[string][]string // what completion offers for a flag, by its name, where no enum says it
+}
+
+// Commands are the commands that a person types against a server, and what belongs to them.
+type Commands struct {
+	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance."`
+	Models   modelsCmd   `cmd:"" group:"call" help:"List the models."`
+	Model    modelCmd    `cmd:"" group:"call" help:"Show one model and the inputs that it takes."`
+	Quote    quoteCmd    `cmd:"" group:"call" help:"Price a render. Starts and costs nothing."`
+	Generate generateCmd `cmd:"" group:"call" help:"Order a render. Costs money, once."`
+	Get      getCmd      `cmd:"" group:"call" help:"Show one render."`
+	List     listCmd     `cmd:"" group:"call" help:"List the recent renders."`
+	Wait     waitCmd     `cmd:"" group:"call" help:"Wait until a render is finished."`
+	Watch    watchCmd    `cmd:"" group:"call" help:"Tell each change of renders as it comes."`
+	Download downloadCmd `cmd:"" group:"call" help:"Write the result of a render to a file."`
+	Delete   deleteCmd   `cmd:"" group:"call" help:"Delete a render and its result for good."`
+
+	Profiles   profilesCmd   `cmd:"" group:"more" help:"List the servers and keys that a file keeps under a name."`
+	Completion completionCmd `cmd:"" group:"more" help:"Print a script that makes bash, zsh or fish complete this command."`
+	InputsOf   inputsOfCmd   `cmd:"" hidden:"" help:"Print the inputs of a model, for completion."`
+	Version    versionCmd    `cmd:"" group:"more" help:"Show the version."`
+	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show what the exit codes mean."`
+}
+
+// Console is where results and remarks go.
+func (p *Program) Console() *Console { return NewConsole(p.Stdout, p.Stderr, p.env) }
+
 // env reads a variable; unset and empty are the same.
-func (p *program) env(name string) string {
-	text, _ := p.lookup(name)
+func (p *Program) env(name string) string {
+	text, _ := p.Lookup(name)
 	return text
 }
 
-// self is how this program is called again from the same place.
-func (p *program) self() string {
-	if p.name == "" {
+// Self is how this program is called again from the same place.
+func (p *Program) Self() string {
+	if p.Name == "" {
 		return "easel"
 	}
-	return quoted(p.name)
+	return ShellQuote(p.Name)
 }
 
-// run does what args say and returns the exit code. It is the one place that prints an error.
-func run(ctx context.Context, args []string, p *program) int {
+// Run does what args say and returns the exit code. It is the one place that prints an error.
+func Run(ctx context.Context, args []string, p *Program) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
 	err := p.do(ctx, commandFirst(args))
 	if err == nil {
-		return exitOK
+		return ExitOK
 	}
 	f := explain(ctx, err)
 	f.cure = p.withKey(f.cure)
-	if p.jsonErrors {
-		f.writeJSON(p.stderr)
+	if p.JSONErrors {
+		f.writeJSON(p.Stderr)
 	} else {
-		f.write(p.stderr, p.errWidth())
+		f.write(p.Stderr, p.errWidth())
 	}
 	return f.exit
 }
 
 // errWidth is the width of the terminal that errors go to, 0 where they go elsewhere.
-func (p *program) errWidth() int {
-	if !styleOf(p, p.stderr).terminal {
+func (p *Program) errWidth() int {
+	console := p.Console()
+	if !console.ErrStyle.Terminal {
 		return 0
 	}
-	width, _ := sizeOf(p.stderr)
+	width, _ := console.Size()
 	return width
 }
 
@@ -99,28 +133,26 @@ func commandFirst(args []string) []string {
 
 // grammar is the parser of command lines. A flag that is not given has the value of its
 // variable or of the profile, and helped is set where the line has asked for help alone.
-func (p *program) grammar(env *environment, helped *bool) (*kong.Kong, error) {
-	return kong.New(&commands{},
+func (p *Program) grammar(env *environment, helped *bool) (*kong.Kong, error) {
+	return kong.New(p.Grammar.Commands(), append([]kong.Option{
 		kong.Name("easel"),
-		kong.Description(description),
-		kong.Writers(p.stdout, p.stderr),
+		kong.Writers(p.Stdout, p.Stderr),
 		kong.Exit(func(int) { *helped = true }), // called by --help alone
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(env.describe),
 		kong.Help(printHelp),
-		kong.ExplicitGroups(groups()),
 		kong.Resolvers(env),
 		kong.PostBuild(env.takeOver),
-		kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath, "addr": defaultAddr},
+		kong.Vars{"addr": defaultAddr},
 		kong.Bind(p),
-	)
+	}, p.Grammar.Options...)...)
 }
 
 // do parses args and runs the command that they name.
-func (p *program) do(ctx context.Context, args []string) error {
+func (p *Program) do(ctx context.Context, args []string) error {
 	p.args = args
 	helped := false
-	env := &environment{program: p}
+	env := &environment{Program: p}
 	parser, err := p.grammar(env, &helped)
 	if err != nil {
 		return err
@@ -141,7 +173,7 @@ func (p *program) do(ctx context.Context, args []string) error {
 		for _, s := range strays { // what is missing may be there under another name
 			faults = append(faults, s.String())
 		}
-		return &problem{exit: exitUsage, text: strings.Join(faults, "; ")}
+		return &Problem{Exit: ExitUsage, Text: strings.Join(faults, "; ")}
 	}
 	p.tellStrays(line, strays)
 	p.reach = reachOf(line)
@@ -152,8 +184,8 @@ func (p *program) do(ctx context.Context, args []string) error {
 // settingFaults asks the command that was named what is wrong with its settings.
 func settingFaults(line *kong.Context) []string {
 	if node := line.Selected(); node != nil && node.Target.CanAddr() {
-		if c, ok := node.Target.Addr().Interface().(interface{ faults() []string }); ok {
-			return c.faults()
+		if c, ok := node.Target.Addr().Interface().(interface{ Faults() []string }); ok {
+			return c.Faults()
 		}
 	}
 	return nil
@@ -191,7 +223,7 @@ func usage(line *kong.Context, err error) error {
 	if word, late := strings.CutPrefix(err.Error(), "unexpected argument "); late && strings.Contains(word, "=") {
 		cure = "Inputs stand together, with the flags before or after all of them. " + cure
 	}
-	return &problem{exit: exitUsage, text: text, cure: cure}
+	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
 // dash is what the parser says of a value that it takes for a flag.
@@ -236,4 +268,13 @@ func misfitting(line *kong.Context, text string) string {
 		}
 	}
 	return text
+}
+
+// printHelp prints the usual help, and below that of the whole program its exit codes.
+func printHelp(options kong.HelpOptions, line *kong.Context) error {
+	err := kong.DefaultHelpPrinter(options, line)
+	if err == nil && line.Selected() == nil {
+		_, err = io.WriteString(line.Stdout, "\n"+exitCodes)
+	}
+	return err
 }

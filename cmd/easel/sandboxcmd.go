@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 
@@ -22,8 +21,8 @@ type sandboxFlags struct {
 	Speed       float64 `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"How many times faster than real renders."`
 	FailureRate float64 `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
 	RateLimit   float64 `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Requests a second that one key may make. 0 is no limit."`
-	DailyCap    amount  `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one key may spend a day: 5.00 (euros) or 500c (cents)."`
-	Balance     amount  `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed key."`
+	DailyCap    Amount  `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one key may spend a day: 5.00 (euros) or 500c (cents)."`
+	Balance     Amount  `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed key."`
 	Dialect     string  `env:"EASEL_SANDBOX_DIALECT" placeholder:"NAME" help:"How to fill in what the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
 	Key         string  `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this key instead of a new one. It is worth nothing elsewhere."`
 }
@@ -36,14 +35,14 @@ func dialectNames() []string {
 	return names
 }
 
-// faults are the settings that make no sense.
-func (f *sandboxFlags) faults() []string {
-	var faults faultList
+// Faults are the settings that make no sense.
+func (f *sandboxFlags) Faults() []string {
+	var faults FaultList
 	_, known := f.dialect()
-	faults.require(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
-	faults.require(f.FailureRate >= 0 && f.FailureRate <= 1, "EASEL_SANDBOX_FAILURE_RATE (--failure-rate) must be from 0 to 1")
-	faults.require(f.RateLimit >= 0, "EASEL_SANDBOX_RATE_LIMIT (--rate-limit) must not be negative")
-	faults.require(known, "EASEL_SANDBOX_DIALECT (--dialect) is none of "+strings.Join(dialectNames(), ", "))
+	faults.Require(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
+	faults.Require(f.FailureRate >= 0 && f.FailureRate <= 1, "EASEL_SANDBOX_FAILURE_RATE (--failure-rate) must be from 0 to 1")
+	faults.Require(f.RateLimit >= 0, "EASEL_SANDBOX_RATE_LIMIT (--rate-limit) must not be negative")
+	faults.Require(known, "EASEL_SANDBOX_DIALECT (--dialect) is none of "+strings.Join(dialectNames(), ", "))
 	return faults
 }
 
@@ -63,8 +62,8 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 		RateLimit: f.RateLimit, Dialect: dialect,
 		Logger: slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
-	if f.DailyCap.cents != nil {
-		cfg.DailyCapCents = *f.DailyCap.cents
+	if f.DailyCap.Cents != nil {
+		cfg.DailyCapCents = *f.DailyCap.Cents
 	}
 	return cfg
 }
@@ -79,8 +78,8 @@ type shownKey struct {
 // makeKey gives a key to call with. A key that was named may be there from an earlier run.
 func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shownKey, error) {
 	cfg := sandbox.KeyConfig{Name: "easel", Key: f.Key}
-	if f.Balance.cents != nil {
-		cfg.BalanceCents = *f.Balance.cents
+	if f.Balance.Cents != nil {
+		cfg.BalanceCents = *f.Balance.Cents
 	}
 	key, err := box.CreateKey(ctx, cfg)
 	if errors.Is(err, sandbox.ErrKeyExists) {
@@ -117,12 +116,12 @@ type sandboxCmd struct {
 	sandboxFlags
 }
 
-func (c *sandboxCmd) faults() []string {
-	faults := c.sandboxFlags.faults()
+func (c *sandboxCmd) Faults() []string {
+	faults := c.sandboxFlags.Faults()
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		faults = append(faults, "EASEL_SANDBOX_ADDR (--addr): "+err.Error())
-	} else if c.Admin && !isLoopback(host) {
+	} else if c.Admin && !IsLoopback(host) {
 		faults = append(faults, "EASEL_SANDBOX_ADMIN (--admin) needs a loopback EASEL_SANDBOX_ADDR, because it asks for no key")
 	}
 	return faults
@@ -140,17 +139,10 @@ func (c *sandboxCmd) Help() string {
 		"\n\nand this lists all the rest:\n\n  curl -s http://" + addr + sandbox.AdminPath + "\n"
 }
 
-// isLoopback reports whether a host is this machine and nothing else. No host is every
-// address.
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
-}
-
 // Run serves the catalog until it is interrupted.
-func (c *sandboxCmd) Run(ctx context.Context, p *program) error {
+func (c *sandboxCmd) Run(ctx context.Context, p *Program) error {
 	reopened := c.reopens()
-	catalog, err := startCatalog(ctx, c.Addr, c.config(p.stderr), c.Admin)
+	catalog, err := startCatalog(ctx, c.Addr, c.config(p.Stderr), c.Admin)
 	if err != nil {
 		return err
 	}
@@ -159,7 +151,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.stdout, harmless(c.howTo(p.self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping(key, reopened)+"\n")); err != nil {
+	if _, err := io.WriteString(p.Stdout, Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping(key, reopened)+"\n")); err != nil {
 		return err
 	}
 	return catalog.wait(ctx)
@@ -187,8 +179,8 @@ Put the facade in front of it:
 }
 
 func (f *sandboxFlags) worth() string {
-	if f.Balance.cents == nil {
+	if f.Balance.Cents == nil {
 		return "empty"
 	}
-	return money(*f.Balance.cents, "")
+	return Money(*f.Balance.Cents, "")
 }

@@ -93,7 +93,7 @@ func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stre
 }
 
 // serve starts the scripted server in memory and gives the way to it.
-func (s *scripted) serve(t *testing.T) dialer {
+func (s *scripted) serve(t *testing.T) Dialer {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
@@ -128,19 +128,20 @@ func linesOf(text string) []string {
 }
 
 // easel runs the command over dial, without an environment.
-func easel(ctx context.Context, dial dialer, args ...string) printed {
+func easel(ctx context.Context, dial Dialer, args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }
 
-func easelEnv(ctx context.Context, dial dialer, env map[string]string, args ...string) printed {
+func easelEnv(ctx context.Context, dial Dialer, env map[string]string, args ...string) printed {
 	stdout, stderr := newBuffer(), newBuffer()
-	exit := run(ctx, args, &program{
-		stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, dial: dial,
-		lookup: func(name string) (string, bool) {
+	exit := Run(ctx, args, &Program{
+		Grammar: grammar(), Build: thisBuild(),
+		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Dial: dial,
+		Lookup: func(name string) (string, bool) {
 			value, ok := env[name]
 			return value, ok
 		},
-		environ: environOf(env),
+		Environ: environOf(env),
 	})
 	return printed{exit, stdout.String(), stderr.String()}
 }

@@ -61,7 +61,7 @@ type tuningFlags struct {
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Without it json; in easel dev on a terminal, text."`
 
-	strays []stray // to be told by the logger
+	unknown []UnknownVariable // variables that are no settings, to be told by the logger
 }
 
 // Help is the end of the command's help.
@@ -71,9 +71,9 @@ func (*serveCmd) Help() string {
 		"Traces and metrics are exported as the OTEL_* variables of OpenTelemetry say."
 }
 
-// faults are all settings that can't work, one sentence each.
-func (c *serveCmd) faults() []string {
-	list := &faultList{}
+// Faults are all settings that can't work, one sentence each.
+func (c *serveCmd) Faults() []string {
+	list := &FaultList{}
 	c.upstreamFaults(list)
 	c.callerFaults(list)
 	c.addressFaults(list)
@@ -83,59 +83,59 @@ func (c *serveCmd) faults() []string {
 	return *list
 }
 
-func (c *serveCmd) upstreamFaults(list *faultList) {
+func (c *serveCmd) upstreamFaults(list *FaultList) {
 	u, err := url.Parse(c.UpstreamURL)
 	switch {
 	case c.UpstreamURL == "":
-		list.add("EASEL_UPSTREAM_URL is missing: the base address of the catalog")
+		list.Add("EASEL_UPSTREAM_URL is missing: the base address of the catalog")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		list.add("EASEL_UPSTREAM_URL is no absolute http or https address")
+		list.Add("EASEL_UPSTREAM_URL is no absolute http or https address")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		list.add("EASEL_UPSTREAM_URL must not have a user, a query or a fragment")
-	case u.Scheme == "http" && !c.UpstreamInsecure && !isLoopback(u.Hostname()):
-		list.add("EASEL_UPSTREAM_URL must be https, else keys travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
+		list.Add("EASEL_UPSTREAM_URL must not have a user, a query or a fragment")
+	case u.Scheme == "http" && !c.UpstreamInsecure && !IsLoopback(u.Hostname()):
+		list.Add("EASEL_UPSTREAM_URL must be https, else keys travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
 	}
 	if c.UpstreamKeyFile != "" {
 		_, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler))
-		list.addError("EASEL_UPSTREAM_KEY_FILE", err)
+		list.AddError("EASEL_UPSTREAM_KEY_FILE", err)
 	}
 }
 
-func (c *serveCmd) callerFaults(list *faultList) {
+func (c *serveCmd) callerFaults(list *FaultList) {
 	if c.CallersFile != "" {
 		_, err := service.LoadCallers(c.CallersFile, slog.New(slog.DiscardHandler))
-		list.addError("EASEL_CALLERS_FILE", err)
+		list.AddError("EASEL_CALLERS_FILE", err)
 	}
 	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {
-		list.add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held key the caller's own key decides")
+		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held key the caller's own key decides")
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
-		list.add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")
+		list.Add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")
 	} else if c.TLSCertFile != "" {
 		_, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
-		list.addError("EASEL_TLS_CERT_FILE, EASEL_TLS_KEY_FILE", err)
+		list.AddError("EASEL_TLS_CERT_FILE, EASEL_TLS_KEY_FILE", err)
 	} else if c.TLSClientCAFile != "" {
-		list.add("EASEL_TLS_CLIENT_CA_FILE needs EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
+		list.Add("EASEL_TLS_CLIENT_CA_FILE needs EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
 	}
-	list.require(c.TLSClientAuth == "" || c.TLSClientCAFile != "", "EASEL_TLS_CLIENT_AUTH needs EASEL_TLS_CLIENT_CA_FILE: without authorities no client is asked for a certificate")
+	list.Require(c.TLSClientAuth == "" || c.TLSClientCAFile != "", "EASEL_TLS_CLIENT_AUTH needs EASEL_TLS_CLIENT_CA_FILE: without authorities no client is asked for a certificate")
 }
 
-func (c *serveCmd) addressFaults(list *faultList) {
+func (c *serveCmd) addressFaults(list *FaultList) {
 	for _, a := range c.addresses() {
 		host, _, err := net.SplitHostPort(*a.addr)
 		if err != nil {
-			list.addError(a.name, err)
-		} else if a.public && c.unguarded() && host != "" && !isLoopback(host) {
-			list.add(a.name + ": with EASEL_UPSTREAM_KEY_FILE and nothing that says who may call, only loopback is allowed; " +
+			list.AddError(a.name, err)
+		} else if a.public && c.unguarded() && host != "" && !IsLoopback(host) {
+			list.Add(a.name + ": with EASEL_UPSTREAM_KEY_FILE and nothing that says who may call, only loopback is allowed; " +
 				"set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 		}
 	}
 }
 
-func (f *listenFlags) hostFaults(list *faultList) {
+func (f *listenFlags) hostFaults(list *FaultList) {
 	for _, host := range f.HTTPAllowedHosts {
 		_, err := netip.ParseAddr(host)
-		list.require(err == nil || hostName.MatchString(host), fmt.Sprintf("EASEL_HTTP_ALLOWED_HOSTS: %q is no host name: write it without scheme and port", host))
+		list.Require(err == nil || hostName.MatchString(host), fmt.Sprintf("EASEL_HTTP_ALLOWED_HOSTS: %q is no host name: write it without scheme and port", host))
 	}
 }
 
@@ -176,14 +176,14 @@ func (c *serveCmd) guard() {
 	}
 }
 
-func (f *tuningFlags) faults(list *faultList) {
-	list.require(f.PollMinInterval > 0, "EASEL_POLL_MIN_INTERVAL must be above 0")
-	list.require(f.PollMaxInterval >= f.PollMinInterval, "EASEL_POLL_MAX_INTERVAL must not be below EASEL_POLL_MIN_INTERVAL")
-	list.require(f.PollRate > 0, "EASEL_POLL_RATE must be above 0")
-	list.require(f.RefundWindow > 0, "EASEL_REFUND_WINDOW must be above 0")
-	list.require(f.ResendWindow > 0, "EASEL_RESEND_WINDOW must be above 0")
-	list.require(f.MaxStreamAge >= 0, "EASEL_MAX_STREAM_AGE must not be negative")
-	list.require(f.DrainTimeout > 0, "EASEL_DRAIN_TIMEOUT must be above 0")
+func (f *tuningFlags) faults(list *FaultList) {
+	list.Require(f.PollMinInterval > 0, "EASEL_POLL_MIN_INTERVAL must be above 0")
+	list.Require(f.PollMaxInterval >= f.PollMinInterval, "EASEL_POLL_MAX_INTERVAL must not be below EASEL_POLL_MIN_INTERVAL")
+	list.Require(f.PollRate > 0, "EASEL_POLL_RATE must be above 0")
+	list.Require(f.RefundWindow > 0, "EASEL_REFUND_WINDOW must be above 0")
+	list.Require(f.ResendWindow > 0, "EASEL_RESEND_WINDOW must be above 0")
+	list.Require(f.MaxStreamAge >= 0, "EASEL_MAX_STREAM_AGE must not be negative")
+	list.Require(f.DrainTimeout > 0, "EASEL_DRAIN_TIMEOUT must be above 0")
 	for _, limit := range []struct {
 		name  string
 		value int
@@ -193,28 +193,25 @@ func (f *tuningFlags) faults(list *faultList) {
 		{"EASEL_MAX_CALLS", f.MaxCalls},
 		{"EASEL_MAX_CONNS", f.MaxConns},
 	} {
-		list.require(limit.value > 0 && limit.value <= 1_000_000, limit.name+" must be from 1 to 1000000")
+		list.Require(limit.value > 0 && limit.value <= 1_000_000, limit.name+" must be from 1 to 1000000")
 	}
 }
 
-// faultList collects what is wrong, so that all of it is told at once.
-type faultList []string
+// LogLater keeps variables that are no settings until there is a logger.
+func (f *tuningFlags) LogLater(unknown []UnknownVariable) { f.unknown = unknown }
 
-func (l *faultList) add(text string) { *l = append(*l, oneLine(text)) }
-
-func (l *faultList) addError(name string, err error) {
-	if err != nil {
-		l.add(fmt.Sprintf("%s: %v", name, err))
-	}
-}
-
-func (l *faultList) require(ok bool, text string) {
-	if !ok {
-		l.add(text)
+// logUnknown warns of them.
+func (f *tuningFlags) logUnknown(logger *slog.Logger) {
+	for _, s := range f.unknown {
+		attrs := []any{"variable", s.Name}
+		if s.Meant != "" {
+			attrs = append(attrs, "did_you_mean", s.Meant)
+		}
+		logger.Warn("a variable of the environment is no setting, and is ignored", attrs...)
 	}
 }
 
 // Run serves until it is told to stop.
-func (c *serveCmd) Run(ctx context.Context, p *program) error {
-	return runFacade(ctx, p.stderr, c, nil)
+func (c *serveCmd) Run(ctx context.Context, p *Program) error {
+	return runFacade(ctx, p.Stderr, c, nil)
 }

@@ -16,13 +16,13 @@ type callFlags struct {
 }
 
 // AfterApply makes errors follow the format of the output from here on.
-func (c *callFlags) AfterApply(p *program) error { //nolint:unparam // the parser wants this signature
-	p.jsonErrors = c.Output == "json"
+func (c *callFlags) AfterApply(p *Program) error { //nolint:unparam // the parser wants this signature
+	p.JSONErrors = c.Output == "json"
 	return nil
 }
 
-// faults tells a limit that makes no sense.
-func (c *callFlags) faults() []string {
+// Faults tells a limit that makes no sense.
+func (c *callFlags) Faults() []string {
 	if c.Timeout < 0 {
 		return []string{"--timeout must not be negative"}
 	}
@@ -32,7 +32,7 @@ func (c *callFlags) faults() []string {
 // session is one client command at work.
 type session struct {
 	*stubs
-	*console
+	*Console
 	json  bool
 	quiet bool
 	stdin io.Reader
@@ -46,7 +46,7 @@ const (
 )
 
 // call connects and does the work of a command within its time.
-func (c *callFlags) call(ctx context.Context, p *program, limit time.Duration, do func(context.Context, *session) error) error {
+func (c *callFlags) call(ctx context.Context, p *Program, limit time.Duration, do func(context.Context, *session) error) error {
 	stubs, err := c.open(p)
 	if err != nil {
 		return err
@@ -59,14 +59,14 @@ func (c *callFlags) call(ctx context.Context, p *program, limit time.Duration, d
 	}
 	s := &session{
 		stubs:   stubs,
-		console: newConsole(p),
+		Console: p.Console(),
 		json:    c.Output == "json",
 		quiet:   c.Quiet,
-		stdin:   p.stdin,
+		stdin:   p.Stdin,
 		again:   p.again,
 	}
 	if err := do(ctx, s); err != nil {
 		return err
 	}
-	return s.broken()
+	return s.Err()
 }

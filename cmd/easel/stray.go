@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
@@ -20,24 +19,24 @@ const (
 	configFileVariable = "EASEL_CONFIG_FILE"
 )
 
-// stray is a variable that looks like a setting and is none: most likely it is misspelt. What
+// UnknownVariable is a variable that looks like a setting and is none: most likely it is misspelt. What
 // it holds is told to nobody, because it may be a key.
-type stray struct {
-	name  string
-	meant string // the setting most like it, "" where none is
+type UnknownVariable struct {
+	Name  string
+	Meant string // the setting most like it, "" where none is
 }
 
 // String says so in half a sentence.
-func (s stray) String() string {
-	if s.meant == "" {
-		return s.name + " is no setting, and is ignored"
+func (s UnknownVariable) String() string {
+	if s.Meant == "" {
+		return s.Name + " is no setting, and is ignored"
 	}
-	return s.name + " is no setting, and is ignored: did you mean " + s.meant + "?"
+	return s.Name + " is no setting, and is ignored: did you mean " + s.Meant + "?"
 }
 
 // strays are the variables that begin like a setting and that no command reads.
-func (e *environment) strays() []stray {
-	if e.environ == nil {
+func (e *environment) strays() []UnknownVariable {
+	if e.Environ == nil {
 		return nil
 	}
 	known := append(slices.Collect(maps.Values(e.names)), apiKeyVariable, configFileVariable)
@@ -45,16 +44,16 @@ func (e *environment) strays() []stray {
 	for i := range known {
 		known[i] = strings.TrimPrefix(known[i], settingPrefix) // or all would be like each other
 	}
-	var all []stray
-	for _, setting := range e.environ() {
+	var all []UnknownVariable
+	for _, setting := range e.Environ() {
 		name, value, _ := strings.Cut(setting, "=")
 		short, ours := strings.CutPrefix(name, settingPrefix)
 		if !ours || value == "" || slices.Contains(known, short) || ofKubernetes.MatchString(setting) {
 			continue
 		}
-		s := stray{name: oneLine(name)}
+		s := UnknownVariable{Name: OneLine(name)}
 		if meant := nearest(short, known); meant != "" {
-			s.meant = settingPrefix + meant
+			s.Meant = settingPrefix + meant
 		}
 		all = append(all, s)
 	}
@@ -67,32 +66,20 @@ var ofKubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(
 
 // tellStrays warns of them: by the logger of a command that has one, else in a line each, which
 // is JSON where errors are.
-func (p *program) tellStrays(line *kong.Context, strays []stray) {
+func (p *Program) tellStrays(line *kong.Context, strays []UnknownVariable) {
 	if node := line.Selected(); node != nil && node.Target.CanAddr() {
-		if c, ok := node.Target.Addr().Interface().(interface{ toLog(strays []stray) }); ok {
-			c.toLog(strays)
+		if c, ok := node.Target.Addr().Interface().(interface {
+			LogLater(unknown []UnknownVariable)
+		}); ok {
+			c.LogLater(strays)
 			return
 		}
 	}
 	for _, s := range strays {
-		if p.jsonErrors {
-			writeJSONLine(p.stderr, map[string]string{"warning": s.String()})
+		if p.JSONErrors {
+			writeJSONLine(p.Stderr, map[string]string{"warning": s.String()})
 		} else {
-			_, _ = io.WriteString(p.stderr, harmless("easel: "+s.String()+"\n")) // the command runs, whether or not anybody reads
+			_, _ = io.WriteString(p.Stderr, Sanitize("easel: "+s.String()+"\n")) // the command runs, whether or not anybody reads
 		}
-	}
-}
-
-// toLog keeps strays until there is a logger.
-func (f *tuningFlags) toLog(strays []stray) { f.strays = strays }
-
-// logStrays warns of them.
-func (f *tuningFlags) logStrays(logger *slog.Logger) {
-	for _, s := range f.strays {
-		attrs := []any{"variable", s.name}
-		if s.meant != "" {
-			attrs = append(attrs, "did_you_mean", s.meant)
-		}
-		logger.Warn("a variable of the environment is no setting, and is ignored", attrs...)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // aModel is a server that answers one question.
-func aModel(t *testing.T) dialer {
+func aModel(t *testing.T) Dialer {
 	t.Helper()
 	s := &scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) {
 		return &easelv1.Model{ModelId: "studio/haiku"}, nil
@@ -32,7 +32,7 @@ func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
 	} {
 		got := easelEnv(t.Context(), dial, map[string]string{name: "hunter2"}, "model", "studio/haiku")
 		said := linesOf(got.stderr)
-		if got.exit != exitOK || len(said) != 1 || !strings.Contains(said[0], name+" is no setting") || strings.Contains(got.stderr, "hunter2") {
+		if got.exit != ExitOK || len(said) != 1 || !strings.Contains(said[0], name+" is no setting") || strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("%s: exit %d, printed\n%s", name, got.exit, got.stderr)
 		}
 		if asked := strings.Contains(got.stderr, "did you mean "); asked != (meant != "") || asked && !strings.Contains(got.stderr, "did you mean "+meant+"?") {
@@ -60,7 +60,7 @@ func TestNothingIsSaidOfSettingsAndOfWhatKubernetesSets(t *testing.T) {
 			env[service+"_"+name] = value
 		}
 	}
-	if got := easelEnv(t.Context(), aModel(t), env, "model", "studio/haiku"); got.exit != exitOK || got.stderr != "" {
+	if got := easelEnv(t.Context(), aModel(t), env, "model", "studio/haiku"); got.exit != ExitOK || got.stderr != "" {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }
@@ -85,7 +85,7 @@ func TestAServerLogsAMisspeltVariableOnceAsAWarning(t *testing.T) {
 
 func TestASettingThatIsMissingUnderAMisspeltNameIsToldInTheSameLine(t *testing.T) {
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_UR": "hunter2"}, "serve")
-	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || strings.Contains(got.stderr, "hunter2") ||
+	if got.exit != ExitUsage || len(linesOf(got.stderr)) != 1 || strings.Contains(got.stderr, "hunter2") ||
 		!strings.Contains(got.stderr, "EASEL_UPSTREAM_URL is missing") || !strings.Contains(got.stderr, "EASEL_UPSTREAM_UR is no setting") {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}

@@ -24,10 +24,10 @@ func targetPath(out, suggested string) (string, error) {
 	}
 	// The server promises a safe name; what it must not be able to do is checked all the same.
 	name := filepath.Base(filepath.Clean("/" + strings.ReplaceAll(suggested, `\`, "/")))
-	if name != suggested || strings.HasPrefix(name, ".") || harmless(name) != name {
-		return "", &problem{
-			exit: exitFailure, text: fmt.Sprintf("the server suggests the unsafe file name %q", suggested),
-			cure: "Name the file with --out.",
+	if name != suggested || strings.HasPrefix(name, ".") || Sanitize(name) != name {
+		return "", &Problem{
+			Exit: ExitFailure, Text: fmt.Sprintf("the server suggests the unsafe file name %q", suggested),
+			Cure: "Name the file with --out.",
 		}
 	}
 	return filepath.Join(out, name), nil
@@ -61,7 +61,7 @@ func mayReceive(out string, force bool) error {
 	if err != nil {
 		cure := ""
 		if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {
-			cure = "Make the directory first: mkdir -p " + quoted(filepath.Clean(dir))
+			cure = "Make the directory first: mkdir -p " + ShellQuote(filepath.Clean(dir))
 		}
 		return badUsage("--out "+out+": no file can be made there: "+reasonOf(err), cure)
 	}
@@ -209,7 +209,7 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 
 // textPath is the file for the text of a render.
 func textPath(out string, g *easelv1.Generation) (string, error) {
-	return targetPath(out, oneLine(g.GenerationId)+".txt")
+	return targetPath(out, OneLine(g.GenerationId)+".txt")
 }
 
 // wholeLines ends a text as a file of text ends.

@@ -14,7 +14,36 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// tour is the demo as a client sees it. Every step checks what it is told.
+// Demo is the client's side of the demonstration: one of everything, from the quote to the file.
+type Demo struct {
+	Addr   string // of the facade
+	Key    string // the API key
+	Prompt string // what to paint
+	Out    string // where the picture goes
+}
+
+// Run connects to the real port and goes through all steps.
+func (d Demo) Run(ctx context.Context, p *Program) error {
+	stubs, err := connection{Addr: d.Addr}.openWith(p, d.Key)
+	if err != nil {
+		return err
+	}
+	defer stubs.close()
+	t := &tour{
+		session: &session{stubs: stubs, Console: p.Console()},
+		prompt:  d.Prompt, out: d.Out, started: time.Now(),
+	}
+	t.Print("Easel demo: a catalog with play money, the facade in front of it, and one client.")
+	t.Print("It all runs on this machine; the client calls " + d.Addr + ".\n")
+	if err := t.run(ctx); err != nil {
+		return err
+	}
+	t.Print("\nEverything is as it should be, after " + briefly(time.Since(t.started)) + ".")
+	t.Print("Next: " + p.Self() + " dev keeps it running and says how to call it.")
+	return t.Err()
+}
+
+// tour goes through the steps of the demonstration. Every step checks what it is told.
 type tour struct {
 	*session
 	prompt  string
@@ -51,13 +80,13 @@ func (t *tour) say(heading, text string) {
 		t.step++
 		number = fmt.Sprint(t.step)
 	}
-	t.print(strings.TrimRight(fmt.Sprintf("%2s  %s  %s", number,
-		t.outStyle.paint(bold, fmt.Sprintf("%-8s", heading)), text), " "))
+	t.Print(strings.TrimRight(fmt.Sprintf("%2s  %s  %s", number,
+		t.OutStyle.Paint(Bold, fmt.Sprintf("%-8s", heading)), text), " "))
 }
 
 // mismatch is the error of a step that got something else than it should.
 func mismatch(format string, args ...any) error {
-	return &problem{exit: exitFailure, text: "the demo found a mismatch: " + fmt.Sprintf(format, args...)}
+	return &Problem{Exit: ExitFailure, Text: "the demo found a mismatch: " + fmt.Sprintf(format, args...)}
 }
 
 func (t *tour) readBalance(ctx context.Context) (int64, error) {
@@ -73,7 +102,7 @@ func (t *tour) readBalance(ctx context.Context) (int64, error) {
 
 func (t *tour) account(ctx context.Context) (err error) {
 	if t.before, err = t.readBalance(ctx); err == nil {
-		t.say("Account", "balance "+money(t.before, ""))
+		t.say("Account", "balance "+Money(t.before, ""))
 	}
 	return err
 }
@@ -85,8 +114,8 @@ func (t *tour) catalog(ctx context.Context) error {
 	}
 	heading := "Models"
 	for _, m := range all.Models {
-		t.say(heading, fmt.Sprintf("%-17s  %s  %s", oneLine(m.ModelId), outputWord(m.OutputKind),
-			t.outStyle.paint(dim, oneLine(m.Description))))
+		t.say(heading, fmt.Sprintf("%-17s  %s  %s", OneLine(m.ModelId), outputWord(m.OutputKind),
+			t.OutStyle.Paint(Dim, OneLine(m.Description))))
 		heading = ""
 	}
 	if heading != "" {
@@ -103,8 +132,8 @@ func (t *tour) picture(ctx context.Context) error {
 		return err
 	}
 	price := quote.Quote.PriceCents
-	t.say("Quote", fmt.Sprintf("%s costs %s for these inputs:", pictureModel, money(price, quote.Quote.CurrencyCode)))
-	t.say("", t.outStyle.paint(dim, inputs))
+	t.say("Quote", fmt.Sprintf("%s costs %s for these inputs:", pictureModel, Money(price, quote.Quote.CurrencyCode)))
+	t.say("", t.OutStyle.Paint(Dim, inputs))
 	g, err := t.order(ctx, "Order", pictureModel, inputs, price)
 	if err != nil {
 		return err
@@ -131,11 +160,11 @@ func (t *tour) order(ctx context.Context, heading, model, inputs string, price i
 	case again.GenerationId != g.GenerationId:
 		return nil, mismatch("the same order became two renders, %s and %s", g.GenerationId, again.GenerationId)
 	case g.CostCents == nil || g.GetCostCents() != price:
-		return nil, mismatch("the order was quoted at %s and charged %s", money(price, ""), money(g.GetCostCents(), ""))
+		return nil, mismatch("the order was quoted at %s and charged %s", Money(price, ""), Money(g.GetCostCents(), ""))
 	}
 	t.costs = append(t.costs, g.GetCostCents())
-	t.say(heading, fmt.Sprintf("%s, charged %s (limit %s)", g.GenerationId, money(g.GetCostCents(), ""), money(tourMaxCost, "")))
-	t.say("", t.outStyle.paint(dim, "sent twice with one idempotency key: one render, one charge"))
+	t.say(heading, fmt.Sprintf("%s, charged %s (limit %s)", g.GenerationId, Money(g.GetCostCents(), ""), Money(tourMaxCost, "")))
+	t.say("", t.OutStyle.Paint(Dim, "sent twice with one idempotency key: one render, one charge"))
 	return g, nil
 }
 
@@ -143,12 +172,12 @@ func (t *tour) order(ctx context.Context, heading, model, inputs string, price i
 func (t *tour) watch(ctx context.Context, g *easelv1.Generation) (*easelv1.Generation, error) {
 	f := t.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
 	f.heartbeat = time.Second
-	v := newWatchView(t.session, t.outStyle, t.print)
+	v := newWatchView(t.session, t.OutStyle, t.Print)
 	heading := "Watch"
 	f.lost = v.lost
 	f.seen = func(e event) {
 		if e.update != nil {
-			state := t.outStyle.paint(stateColour(e.update.Generation.State), stateWord(e.update.Generation))
+			state := t.OutStyle.Paint(stateColour(e.update.Generation.State), stateWord(e.update.Generation))
 			t.say(heading, fmt.Sprintf("%5s  %s", briefly(time.Since(v.started)), state))
 			heading = ""
 		}
@@ -185,9 +214,9 @@ func (t *tour) download(ctx context.Context, g *easelv1.Generation) error {
 	if err != nil {
 		return mismatch("%s is no picture: %v", path, err)
 	}
-	t.say("Download", t.outStyle.paint(bold, path))
+	t.say("Download", t.OutStyle.Paint(Bold, path))
 	t.say("", fmt.Sprintf("%s, %dx%d, %s", format, picture.Width, picture.Height, size(d.part.size)))
-	t.say("", t.outStyle.paint(dim, "sha256 "+d.part.sha256()+", as the server says"))
+	t.say("", t.OutStyle.Paint(Dim, "sha256 "+d.part.sha256()+", as the server says"))
 	return nil
 }
 
@@ -212,7 +241,7 @@ func (t *tour) text(ctx context.Context) error {
 	if waited.Generation.GetText() == nil {
 		return mismatch("%s ended as %s without a text", g.GenerationId, stateWord(waited.Generation))
 	}
-	for _, line := range textLines(printable(waited.Generation.GetText().Text)) {
+	for _, line := range textLines(SanitizeText(waited.Generation.GetText().Text)) {
 		t.say("", "  "+line)
 	}
 	return nil
@@ -226,14 +255,14 @@ func (t *tour) balance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sum, left := money(t.before, ""), t.before
+	sum, left := Money(t.before, ""), t.before
 	for _, cost := range t.costs {
-		sum += " - " + money(cost, "")
+		sum += " - " + Money(cost, "")
 		left -= cost
 	}
 	if left != after {
-		return mismatch("%s should leave %s, and the account says %s", sum, money(left, ""), money(after, ""))
+		return mismatch("%s should leave %s, and the account says %s", sum, Money(left, ""), Money(after, ""))
 	}
-	t.say("Balance", sum+" = "+t.outStyle.paint(bold, money(after, "")))
+	t.say("Balance", sum+" = "+t.OutStyle.Paint(Bold, Money(after, "")))
 	return nil
 }

@@ -29,10 +29,10 @@ type waitCmd struct {
 
 // Run waits for one render. It is a watch that shows no state but the last, so that a
 // long wait outlives lost connections.
-func (c *waitCmd) Run(ctx context.Context, p *program) error {
+func (c *waitCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		f := s.follow([]string{c.ID}, c.until())
-		v := newWatchView(s, s.outStyle, func(string) {})
+		v := newWatchView(s, s.OutStyle, func(string) {})
 		f.seen, f.lost = v.seen, v.lost // why it takes longer is said beside the end
 		err := f.run(ctx)
 		if last := f.last(c.ID); last != nil {
@@ -57,9 +57,9 @@ func (s *session) stillGoing(ctx context.Context, err error, ids ...string) erro
 	again += s.again(append([]string{"watch"}, ids...)...)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &problem{exit: exitRetry, text: "not finished when --timeout ran out", cure: again, render: render}
+		return &Problem{Exit: ExitRetry, Text: "not finished when --timeout ran out", Cure: again, render: render}
 	case ctx.Err() != nil:
-		return &problem{exit: exitInterrupted, text: "interrupted", cure: again, render: render}
+		return &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: again, render: render}
 	}
 	return err
 }
@@ -68,16 +68,16 @@ func (s *session) stillGoing(ctx context.Context, err error, ids ...string) erro
 func verdict(g *easelv1.Generation) error {
 	switch g.GetState() {
 	case easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED:
-		text := "the render " + oneLine(g.GenerationId) + " " + stateWord(g)
+		text := "the render " + OneLine(g.GenerationId) + " " + stateWord(g)
 		if g.State == easelv1.State_STATE_REFUNDED {
-			text = "the render " + oneLine(g.GenerationId) + " failed and was refunded"
+			text = "the render " + OneLine(g.GenerationId) + " failed and was refunded"
 		}
 		if g.FailureMessage != "" {
-			text += ": " + oneLine(g.FailureMessage)
+			text += ": " + OneLine(g.FailureMessage)
 		}
-		return &problem{exit: exitRenderFailed, text: text, render: g.GenerationId}
+		return &Problem{Exit: ExitRenderFailed, Text: text, render: g.GenerationId}
 	case easelv1.State_STATE_DELETED:
-		return &problem{exit: exitNotFound, text: "the render " + oneLine(g.GenerationId) + " is not in the catalog: it was deleted, or never was there under this key", render: g.GenerationId}
+		return &Problem{Exit: ExitNotFound, Text: "the render " + OneLine(g.GenerationId) + " is not in the catalog: it was deleted, or never was there under this key", render: g.GenerationId}
 	}
 	return nil
 }

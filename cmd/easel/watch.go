@@ -11,13 +11,13 @@ type watchCmd struct {
 	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Without any: every render of the key, new ones as they appear, until interrupted."`
 }
 
-// faults tells a render that is named twice: the contract refuses it.
-func (c *watchCmd) faults() []string {
-	faults := c.callFlags.faults()
+// Faults tells a render that is named twice: the contract refuses it.
+func (c *watchCmd) Faults() []string {
+	faults := c.callFlags.Faults()
 	seen := map[string]bool{}
 	for _, id := range c.IDs {
 		if seen[id] {
-			faults = append(faults, oneLine(id)+" is named twice")
+			faults = append(faults, OneLine(id)+" is named twice")
 		}
 		seen[id] = true
 	}
@@ -25,10 +25,10 @@ func (c *watchCmd) faults() []string {
 }
 
 // Run tells each change until every named render has reached the goal.
-func (c *watchCmd) Run(ctx context.Context, p *program) error {
+func (c *watchCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		f := s.follow(c.IDs, c.until())
-		err := s.watching(ctx, f, s.outStyle, s.print)
+		err := s.watching(ctx, f, s.OutStyle, s.Print)
 		if err != nil {
 			return s.stillGoing(ctx, err, c.IDs...)
 		}
@@ -37,7 +37,7 @@ func (c *watchCmd) Run(ctx context.Context, p *program) error {
 }
 
 // watching follows and shows what it sees: states by tell, everything else beside them.
-func (s *session) watching(ctx context.Context, f *follower, look style, tell func(string)) error {
+func (s *session) watching(ctx context.Context, f *follower, look Style, tell func(string)) error {
 	v := newWatchView(s, look, tell)
 	f.seen, f.lost = v.seen, v.lost
 	if len(f.ids) == 0 {
@@ -52,7 +52,7 @@ func (s *session) watching(ctx context.Context, f *follower, look style, tell fu
 // ticking redraws the live line until its result is called. Without a terminal nothing
 // is drawn and nothing runs.
 func (s *session) ticking(redraw func()) (stop func()) {
-	if !s.errStyle.terminal || s.quiet {
+	if !s.ErrStyle.Terminal || s.quiet {
 		return func() {}
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -72,6 +72,6 @@ func (s *session) ticking(redraw func()) (stop func()) {
 	return func() {
 		close(done)
 		<-ended
-		s.show("")
+		s.ShowLive("")
 	}
 }

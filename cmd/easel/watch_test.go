@@ -59,7 +59,7 @@ func sendState(stream oneStream, state easelv1.State) {
 }
 
 // watchScript is a scripted server whose streams follow each other.
-func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) dialer {
+func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) Dialer {
 	server := &scripted{}
 	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {
 		if len(streams) == 0 {
@@ -93,7 +93,7 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 				return nil
 			})
 		got := easel(t.Context(), dial, "watch", "gen_1")
-		if got.exit != exitOK || known != queued.String() {
+		if got.exit != ExitOK || known != queued.String() {
 			t.Errorf("exit %d, known etag %q\n%s", got.exit, known, got.stderr)
 		}
 		if out := linesOf(got.stdout); len(out) != 2 || !strings.Contains(out[0], "queued") || !strings.Contains(out[1], "succeeded") {
@@ -112,7 +112,7 @@ func TestAWatchReconnectsOnEveryErrorThatMayPass(t *testing.T) {
 				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
 				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
 				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
-			if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != exitOK {
+			if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK {
 				t.Errorf("%v: exit %d\n%s", code, got.exit, got.stderr)
 			}
 		})
@@ -121,8 +121,8 @@ func TestAWatchReconnectsOnEveryErrorThatMayPass(t *testing.T) {
 
 func TestAWatchEndsOnErrorsThatStay(t *testing.T) {
 	for code, exit := range map[codes.Code]int{
-		codes.NotFound: exitNotFound, codes.Unauthenticated: exitCredential,
-		codes.PermissionDenied: exitCredential, codes.InvalidArgument: exitUsage,
+		codes.NotFound: ExitNotFound, codes.Unauthenticated: ExitCredential,
+		codes.PermissionDenied: ExitCredential, codes.InvalidArgument: ExitUsage,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			dial := watchScript(t,
@@ -148,7 +148,7 @@ func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
 			},
 			func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
 		got := easel(t.Context(), dial, "watch", "gen_1")
-		if silent := lost.Sub(began); got.exit != exitOK || silent != 45*time.Second {
+		if silent := lost.Sub(began); got.exit != ExitOK || silent != 45*time.Second {
 			t.Errorf("exit %d, lost after %v, want 45s\n%s", got.exit, silent, got.stderr)
 		}
 		if !strings.Contains(got.stderr, "silent for three heartbeats") {
@@ -173,7 +173,7 @@ func TestAClosingServerSaysWhenToComeBack(t *testing.T) {
 				sendState(s, succeeded)
 				return nil
 			})
-		if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != exitOK || back.Sub(left) != 7*time.Second {
+		if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK || back.Sub(left) != 7*time.Second {
 			t.Errorf("exit %d, back after %v, want 7s", got.exit, back.Sub(left))
 		}
 	})
@@ -200,8 +200,8 @@ func TestDelaysGrowAreSpreadAndHeedTheServer(t *testing.T) {
 
 func TestTheEndOfARenderIsTheExitCode(t *testing.T) {
 	for state, exit := range map[easelv1.State]int{
-		succeeded: exitOK, failed: exitRenderFailed, easelv1.State_STATE_REFUNDED: exitRenderFailed,
-		easelv1.State_STATE_DELETED: exitNotFound,
+		succeeded: ExitOK, failed: ExitRenderFailed, easelv1.State_STATE_REFUNDED: ExitRenderFailed,
+		easelv1.State_STATE_DELETED: ExitNotFound,
 	} {
 		for _, command := range []string{"watch", "wait"} {
 			dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, state); return nil })
@@ -222,7 +222,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 			return s.Context().Err() // OK would mean that the goal is reached
 		})
 		got := easel(ctx, dial, "watch", "gen_1")
-		if got.exit != exitInterrupted || !strings.Contains(got.stderr, "goes on") || !strings.Contains(got.stderr, "easel watch gen_1") {
+		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "goes on") || !strings.Contains(got.stderr, "easel watch gen_1") {
 			t.Errorf("exit %d\n%s", got.exit, got.stderr)
 		}
 	})
@@ -236,7 +236,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 			return s.Context().Err() // OK would mean that the goal is reached
 		})
 		got := easel(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
-		if got.exit != exitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
+		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
 			t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 		}
 	})
@@ -261,13 +261,13 @@ connected again
 $`)
 	for _, command := range []string{"watch", "wait"} {
 		synctest.Test(t, func(t *testing.T) {
-			if got := late(t, command, "gen_1"); got.exit != exitOK || !said.MatchString(got.stderr) {
+			if got := late(t, command, "gen_1"); got.exit != ExitOK || !said.MatchString(got.stderr) {
 				t.Errorf("%s: exit %d\n%s", command, got.exit, got.stderr)
 			}
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if got := late(t, "wait", "gen_1", "-q"); got.exit != exitOK || got.stdout != "succeeded\n" || got.stderr != "" {
+		if got := late(t, "wait", "gen_1", "-q"); got.exit != ExitOK || got.stdout != "succeeded\n" || got.stderr != "" {
 			t.Errorf("-q: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 		}
 	})
@@ -324,7 +324,7 @@ func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
 		}
 		slices.Sort(kinds)
 		want := []string{"error", "heartbeat", "note", "note", "update", "update"}
-		if !slices.Equal(kinds, want) || got.exit != exitRenderFailed {
+		if !slices.Equal(kinds, want) || got.exit != ExitRenderFailed {
 			t.Errorf("exit %d, got %q, want %q", got.exit, kinds, want)
 		}
 	})
@@ -347,7 +347,7 @@ func TestAWatchOfManyAsksOnlyForWhatIsNotFinished(t *testing.T) {
 			return failing(codes.Unavailable, "")
 		}}
 		got := easel(t.Context(), server.serve(t), "watch", "gen_1", "gen_2")
-		if got.exit != exitOK || len(asked) != 2 || !slices.Equal(asked[1], []string{"gen_2"}) {
+		if got.exit != ExitOK || len(asked) != 2 || !slices.Equal(asked[1], []string{"gen_2"}) {
 			t.Errorf("exit %d, asked for %q\n%s", got.exit, asked, got.stderr)
 		}
 	})
@@ -355,7 +355,7 @@ func TestAWatchOfManyAsksOnlyForWhatIsNotFinished(t *testing.T) {
 
 func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
 	now := time.Now()
-	v := newWatchView(&session{console: &console{errStyle: style{terminal: true}, size: func() (int, int) { return 80, 24 }}}, style{}, func(string) {})
+	v := newWatchView(&session{Console: &Console{ErrStyle: Style{Terminal: true}, Size: func() (int, int) { return 80, 24 }}}, Style{}, func(string) {})
 	v.started = now.Add(-6 * time.Second)
 	v.renders["gen_1"] = render("gen_1", queued)
 	for _, test := range []struct {
@@ -379,7 +379,7 @@ func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
 
 func TestTheBarNeverGoesBackwards(t *testing.T) {
 	now := time.Now()
-	v := newWatchView(&session{console: &console{errStyle: style{terminal: true}, size: func() (int, int) { return 80, 24 }}}, style{}, func(string) {})
+	v := newWatchView(&session{Console: &Console{ErrStyle: Style{Terminal: true}, Size: func() (int, int) { return 80, 24 }}}, Style{}, func(string) {})
 	v.started, v.end = now.Add(-5*time.Second), now.Add(5*time.Second)
 	v.renders["gen_1"] = render("gen_1", queued)
 	before := strings.Count(v.liveLine(now), "#")

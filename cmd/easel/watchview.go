@@ -15,7 +15,7 @@ import (
 type watchView struct {
 	*session
 	tell    func(string) // writes a state
-	look    style        // of the stream that tell writes to
+	look    Style        // of the stream that tell writes to
 	started time.Time
 
 	mu        sync.Mutex
@@ -29,7 +29,7 @@ type watchView struct {
 	barOf     string  // the render of the bar
 }
 
-func newWatchView(s *session, look style, tell func(string)) *watchView {
+func newWatchView(s *session, look Style, tell func(string)) *watchView {
 	return &watchView{
 		session: s, tell: tell, look: look,
 		started: time.Now(), renders: map[string]*easelv1.Generation{},
@@ -71,7 +71,7 @@ func (v *watchView) note(e event) (known bool) {
 func (v *watchView) changed(g *easelv1.Generation, known bool) {
 	if v.quiet {
 		if g.Terminal {
-			v.tell(oneLine(g.GenerationId) + " " + stateWord(g))
+			v.tell(OneLine(g.GenerationId) + " " + stateWord(g))
 		}
 		return
 	}
@@ -83,19 +83,19 @@ func (v *watchView) stateLine(g *easelv1.Generation, known bool) string {
 	if g.State == easelv1.State_STATE_DELETED && !known {
 		word = "not found"
 	}
-	state := v.look.paint(stateColour(g.State), fmt.Sprintf("%-9s", word))
-	facts := joined(oneLine(g.ModelId), costText(g))
+	state := v.look.Paint(stateColour(g.State), fmt.Sprintf("%-9s", word))
+	facts := joined(OneLine(g.ModelId), costText(g))
 	if g.Terminal {
 		facts = joined(afterText(g), outcome(g))
 	}
-	line := v.clock() + "  " + oneLine(g.GenerationId) + "  " + state + "  " + facts
+	line := v.clock() + "  " + OneLine(g.GenerationId) + "  " + state + "  " + facts
 	return strings.TrimRight(line, " ")
 }
 
 // clock is short for a person and complete for a log.
 func (v *watchView) clock() string {
-	if v.look.terminal {
-		return v.look.paint(dim, time.Now().Format(time.TimeOnly))
+	if v.look.Terminal {
+		return v.look.Paint(Dim, time.Now().Format(time.TimeOnly))
 	}
 	return time.Now().Format(time.RFC3339)
 }
@@ -126,7 +126,7 @@ func conditionText(h *easelv1.Heartbeat) string {
 		text = "the catalog rejects the server's key, its operator must act; the watch goes on"
 	}
 	if h.LastError != "" {
-		text += " (" + oneLine(h.LastError) + ")"
+		text += " (" + OneLine(h.LastError) + ")"
 	}
 	return text
 }
@@ -155,13 +155,13 @@ func (v *watchView) aside(text string) {
 	case v.json:
 		v.noteJSON(text)
 	default:
-		v.session.tell(v.errStyle.paint(dim, text))
+		v.session.Tell(v.ErrStyle.Paint(Dim, text))
 	}
 }
 
 // redraw draws the live line anew.
 func (v *watchView) redraw() {
-	v.show(v.drawn())
+	v.ShowLive(v.drawn())
 }
 
 // drawn is the next frame of the live line, for who draws it among others.
@@ -173,13 +173,13 @@ func (v *watchView) drawn() string {
 }
 
 func (v *watchView) liveLine(now time.Time) string {
-	look := v.errStyle
-	line := look.paint(blue, look.spinner(v.frame)) + " " + v.subject(now)
+	look := v.ErrStyle
+	line := look.Paint(Blue, look.Spinner(v.frame)) + " " + v.subject(now)
 	if v.away != "" {
-		return line + look.paint(yellow, "  connecting")
+		return line + look.Paint(Yellow, "  connecting")
 	}
 	if v.condition > easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY {
-		return line + look.paint(yellow, "  "+conditionWord(v.condition))
+		return line + look.Paint(Yellow, "  "+conditionWord(v.condition))
 	}
 	return line
 }
@@ -201,20 +201,20 @@ func (v *watchView) subject(now time.Time) string {
 }
 
 func (v *watchView) one(g *easelv1.Generation, now time.Time) string {
-	look, elapsed := v.errStyle, now.Sub(v.started)
+	look, elapsed := v.ErrStyle, now.Sub(v.started)
 	if g.CreateTime != nil {
 		elapsed = took(g, now)
 	}
-	text := look.paint(stateColour(g.State), stateWord(g)) + " "
+	text := look.Paint(stateColour(g.State), stateWord(g)) + " "
 	if v.end.IsZero() || g.Terminal {
 		return text + briefly(elapsed)
 	}
 	left := max(v.end.Sub(now), 0)
-	text += look.bar(v.advance(g, float64(elapsed)/float64(max(elapsed+left, 1))), v.barWidth()) + " " + briefly(elapsed)
+	text += look.Bar(v.advance(g, float64(elapsed)/float64(max(elapsed+left, 1))), v.BarWidth()) + " " + briefly(elapsed)
 	if left == 0 {
-		return text + look.paint(dim, ", longer than usual")
+		return text + look.Paint(Dim, ", longer than usual")
 	}
-	return text + look.paint(dim, ", about "+briefly(left)+" left")
+	return text + look.Paint(Dim, ", about "+briefly(left)+" left")
 }
 
 // advance gives the share to show: the one that follows from the estimate, or the one that

@@ -12,21 +12,21 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// money writes cents as an amount: 1234 is "12.34 EUR".
-func money(cents int64, currency string) string {
+// Money writes cents as an amount: 1234 is "12.34 EUR".
+func Money(cents int64, currency string) string {
 	sign, whole := "", uint64(cents)
 	if cents < 0 {
 		sign, whole = "-", -whole
 	}
-	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(oneLine(currency), "EUR"))
+	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(OneLine(currency), "EUR"))
 }
 
-// amount is a price on the command line. It names its unit, because a bare 50 could be
+// Amount is a price on the command line. It names its unit, because a bare 50 could be
 // cents or euros, and a guess would be a hundred times off.
-type amount struct{ cents *int64 }
+type Amount struct{ Cents *int64 }
 
 // UnmarshalText reads 0.50 (euros, always with two decimals) or 50c (cents).
-func (a *amount) UnmarshalText(text []byte) error {
+func (a *Amount) UnmarshalText(text []byte) error {
 	if strings.HasPrefix(string(text), "-") {
 		return fmt.Errorf("%q is below zero: write 0.50 for euros with both decimals, or 50c for cents", text)
 	}
@@ -45,7 +45,7 @@ func (a *amount) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%q is no amount: write 0.50 for euros with both decimals, or 50c for cents", text)
 	}
-	a.cents = new(int64(cents))
+	a.Cents = new(int64(cents))
 	return nil
 }
 
@@ -94,12 +94,12 @@ func stateWord(g *easelv1.Generation) string {
 }
 
 var stateColours = map[easelv1.State]string{
-	easelv1.State_STATE_SUCCEEDED: green, easelv1.State_STATE_FAILED: red, easelv1.State_STATE_DELETED: red,
-	easelv1.State_STATE_REFUNDED: yellow,
+	easelv1.State_STATE_SUCCEEDED: Green, easelv1.State_STATE_FAILED: Red, easelv1.State_STATE_DELETED: Red,
+	easelv1.State_STATE_REFUNDED: Yellow,
 }
 
 // stateColour is the colour of a state.
-func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], blue) }
+func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], Blue) }
 
 // took is how long a render took, or has been taking.
 func took(g *easelv1.Generation, now time.Time) time.Duration {
@@ -125,7 +125,7 @@ func costText(g *easelv1.Generation) string {
 	if g.CostCents == nil {
 		return ""
 	}
-	return money(g.GetCostCents(), "")
+	return Money(g.GetCostCents(), "")
 }
 
 // joined puts commas between the texts that there are.
@@ -135,7 +135,7 @@ func joined(texts ...string) string {
 
 // outcome tells the result of a render in a few words.
 func outcome(g *easelv1.Generation) string {
-	kind := oneLine(g.GetFile().GetContentType())
+	kind := OneLine(g.GetFile().GetContentType())
 	switch {
 	case g.GetFile() != nil && g.GetFile().SizeBytes != nil:
 		return strings.TrimPrefix(kind+", ", ", ") + size(g.GetFile().GetSizeBytes())
@@ -144,5 +144,5 @@ func outcome(g *easelv1.Generation) string {
 	case g.GetText() != nil:
 		return fmt.Sprintf("text, %d characters", len([]rune(g.GetText().Text)))
 	}
-	return oneLine(g.FailureMessage)
+	return OneLine(g.FailureMessage)
 }

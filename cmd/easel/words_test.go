@@ -12,7 +12,7 @@ func TestMoneyIsWrittenToTheCent(t *testing.T) {
 		0: "0.00 EUR", 5: "0.05 EUR", 1234: "12.34 EUR", -7: "-0.07 EUR", -1234: "-12.34 EUR",
 		math.MaxInt64: "92233720368547758.07 EUR", math.MinInt64: "-92233720368547758.08 EUR",
 	} {
-		if got := money(cents, ""); got != want {
+		if got := Money(cents, ""); got != want {
 			t.Errorf("%d: got %s, want %s", cents, got, want)
 		}
 	}
@@ -20,21 +20,21 @@ func TestMoneyIsWrittenToTheCent(t *testing.T) {
 
 func TestAnAmountNamesItsUnit(t *testing.T) {
 	for text, want := range map[string]int64{"0.50": 50, "50c": 50, "12.34": 1234, "0.00": 0, "0c": 0, "007.00": 700} {
-		var a amount
-		if err := a.UnmarshalText([]byte(text)); err != nil || *a.cents != want {
-			t.Errorf("%s: got %v, %v; want %d", text, a.cents, err, want)
+		var a Amount
+		if err := a.UnmarshalText([]byte(text)); err != nil || *a.Cents != want {
+			t.Errorf("%s: got %v, %v; want %d", text, a.Cents, err, want)
 		}
 	}
 	for text, readings := range map[string][]string{"50": {"50.00", "50c"}, "5": {"5.00", "5c"}} {
-		err := new(amount).UnmarshalText([]byte(text))
+		err := new(Amount).UnmarshalText([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), readings[0]) || !strings.Contains(err.Error(), readings[1]) {
 			t.Errorf("%q: %v does not offer %q", text, err, readings)
 		}
 	}
 	for _, text := range []string{"0.5", "0.500", ".50", "-0.50", "-5c", "c", "", "1,50", "0.5c", "1e2c", "+5c", "99999999999999999999.00"} {
-		var a amount
+		var a Amount
 		if err := a.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "0.50") {
-			t.Errorf("%q is taken for %v, %v", text, a.cents, err)
+			t.Errorf("%q is taken for %v, %v", text, a.Cents, err)
 		}
 	}
 }
@@ -55,10 +55,10 @@ func TestSizesAndTimesAreShort(t *testing.T) {
 }
 
 func TestForeignTextCanNotSteerATerminal(t *testing.T) {
-	if got := oneLine("a\x1b[2Jb\r\nc\td\u009b1m"); got != `a\u001b[2Jb c d\u009b1m` {
+	if got := OneLine("a\x1b[2Jb\r\nc\td\u009b1m"); got != `a\u001b[2Jb c d\u009b1m` {
 		t.Errorf("got %q", got)
 	}
-	if got := printable("one\ntwo\x07\x1b"); got != "one\ntwo"+`\u0007\u001b` {
+	if got := SanitizeText("one\ntwo\x07\x1b"); got != "one\ntwo"+`\u0007\u001b` {
 		t.Errorf("got %q", got)
 	}
 }
