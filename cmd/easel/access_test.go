@@ -9,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
-	"errors"
 	"maps"
 	"math/big"
 	"net"
@@ -17,8 +16,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 // certificate makes a self-signed certificate that is good for a server on this machine,
@@ -134,19 +131,5 @@ func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // A14
 				t.Errorf("with %q allowed, a page of %s is answered %s, want %d", allowed, host, answer.Status, status)
 			}
 		}
-	}
-}
-
-// full is a disk without room.
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
-func TestAResultThatCanNotBeWrittenIsAFailure(t *testing.T) {
-	stderr := newBuffer()
-	p := &Program{Grammar: grammar(), Stdout: full{}, Stderr: stderr, Lookup: func(string) (string, bool) { return "", false }}
-	p.Dial = watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
-	if exit := Run(t.Context(), []string{"watch", "gen_1"}, p); exit != ExitFailure || !strings.Contains(stderr.String(), "no space left") {
-		t.Errorf("exit %d\n%s", exit, stderr)
 	}
 }

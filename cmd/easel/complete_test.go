@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,7 +47,6 @@ func TestWhatMayComeNextIsSuggested(t *testing.T) {
 		{"generate studio/any draft = t", "true"},
 		{"generate studio/any draft =", "false true"},
 		{"generate studio/any weight =", ""},
-		{"sandbox --dialect sn", "snake"},
 		{"download --out ", ""},
 		{"list --limit ", ""},
 		{"list -o json --no-such-fl", ""},
@@ -61,37 +59,8 @@ func TestWhatMayComeNextIsSuggested(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", test.words, got, test.want)
 		}
 	}
-	if all := suggested(t.Context(), dial, nil); len(all) < 15 || slices.Contains(all, "inputs-of") {
+	if all := suggested(t.Context(), dial, nil); len(all) < 14 || slices.Contains(all, "inputs-of") {
 		t.Errorf("with nothing typed: %q", all)
-	}
-}
-
-func TestBashCompletesByTheScript(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("there is no bash on this machine")
-	}
-	env := startDev(t)
-	bin := t.TempDir()
-	compile(t, bin, "easel", "build", "-o", filepath.Join(bin, "easel"), ".")
-	script := `set -eu
-eval "$(easel completion bash)"
-complete -p easel > /dev/null
-words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _easel; (IFS=" "; echo "${COMPREPLY[*]-}"); }
-words easel acc
-words easel list -o ""
-words easel list --output = j
-words easel model studio/h
-words easel generate studio/haiku pro
-words easel generate studio/landscape quality =
-words easel generate studio/landscape quality = d
-words easel download --out ""
-`
-	command := exec.CommandContext(t.Context(), "bash", "--norc", "-c", script)
-	command.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "EASEL_ADDR=" + env["EASEL_ADDR"], "EASEL_API_KEY=" + env["EASEL_API_KEY"]}
-	out, err := command.CombinedOutput()
-	want := "account\ntable json\njson\nstudio/haiku\nprompt=\ndraft standard fine\ndraft\n\n"
-	if err != nil || string(out) != want {
-		t.Errorf("got %q, %v; want %q", out, err, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -380,5 +381,19 @@ func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
 	got := easel(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
 	if names := directory(t, dir); got.exit != ExitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
 		t.Errorf("exit %d, left behind: %q\n%s", got.exit, names, got.stderr)
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestAResultThatCanNotBeWrittenIsAFailure(t *testing.T) {
+	stderr := newBuffer()
+	p := &Program{Grammar: grammar(), Stdout: full{}, Stderr: stderr, Lookup: func(string) (string, bool) { return "", false }}
+	p.Dial = watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
+	if exit := Run(t.Context(), []string{"watch", "gen_1"}, p); exit != ExitFailure || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit %d\n%s", exit, stderr)
 	}
 }

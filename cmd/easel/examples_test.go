@@ -26,11 +26,7 @@ func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 			for _, end := range []string{" #", " |", " <", " >", " &&", ")"} {
 				line, _, _ = strings.Cut(line, end)
 			}
-			words, err := splitWords(strings.TrimSpace(line))
-			if err == nil {
-				_, err = parser.Parse(words)
-			}
-			if err != nil {
+			if _, err := parser.Parse(wordsOf(line)); err != nil {
 				t.Errorf("%s: %s: %v", command.Name, strings.TrimSpace(line), err)
 			}
 			examples++
@@ -41,12 +37,30 @@ func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 	}
 }
 
+// wordsOf splits a line as a shell does.
+func wordsOf(line string) []string {
+	quote := rune(0)
+	words := strings.FieldsFunc(strings.TrimSpace(line), func(r rune) bool {
+		switch {
+		case r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		}
+		return quote == 0 && r == ' '
+	})
+	for i, word := range words {
+		words[i] = strings.NewReplacer(`"`, "", "'", "").Replace(word)
+	}
+	return words
+}
+
 func TestTheREADMEHasTheExitCodes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^ +(\d+)   (.+)$`).FindAllStringSubmatch(exitCodes, -1)
+	rows := regexp.MustCompile(`(?m)^ +(\d+)   (.+)$`).FindAllStringSubmatch(easel(t.Context(), nil, "exit-codes").stdout, -1)
 	if len(rows) != 9 {
 		t.Fatalf("found %q", rows)
 	}

@@ -198,3 +198,11 @@ func TestOnATerminalAFailureIsWrappedBetweenWordsAndItsCommandIsNot(t *testing.T
 		t.Errorf("in a pipe it is\n%s", out.String())
 	}
 }
+
+func TestTheHelpShowsTheExitCodes(t *testing.T) {
+	for _, args := range [][]string{{"exit-codes"}, {"help", "exit-codes"}} {
+		if got := easel(t.Context(), nil, args...); got.exit != ExitOK || got.stdout != exitCodes {
+			t.Errorf("easel %q prints\n%s", args, got.stdout)
+		}
+	}
+}

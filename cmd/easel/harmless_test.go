@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,11 +20,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
-
-// evil is what a catalog may send as any text: sequences that clear, colour and name a terminal, in
-// both forms, directional overrides, lines of its own, and the program's own marks of colours.
-const evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + Red + "e" + uncoloured
 
 // poison puts evil into every text of a message, and into those of its messages.
 func poison[M proto.Message](m M) M {
@@ -39,10 +34,10 @@ func poisonAll(m protoreflect.Message) {
 	for i := range fields.Len() {
 		switch f := fields.Get(i); {
 		case f.IsList() && f.Kind() == protoreflect.StringKind:
-			m.Mutable(f).List().Append(protoreflect.ValueOfString(evil))
+			m.Mutable(f).List().Append(protoreflect.ValueOfString(terminaltest.Evil))
 		case f.Kind() == protoreflect.StringKind && !f.IsMap():
 			if oneof := f.ContainingOneof(); oneof == nil || oneof.IsSynthetic() || m.WhichOneof(oneof) == f {
-				m.Set(f, protoreflect.ValueOfString(evil))
+				m.Set(f, protoreflect.ValueOfString(terminaltest.Evil))
 			}
 		case f.Kind() == protoreflect.MessageKind && !f.IsMap() && !f.IsList() && m.Has(f):
 			poisonAll(m.Mutable(f).Message())
@@ -57,29 +52,29 @@ func poisonAll(m protoreflect.Message) {
 func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 	g := &easelv1.Generation{
 		State: state, Terminal: state != easelv1.State_STATE_QUEUED && state != easelv1.State_STATE_UNRECOGNIZED,
-		Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{evil: structpb.NewStringValue(evil)}},
+		Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{terminaltest.Evil: structpb.NewStringValue(terminaltest.Evil)}},
 		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
 	}
 	poison(g)
 	if text { // its lines are the result
-		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(evil, "\n  id2", "")}}
+		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(terminaltest.Evil, "\n  id2", "")}}
 	}
 	return g
 }
 
 func evilModel() *easelv1.Model {
-	value := structpb.NewStringValue(evil)
+	value := structpb.NewStringValue(terminaltest.Evil)
 	return poison(&easelv1.Model{InputFields: []*easelv1.InputField{{
 		DefaultValue: value, AllowedValues: []*structpb.Value{value, value}, Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING,
 	}}})
 }
 
-// evilError is evil wherever an error has texts.
+// evilError is terminaltest.Evil wherever an error has texts.
 func evilError(code codes.Code) error {
-	st, err := status.New(code, evil).WithDetails(
-		&errdetails.ErrorInfo{Reason: evil, Domain: evil, Metadata: map[string]string{evil: evil, "price_cents": "7"}},
-		&errdetails.ResourceInfo{ResourceName: evil, ResourceType: evil},
-		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: evil, Description: "it is " + evil}}},
+	st, err := status.New(code, terminaltest.Evil).WithDetails(
+		&errdetails.ErrorInfo{Reason: terminaltest.Evil, Domain: terminaltest.Evil, Metadata: map[string]string{terminaltest.Evil: terminaltest.Evil, "price_cents": "7"}},
+		&errdetails.ResourceInfo{ResourceName: terminaltest.Evil, ResourceType: terminaltest.Evil},
+		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: terminaltest.Evil, Description: "it is " + terminaltest.Evil}}},
 	)
 	if err != nil {
 		return err
@@ -136,7 +131,7 @@ func evilServer(state easelv1.State, text bool, code codes.Code, fileName string
 			data := []byte("bytes")
 			_ = s.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{
 				Data: data, Crc32C: crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)),
-				Info: &easelv1.ContentInfo{ContentType: evil, FileName: fileName, Etag: evil},
+				Info: &easelv1.ContentInfo{ContentType: terminaltest.Evil, FileName: fileName, Etag: terminaltest.Evil},
 			}})
 			return fail()
 		},
@@ -148,40 +143,26 @@ func evilCommands(dir string) [][]string {
 	return [][]string{
 		{"account"},
 		{"models"},
-		{"model", evil},
-		{"quote", evil, evil + "=" + evil},
-		{"get", evil},
+		{"model", terminaltest.Evil},
+		{"quote", terminaltest.Evil, terminaltest.Evil + "=" + terminaltest.Evil},
+		{"get", terminaltest.Evil},
 		{"list"},
-		{"wait", evil},
-		{"watch", evil},
-		{"watch", evil, "other"},
+		{"wait", terminaltest.Evil},
+		{"watch", terminaltest.Evil},
+		{"watch", terminaltest.Evil, "other"},
 		{"watch"},
-		{"delete", evil},
-		{"delete", evil, "--allow-missing"},
-		{"inputs-of", evil},
+		{"delete", terminaltest.Evil},
+		{"delete", terminaltest.Evil, "--allow-missing"},
+		{"inputs-of", terminaltest.Evil},
 		{"health"},
-		{"generate", evil, "--inputs-json", "{}"},
-		{"generate", evil, "--inputs-json", "{}", "--watch"},
-		{"generate", evil, "--inputs-json", "{}", "--watch", "--count", "2"},
-		{"generate", evil, "--inputs-json", "{}", "--out", dir},
-		{"generate", evil, "--inputs-json", "{}", "--idempotency-key", evil, "--out", filepath.Join(dir, "file"), "--force"},
-		{"download", evil, "--out", dir + "/"},
-		{"download", evil, "--out", filepath.Join(dir, "other"), "--force"},
-		{"download", evil, "--wait", "1s", "--out", dir, "--force"},
-	}
-}
-
-// wantHarmless checks that nothing but the visible form of evil has come through.
-func wantHarmless(t *testing.T, what, text string) {
-	t.Helper()
-	obeyed := func(r rune) bool { return isColour(r) || isObeyed(r) && r != '\n' && r != '\t' }
-	if at := strings.IndexFunc(text, obeyed); at >= 0 {
-		t.Errorf("%s: %q is printed in %q", what, text[at:min(at+6, len(text))], text)
-	}
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "id2") || strings.HasPrefix(line, "  id2") {
-			t.Errorf("%s: a line of its own is printed: %q", what, text)
-		}
+		{"generate", terminaltest.Evil, "--inputs-json", "{}"},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--watch"},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--watch", "--count", "2"},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--out", dir},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--idempotency-key", terminaltest.Evil, "--out", filepath.Join(dir, "file"), "--force"},
+		{"download", terminaltest.Evil, "--out", dir + "/"},
+		{"download", terminaltest.Evil, "--out", filepath.Join(dir, "other"), "--force"},
+		{"download", terminaltest.Evil, "--wait", "1s", "--out", dir, "--force"},
 	}
 }
 
@@ -206,7 +187,7 @@ func TestAttackOfEveryTextOnATerminal(t *testing.T) { // A15
 			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
 				got := easel(t.Context(), dial, slices.Concat(command, form, []string{"--timeout", "80ms"})...)
 				what := fmt.Sprintf("%+v, %q", test, append(command[:1:1], form...))
-				wantHarmless(t, what, got.stdout+got.stderr)
+				terminaltest.WantHarmless(t, what, got.stdout+got.stderr)
 				shown[command[0]] = shown[command[0]] || strings.Contains(got.stdout+got.stderr, `\u001b[2J`)
 				if len(form) == 2 && test.code == codes.OK && command[0] != "inputs-of" {
 					wantJSON(t, what, got.stdout)
@@ -235,28 +216,28 @@ func wantJSON(t *testing.T, what, text string) {
 			t.Errorf("%s: %v in %q", what, err, text)
 			return
 		}
-		if object, ok := value.(map[string]any); ok && object["generationId"] != nil && object["generationId"] != evil {
+		if object, ok := value.(map[string]any); ok && object["generationId"] != nil && object["generationId"] != terminaltest.Evil {
 			t.Errorf("%s: the id is %q", what, object["generationId"])
 		}
 	}
 }
 
 func TestAttackOfFileNamesAndCompletions(t *testing.T) { // A15
-	dial := evilServer(easelv1.State_STATE_SUCCEEDED, false, codes.OK, evil).serve(t)
+	dial := evilServer(easelv1.State_STATE_SUCCEEDED, false, codes.OK, terminaltest.Evil).serve(t)
 	for _, args := range [][]string{
 		{"download", "gen_1", "--out", t.TempDir() + "/"},
 		{completing, "model", ""},
 		{completing, "get", ""},
 		{completing, "quote", "m", ""},
-		{"get", "gen_1", "--" + evil},
-		{evil},
-		{"account", "--timeout", evil},
-		{"account", "--addr", "http://" + evil},
-		{"account", "--api-key-file", evil},
-		{"watch", evil, evil},
+		{"get", "gen_1", "--" + terminaltest.Evil},
+		{terminaltest.Evil},
+		{"account", "--timeout", terminaltest.Evil},
+		{"account", "--addr", "http://" + terminaltest.Evil},
+		{"account", "--api-key-file", terminaltest.Evil},
+		{"watch", terminaltest.Evil, terminaltest.Evil},
 	} {
-		got := easelEnv(t.Context(), dial, map[string]string{"EASEL_" + evil: "x"}, args...)
-		wantHarmless(t, fmt.Sprintf("%q", args), got.stdout+got.stderr)
+		got := easelEnv(t.Context(), dial, map[string]string{"EASEL_" + terminaltest.Evil: "x"}, args...)
+		terminaltest.WantHarmless(t, fmt.Sprintf("%q", args), got.stdout+got.stderr)
 		if got.stdout+got.stderr == "" {
 			t.Errorf("%q prints nothing, which proves nothing", args)
 		}
@@ -264,74 +245,16 @@ func TestAttackOfFileNamesAndCompletions(t *testing.T) { // A15
 }
 
 func TestAttackOfAFileOfProfiles(t *testing.T) { // A15
-	text, err := json.Marshal(map[string]any{"default": evil, "profiles": map[string]any{evil: map[string]any{"addr": evil, "api-key-file": evil}}})
+	text, err := json.Marshal(map[string]any{"default": terminaltest.Evil, "profiles": map[string]any{terminaltest.Evil: map[string]any{"addr": terminaltest.Evil, "api-key-file": terminaltest.Evil}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := map[string]string{"EASEL_CONFIG_FILE": writeProfiles(t, string(text))}
-	for _, args := range [][]string{{"profiles"}, {"profiles", "-o", "json"}, {"account"}, {"account", "--profile", "x" + evil}, {completing, "account", "--profile", ""}} {
+	for _, args := range [][]string{{"profiles"}, {"profiles", "-o", "json"}, {"account"}, {"account", "--profile", "x" + terminaltest.Evil}, {completing, "account", "--profile", ""}} {
 		got := easelEnv(t.Context(), nil, env, args...)
-		wantHarmless(t, fmt.Sprintf("%q", args), got.stdout+got.stderr)
+		terminaltest.WantHarmless(t, fmt.Sprintf("%q", args), got.stdout+got.stderr)
 		if got.stdout+got.stderr == "" {
 			t.Errorf("%q prints nothing, which proves nothing", args)
 		}
-	}
-}
-
-// evilCatalog is a catalog all of whose texts are evil.
-func evilCatalog(t *testing.T) string {
-	t.Helper()
-	answer, err := json.Marshal(map[string]any{
-		"id": evil, "status": evil, "name": evil, "type": evil, "balanceCents": evil, "message": evil, "code": evil, evil: evil,
-		"models": []any{map[string]any{"id": evil, "name": evil, "type": evil, evil: evil}},
-		"error":  map[string]any{"message": evil, "code": evil},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/generations") {
-			w.WriteHeader(http.StatusTeapot)
-		}
-		_, _ = w.Write(answer)
-	}))
-	t.Cleanup(catalog.Close)
-	return catalog.URL
-}
-
-func TestAttackOfACatalogOnDoctorAndLogs(t *testing.T) { // A15
-	upstream := evilCatalog(t)
-	for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
-		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, append([]string{"doctor", "--upstream-url", upstream}, form...)...)
-		wantHarmless(t, fmt.Sprintf("doctor %v", form), got.stdout+got.stderr)
-		if !strings.Contains(got.stdout+got.stderr, `\u001b[2J`) {
-			t.Errorf("doctor %v has shown nothing of it:\n%s%s", form, got.stdout, got.stderr)
-		}
-	}
-	env := map[string]string{
-		"EASEL_UPSTREAM_URL": upstream, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}
-	served := start(t, env, func(_, logs string) bool { return strings.Count(logs, `"listening"`) == 3 }, "serve", "--log-level", "debug")
-	addr := find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())
-	for _, command := range []string{"account", "models", "list"} {
-		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, command, "--addr", addr, "--timeout", "2s")
-		wantHarmless(t, command, got.stdout+got.stderr)
-	}
-	wantHarmless(t, "logs", served.stderr.String())
-}
-
-func TestLogsAreWrittenWholeAndHarmless(t *testing.T) {
-	var out strings.Builder
-	logs := SanitizingWriter{&out}
-	for _, line := range []string{"plain\n", "evil \u009b2J\u202e\n"} {
-		if n, err := logs.Write([]byte(line)); n != len(line) || err != nil {
-			t.Errorf("%q: %d bytes, %v", line, n, err)
-		}
-	}
-	if want := "plain\nevil " + `\u009b2J\u202e` + "\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
-	if _, err := (SanitizingWriter{full{}}).Write([]byte("\x7f")); err == nil {
-		t.Error("a disk without room is no error")
 	}
 }

@@ -17,26 +17,27 @@ const module = "github.com/easel-grpc/easel"
 // allowed is the architecture: what each package may import besides the standard library. A
 // path that ends in "/" allows all below it.
 var allowed = map[string][]string{
-	"gen/go/easel/v1":         {"buf.build/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
-	"gen/openapi":             {},
-	"gen/scalar":              {},
-	"internal/catalog":        {},
-	"internal/watch":          {module + "/internal/catalog", module + "/internal/watch/"},
-	"internal/cluster":        {module + "/internal/catalog", module + "/internal/watch", module + "/internal/watch/budget", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/", "github.com/nats-io/nkeys"},
-	"internal/watch/budget":   {}, // what is below watch is pure
-	"internal/watch/history":  {module + "/internal/catalog", module + "/internal/watch/schedule"},
-	"internal/watch/schedule": {},
-	"internal/reload":         {},
-	"internal/service":        {module + "/gen/", module + "/internal/catalog", module + "/internal/reload", module + "/internal/watch", "google.golang.org/", "golang.org/x/sync/"},
-	"internal/server":         {module + "/gen/", module + "/internal/reload", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
-	"internal/telemetry":      {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
-	"internal/status":         {module + "/internal/server", module + "/internal/telemetry", module + "/internal/watch"},
-	"internal/sandbox":        {"modernc.org/sqlite", "golang.org/x/image/"},
-	"internal/page":           {module + "/gen/scalar"},
-	"internal/simulation":     {}, // all of it is test code
-	"internal/bench":          {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
-	"internal/torture":        {}, // so is this
-	"internal/clients":        {}, // and this
+	"gen/go/easel/v1":                {"buf.build/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
+	"gen/openapi":                    {},
+	"gen/scalar":                     {},
+	"internal/catalog":               {},
+	"internal/watch":                 {module + "/internal/catalog", module + "/internal/watch/"},
+	"internal/cluster":               {module + "/internal/catalog", module + "/internal/watch", module + "/internal/watch/budget", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/", "github.com/nats-io/nkeys"},
+	"internal/watch/budget":          {}, // what is below watch is pure
+	"internal/watch/history":         {module + "/internal/catalog", module + "/internal/watch/schedule"},
+	"internal/watch/schedule":        {},
+	"internal/reload":                {},
+	"internal/service":               {module + "/gen/", module + "/internal/catalog", module + "/internal/reload", module + "/internal/watch", "google.golang.org/", "golang.org/x/sync/"},
+	"internal/server":                {module + "/gen/", module + "/internal/reload", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
+	"internal/telemetry":             {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
+	"internal/status":                {module + "/internal/server", module + "/internal/telemetry", module + "/internal/watch"},
+	"internal/sandbox":               {"modernc.org/sqlite", "golang.org/x/image/"},
+	"internal/page":                  {module + "/gen/scalar"},
+	"internal/simulation":            {}, // all of it is test code
+	"internal/bench":                 {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
+	"internal/terminal/terminaltest": {"golang.org/x/sys/unix"},
+	"internal/torture":               {}, // so is this
+	"internal/clients":               {}, // and this
 }
 
 func goList(t *testing.T) map[string][]string {

@@ -1,23 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"maps"
 	"net"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scripted is a server that does what a test says, for what the real one never does on
 // purpose: break off, fall silent, answer with errors in a row.
@@ -110,73 +102,4 @@ func (s *scripted) serve(t *testing.T) Dialer {
 		<-ended
 	})
 	return func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
-}
-
-// printed is what a run of the command left behind.
-type printed struct {
-	exit   int
-	stdout string
-	stderr string
-}
-
-// linesOf gives the lines of what a stream got.
-func linesOf(text string) []string {
-	if text = strings.TrimSuffix(text, "\n"); text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
-}
-
-// easel runs the command over dial, without an environment.
-func easel(ctx context.Context, dial Dialer, args ...string) printed {
-	return easelEnv(ctx, dial, nil, args...)
-}
-
-func easelEnv(ctx context.Context, dial Dialer, env map[string]string, args ...string) printed {
-	stdout, stderr := newBuffer(), newBuffer()
-	exit := Run(ctx, args, &Program{
-		Grammar: grammar(), Build: thisBuild(),
-		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Dial: dial,
-		Lookup: func(name string) (string, bool) {
-			value, ok := env[name]
-			return value, ok
-		},
-		Environ: environOf(env),
-	})
-	return printed{exit, stdout.String(), stderr.String()}
-}
-
-// environOf lists an environment as a process has it.
-func environOf(env map[string]string) func() []string {
-	return func() (all []string) {
-		for _, name := range slices.Sorted(maps.Keys(env)) {
-			all = append(all, name+"="+env[name])
-		}
-		return all
-	}
-}
-
-// buffer is a stream that may be read while it is written, and tells that it was.
-type buffer struct {
-	mu      sync.Mutex
-	text    bytes.Buffer
-	written chan struct{}
-}
-
-func newBuffer() *buffer { return &buffer{written: make(chan struct{}, 1)} }
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	select {
-	case b.written <- struct{}{}:
-	default:
-	}
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -224,9 +224,6 @@ func TestTheHelpHasEverySetting(t *testing.T) {
 	if got := easel(t.Context(), nil, "help", "generate"); got.exit != ExitOK || !strings.Contains(got.stdout, "easel generate") {
 		t.Errorf("easel help generate: exit %d\n%s", got.exit, got.stdout)
 	}
-	if got := easel(t.Context(), nil, "help", "exit-codes"); got.stdout != exitCodes {
-		t.Errorf("easel help exit-codes prints\n%s", got.stdout)
-	}
 }
 
 func TestAnUnguardedServerStaysOnThisMachine(t *testing.T) {

@@ -135,7 +135,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(ExitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  not found", "it was deleted, or never was there")
 	want(call(ExitRetry, "account", "--addr", env["REST"]), "this is the REST port", "EASEL_GRPC_ADDR")
 	want(call(ExitFailure, "account", "--addr", env["ADMIN"]), "Is it the admin port?")
-	want(call(ExitUsage, "generate", "studio/haiku", "--inputs-json", `{"prompt": 5}`), nothingOrdered)
+	want(call(ExitUsage, "generate", "studio/haiku", "--inputs-json", `{"prompt": 5}`), "Nothing was ordered.")
 	if got, same := call(ExitOK, "--version", "-o", "json"), call(ExitOK, "version", "-o", "json"); got != same || got.stdout == "" {
 		t.Errorf("--version prints %s, and version %s", got.stdout, same.stdout)
 	}

@@ -2,24 +2,21 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// aModel is a server that answers one question.
-func aModel(t *testing.T) Dialer {
-	t.Helper()
-	s := &scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) {
-		return &easelv1.Model{ModelId: "studio/haiku"}, nil
-	}}
-	return s.serve(t)
+// with is an environment with more variables.
+func with(env, more map[string]string) map[string]string {
+	all := maps.Clone(env)
+	maps.Copy(all, more)
+	return all
 }
 
 func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
-	dial := aModel(t)
+	dev := startDev(t)
 	for name, meant := range map[string]string{
 		"EASEL_GRPC_ADR":         "EASEL_GRPC_ADDR", // of another command
 		"EASEL_POLL_RAT":         "EASEL_POLL_RATE",
@@ -30,7 +27,7 @@ func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
 		"EASEL_WHATEVER_IT_MAY":  "",
 		"EASEL_PORT":             "", // Kubernetes never sets it to a number
 	} {
-		got := easelEnv(t.Context(), dial, map[string]string{name: "hunter2"}, "model", "studio/haiku")
+		got := easelEnv(t.Context(), nil, with(dev, map[string]string{name: "hunter2"}), "model", "studio/haiku")
 		said := linesOf(got.stderr)
 		if got.exit != ExitOK || len(said) != 1 || !strings.Contains(said[0], name+" is no setting") || strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("%s: exit %d, printed\n%s", name, got.exit, got.stderr)
@@ -39,7 +36,7 @@ func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
 			t.Errorf("%s: printed\n%s", name, got.stderr)
 		}
 	}
-	got := easelEnv(t.Context(), dial, map[string]string{"EASEL_POLL_RAT": "hunter2"}, "model", "studio/haiku", "-o", "json")
+	got := easelEnv(t.Context(), nil, with(dev, map[string]string{"EASEL_POLL_RAT": "hunter2"}), "model", "studio/haiku", "-o", "json")
 	var warning map[string]string
 	if err := json.Unmarshal([]byte(got.stderr), &warning); err != nil || !strings.Contains(warning["warning"], "EASEL_POLL_RATE?") {
 		t.Errorf("with JSON: %v, printed\n%s", err, got.stderr)
@@ -60,7 +57,7 @@ func TestNothingIsSaidOfSettingsAndOfWhatKubernetesSets(t *testing.T) {
 			env[service+"_"+name] = value
 		}
 	}
-	if got := easelEnv(t.Context(), aModel(t), env, "model", "studio/haiku"); got.exit != ExitOK || got.stderr != "" {
+	if got := easelEnv(t.Context(), nil, with(env, startDev(t)), "model", "studio/haiku"); got.exit != ExitOK || got.stderr != "" {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }

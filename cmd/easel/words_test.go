@@ -53,12 +53,3 @@ func TestSizesAndTimesAreShort(t *testing.T) {
 		}
 	}
 }
-
-func TestForeignTextCanNotSteerATerminal(t *testing.T) {
-	if got := OneLine("a\x1b[2Jb\r\nc\td\u009b1m"); got != `a\u001b[2Jb c d\u009b1m` {
-		t.Errorf("got %q", got)
-	}
-	if got := SanitizeText("one\ntwo\x07\x1b"); got != "one\ntwo"+`\u0007\u001b` {
-		t.Errorf("got %q", got)
-	}
-}

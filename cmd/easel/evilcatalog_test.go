@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
+)
+
+// evilCatalog is a catalog all of whose texts are evil.
+func evilCatalog(t *testing.T) string {
+	t.Helper()
+	answer, err := json.Marshal(map[string]any{
+		"id": terminaltest.Evil, "status": terminaltest.Evil, "name": terminaltest.Evil, "type": terminaltest.Evil, "balanceCents": terminaltest.Evil, "message": terminaltest.Evil, "code": terminaltest.Evil, terminaltest.Evil: terminaltest.Evil,
+		"models": []any{map[string]any{"id": terminaltest.Evil, "name": terminaltest.Evil, "type": terminaltest.Evil, terminaltest.Evil: terminaltest.Evil}},
+		"error":  map[string]any{"message": terminaltest.Evil, "code": terminaltest.Evil},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/generations") {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		_, _ = w.Write(answer)
+	}))
+	t.Cleanup(catalog.Close)
+	return catalog.URL
+}
+
+func TestAttackOfACatalogOnDoctorAndLogs(t *testing.T) { // A15
+	upstream := evilCatalog(t)
+	for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
+		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, append([]string{"doctor", "--upstream-url", upstream}, form...)...)
+		terminaltest.WantHarmless(t, fmt.Sprintf("doctor %v", form), got.stdout+got.stderr)
+		if !strings.Contains(got.stdout+got.stderr, `\u001b[2J`) {
+			t.Errorf("doctor %v has shown nothing of it:\n%s%s", form, got.stdout, got.stderr)
+		}
+	}
+	env := map[string]string{
+		"EASEL_UPSTREAM_URL": upstream, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}
+	served := start(t, env, func(_, logs string) bool { return strings.Count(logs, `"listening"`) == 3 }, "serve", "--log-level", "debug")
+	addr := find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())
+	for _, command := range []string{"account", "models", "list"} {
+		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, command, "--addr", addr, "--timeout", "2s")
+		terminaltest.WantHarmless(t, command, got.stdout+got.stderr)
+	}
+	terminaltest.WantHarmless(t, "logs", served.stderr.String())
+}

@@ -1,0 +1,36 @@
+// Package terminaltest is for tests of what is printed: texts that would steer a terminal, and a terminal to print on.
+package terminaltest
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// Evil is what a catalog may send as any text: sequences that clear, colour and name a terminal, in
+// both forms, directional overrides, lines of its own, and the program's own marks of colours.
+const Evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + "\uFDD5e\uFDD0"
+
+// obeyed reports whether a terminal obeys a character instead of showing it, or whether it stands for a colour.
+func obeyed(r rune) bool {
+	switch {
+	case r == '\n', r == '\t':
+		return false
+	case r >= 0xFDD0 && r <= 0xFDEF, r == 0x2028, r == 0x2029:
+		return true
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// WantHarmless checks that nothing but the visible form of [Evil] has come through.
+func WantHarmless(t *testing.T, what, text string) {
+	t.Helper()
+	if at := strings.IndexFunc(text, obeyed); at >= 0 {
+		t.Errorf("%s: %q is printed in %q", what, text[at:min(at+6, len(text))], text)
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "id2") || strings.HasPrefix(line, "  id2") {
+			t.Errorf("%s: a line of its own is printed: %q", what, text)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package terminaltest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Terminal is a real terminal of the system, and what a person would see on it.
+type Terminal struct {
+	Child *os.File // the side of the program
+	user  *os.File // the side of the person
+
+	mu     sync.Mutex
+	screen *screen
+	all    strings.Builder // everything that was written
+	ended  chan struct{}
+}
+
+// Open opens a terminal of a size until the test ends.
+func Open(t *testing.T, width, height int) *Terminal {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("this machine has no terminals: %v", err)
+	}
+	number, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &Terminal{user: user, Child: child, screen: newScreen(width, height), ended: make(chan struct{})}
+	term.Resize(t, width, height)
+	go term.read()
+	t.Cleanup(func() {
+		child.Close()
+		<-term.ended
+		user.Close()
+	})
+	return term
+}
+
+// read shows what is written, until nobody can write any more.
+func (term *Terminal) read() {
+	defer close(term.ended)
+	buffer := make([]byte, 4096)
+	for {
+		n, err := term.user.Read(buffer)
+		if err != nil {
+			return
+		}
+		term.mu.Lock()
+		term.screen.write(string(buffer[:n]))
+		term.all.Write(buffer[:n])
+		term.mu.Unlock()
+	}
+}
+
+// Resize changes the size, as a person who drags the window.
+func (term *Terminal) Resize(t *testing.T, width, height int) {
+	t.Helper()
+	size := &unix.Winsize{Col: uint16(width), Row: uint16(height)}
+	if err := unix.IoctlSetWinsize(int(term.user.Fd()), unix.TIOCSWINSZ, size); err != nil {
+		t.Fatal(err)
+	}
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	term.screen.resize(width)
+}
+
+// Seen is the screen, without blank lines at its end.
+func (term *Terminal) Seen() string {
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	return term.screen.String()
+}
+
+// Written is everything that was written.
+func (term *Terminal) Written() string {
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	return term.all.String()
+}
+
+// Until waits for a screen that a person would wait for.
+func (term *Terminal) Until(t *testing.T, what string, fits func(screen string) bool) string {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		screen := term.Seen()
+		if fits(screen) {
+			return screen
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s on\n%s", what, screen)
+		}
+		time.Sleep(10 * time.Millisecond) // a screen tells nobody that it has changed
+	}
+}
