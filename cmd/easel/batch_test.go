@@ -67,8 +67,8 @@ func (c *counter) create(r *easelv1.CreateGenerationRequest) (*easelv1.Generatio
 func easelReading(ctx context.Context, dial Dialer, stdin string, args ...string) printed {
 	stdout, stderr := newBuffer(), newBuffer()
 	exit := Run(ctx, args, &Program{
-		Grammar: grammar(), Build: thisBuild(),
-		Stdin: strings.NewReader(stdin), Stdout: stdout, Stderr: stderr, Dial: dial,
+		Grammar: grammar(),
+		Stdin:   strings.NewReader(stdin), Stdout: stdout, Stderr: stderr, Dial: dial,
 		Lookup: func(string) (string, bool) { return "", false },
 	})
 	return printed{exit, stdout.String(), stderr.String()}

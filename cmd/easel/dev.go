@@ -20,6 +20,17 @@ type devCmd struct {
 	tuningFlags
 }
 
+// Help implements kong.HelpProvider.
+func (*devCmd) Help() string {
+	return `Examples:
+
+  easel dev
+  easel dev --db studio.db --balance 20.00      # keeps keys, money and renders
+  easel dev --failure-rate 0.3 --speed 5        # to see how a service copes
+`
+}
+
+// Faults are the settings that make no sense.
 func (c *devCmd) Faults() []string {
 	list := FaultList(c.sandboxFlags.Faults())
 	for _, a := range c.addresses() {

@@ -59,7 +59,7 @@ func (c *doctorCmd) Run(ctx context.Context, p *Program) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	report, err := Examine(ctx, DoctorConfig{
+	report, err := Examine(ctx, Config{
 		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Credential: cred, Model: c.Model, Inputs: c.typedInputs(),
 	})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // routeQuote is the one POST that is free: it prices, and starts nothing.
 const routeQuote = "POST /quote"
 
-// DoctorConfig says which catalog to examine, and how.
-type DoctorConfig struct {
+// Config says which catalog to examine, and how.
+type Config struct {
 	BaseURL       string
 	AllowInsecure bool // the API key may travel over http to a host that is not loopback
 	Credential    catalog.Credential
@@ -28,7 +28,7 @@ type DoctorConfig struct {
 }
 
 // Examine asks a catalog everything that is free, and reports. Its error is one of the base URL.
-func Examine(ctx context.Context, cfg DoctorConfig) (*Report, error) {
+func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	transport := catalog.NewTransport()
 	defer transport.CloseIdleConnections()
 	eye := &readOnlyTransport{next: transport}
@@ -36,13 +36,13 @@ func Examine(ctx context.Context, cfg DoctorConfig) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &doctor{ctx: ctx, client: client, cred: cfg.Credential, eye: eye, model: cfg.Model, inputs: cfg.Inputs}
+	d := &examination{ctx: ctx, client: client, cred: cfg.Credential, eye: eye, model: cfg.Model, inputs: cfg.Inputs}
 	d.examine()
 	return newReport(cfg.BaseURL, d.checks), nil
 }
 
-// doctor looks at a catalog.
-type doctor struct {
+// examination looks at a catalog.
+type examination struct {
 	ctx    context.Context
 	client *catalog.Client
 	cred   catalog.Credential
@@ -56,7 +56,7 @@ type doctor struct {
 }
 
 // examine asks everything, unless the catalog does not let it look at all.
-func (d *doctor) examine() {
+func (d *examination) examine() {
 	for _, look := range []func(){d.account, d.listModels, d.oneModel, d.quote, d.list, d.oneRender, d.noRender} {
 		look()
 		if k := d.checks[len(d.checks)-1].kind; k == catalog.KindCredentialRejected || k == catalog.KindUnavailable || d.ctx.Err() != nil {
@@ -66,7 +66,7 @@ func (d *doctor) examine() {
 }
 
 // note keeps what a question has brought.
-func (d *doctor) note(name, route string, err error) {
+func (d *examination) note(name, route string, err error) {
 	c := Check{Name: name, Route: route, kind: catalog.KindOf(err)}
 	if d.eye.body != nil {
 		c.Findings = catalog.Survey(route, d.eye.body, d.cred)
@@ -78,7 +78,7 @@ func (d *doctor) note(name, route string, err error) {
 	d.checks = append(d.checks, c)
 }
 
-func (d *doctor) skip(name, route, why string) {
+func (d *examination) skip(name, route, why string) {
 	d.checks = append(d.checks, Check{Name: name, Route: route, OK: true, Skipped: true, Error: why})
 }
 
@@ -106,12 +106,12 @@ func errorText(err error) string {
 	return OneLine(text)
 }
 
-func (d *doctor) account() {
+func (d *examination) account() {
 	_, err := d.client.Account(d.ctx, d.cred)
 	d.note("account", "GET /me", err)
 }
 
-func (d *doctor) listModels() {
+func (d *examination) listModels() {
 	models, err := d.client.Models(d.ctx, d.cred)
 	d.note("models", "GET /models", err)
 	if len(models) > 0 && d.model == "" {
@@ -119,7 +119,7 @@ func (d *doctor) listModels() {
 	}
 }
 
-func (d *doctor) oneModel() {
+func (d *examination) oneModel() {
 	if d.model == "" {
 		d.skip("model", "GET /models/detail", "no model is known: name one with --model")
 		return
@@ -129,7 +129,7 @@ func (d *doctor) oneModel() {
 	d.note("model", "GET /models/detail", err)
 }
 
-func (d *doctor) quote() {
+func (d *examination) quote() {
 	if d.model == "" {
 		d.skip("quote", routeQuote, "no model is known: name one with --model")
 		return
@@ -192,7 +192,7 @@ func sample(f catalog.InputField) any {
 	return samplePrompt
 }
 
-func (d *doctor) list() {
+func (d *examination) list() {
 	renders, err := d.client.Generations(d.ctx, d.cred)
 	d.note("list", "GET /generations", err)
 	if len(renders) > 0 {
@@ -200,7 +200,7 @@ func (d *doctor) list() {
 	}
 }
 
-func (d *doctor) oneRender() {
+func (d *examination) oneRender() {
 	if d.render == "" {
 		d.skip("render", "GET /generations/{id}", "the list shows no render to look at")
 		return
@@ -210,7 +210,7 @@ func (d *doctor) oneRender() {
 }
 
 // noRender asks for a render that is not there, to see an error.
-func (d *doctor) noRender() {
+func (d *examination) noRender() {
 	_, err := d.client.Generation(d.ctx, d.cred, "easel-doctor-no-such-render")
 	d.note("an error", "GET /generations/{id}", err)
 	c := &d.checks[len(d.checks)-1]

@@ -116,13 +116,3 @@ Examples:
   easel health --addr easel.example:443 --tls --service easel.v1.GenerationService
 `
 }
-
-// Help implements kong.HelpProvider.
-func (*devCmd) Help() string {
-	return `Examples:
-
-  easel dev
-  easel dev --db studio.db --balance 20.00      # keeps keys, money and renders
-  easel dev --failure-rate 0.3 --speed 5        # to see how a service copes
-`
-}

@@ -7,12 +7,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
 // TestEveryExampleOfTheHelpIsACommandLine parses the examples, without running them.
 func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 	p := &Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
-	parser, err := p.grammar(&environment{Program: p}, new(bool))
+	parser, err := kong.New(&commands{}, append(grammar().Options, kong.Vars{"addr": ""}, kong.Bind(p))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
 		for _, command := range evilCommands(t.TempDir()) {
 			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
 				Run(t.Context(), slices.Concat(command, form, []string{"--timeout", "200ms"}), &Program{
-					Grammar: grammar(), Build: thisBuild(),
-					Stdin: strings.NewReader(""), Stdout: term.Child, Stderr: term.Child, Dial: dial,
+					Grammar: grammar(),
+					Stdin:   strings.NewReader(""), Stdout: term.Child, Stderr: term.Child, Dial: dial,
 					Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 				})
 			}
