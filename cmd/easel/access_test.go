@@ -67,13 +67,13 @@ func startHeldServer(t *testing.T, settings map[string]string) *running {
 func TestAServiceTokenSaysWhoCalls(t *testing.T) {
 	hash := sha256.Sum256([]byte("token-of-billing"))
 	addr := startHeld(t, map[string]string{"EASEL_CALLERS_FILE": write(t, "billing sha256:"+hex.EncodeToString(hash[:])+"\n")})
-	for token, exit := range map[string]int{"token-of-billing": ExitOK, "another": ExitCredential, "": ExitCredential} {
+	for token, exit := range map[string]int{"token-of-billing": exitOK, "another": exitCredential, "": exitCredential} {
 		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": token}, "account", "--addr", addr)
 		if got.exit != exit {
 			t.Errorf("token %q: exit %d, want %d\n%s", token, got.exit, exit, got.stderr)
 		}
 	}
-	if got := easel(t.Context(), nil, "account", "--addr", addr, "--api-key-file", write(t, "token-of-billing\n")); got.exit != ExitOK {
+	if got := easel(t.Context(), nil, "account", "--addr", addr, "--api-key-file", write(t, "token-of-billing\n")); got.exit != exitOK {
 		t.Errorf("from a file: exit %d\n%s", got.exit, got.stderr)
 	}
 }
@@ -81,7 +81,7 @@ func TestAServiceTokenSaysWhoCalls(t *testing.T) {
 func TestACertificateSaysWhoCalls(t *testing.T) {
 	serverCert, serverKey := certificate(t, "easel")
 	clientCert, clientKey := certificate(t, "billing")
-	for auth, exitWithout := range map[string]int{"": ExitRetry, "require": ExitRetry, "verify_if_given": ExitCredential} {
+	for auth, exitWithout := range map[string]int{"": exitRetry, "require": exitRetry, "verify_if_given": exitCredential} {
 		addr := startHeld(t, map[string]string{
 			"EASEL_TLS_CERT_FILE": serverCert, "EASEL_TLS_KEY_FILE": serverKey, "EASEL_TLS_CLIENT_CA_FILE": clientCert, "EASEL_TLS_CLIENT_AUTH": auth,
 		})
@@ -89,11 +89,11 @@ func TestACertificateSaysWhoCalls(t *testing.T) {
 			args []string
 			exit int
 		}{
-			"with the certificate":    {[]string{"--tls-ca-file", serverCert, "--tls-cert-file", clientCert, "--tls-key-file", clientKey}, ExitOK},
+			"with the certificate":    {[]string{"--tls-ca-file", serverCert, "--tls-cert-file", clientCert, "--tls-key-file", clientKey}, exitOK},
 			"without":                 {[]string{"--tls-ca-file", serverCert}, exitWithout},
-			"without trust":           {[]string{"--tls"}, ExitRetry},
-			"without TLS":             {nil, ExitRetry},
-			"with another's as trust": {[]string{"--tls-ca-file", clientCert}, ExitRetry},
+			"without trust":           {[]string{"--tls"}, exitRetry},
+			"without TLS":             {nil, exitRetry},
+			"with another's as trust": {[]string{"--tls-ca-file", clientCert}, exitRetry},
 		} {
 			got := easel(t.Context(), nil, append([]string{"account", "--addr", addr}, test.args...)...)
 			if got.exit != test.exit {

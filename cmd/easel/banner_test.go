@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/cli"
 )
 
 // devOn starts the whole stack on free ports with more flags, and gives its banner.
@@ -32,7 +34,7 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 		t.Errorf("the second start on a file says\n%s", again)
 	}
 	old := map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, again), "EASEL_API_KEY": find(t, `key +(\S+)`, first)}
-	if got := easelEnv(t.Context(), nil, old, "account"); got.exit != ExitOK {
+	if got := easelEnv(t.Context(), nil, old, "account"); got.exit != exitOK {
 		t.Errorf("the earlier key does not work: exit %d\n%s", got.exit, got.stderr)
 	}
 	stop()
@@ -47,7 +49,7 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 
 func TestWhatABannerShowsToCopyNamesTheProgramAsItWasCalled(t *testing.T) {
 	for name, want := range map[string]string{"": "easel", "easel": "easel", "bin/easel": "bin/easel", "/my tools/easel": "'/my tools/easel'"} {
-		if got := (&Program{Name: name}).Self(); got != want {
+		if got := (&cli.Program{Name: name}).Self(); got != want {
 			t.Errorf("called as %q it names itself %s, want %s", name, got, want)
 		}
 	}
@@ -83,7 +85,7 @@ func TestDevShowsThatARenderIsRunningUnlessADialectIsNamed(t *testing.T) {
 		banner, stop := devOn(t, append(test.flags, "--seed", "7", "--speed", "2")...)
 		env := map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": find(t, `key +(\S+)`, banner)}
 		got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch")
-		if got.exit != ExitOK || strings.Contains(got.stderr, "running") != test.shown {
+		if got.exit != exitOK || strings.Contains(got.stderr, "running") != test.shown {
 			t.Errorf("%v: exit %d\n%s", test.flags, got.exit, got.stderr)
 		}
 		stop()
@@ -108,7 +110,7 @@ func TestDevLogsItsAddressesForThoseWhoStartItFromAProgram(t *testing.T) {
 			t.Errorf("%s listens at %q", server, bound[server])
 		}
 	}
-	if got := easel(t.Context(), nil, "dev", "--poll-rate=-1"); got.exit != ExitUsage || !strings.Contains(got.stderr, "EASEL_POLL_RATE") {
+	if got := easel(t.Context(), nil, "dev", "--poll-rate=-1"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_POLL_RATE") {
 		t.Errorf("exit %d: %s", got.exit, got.stderr)
 	}
 }

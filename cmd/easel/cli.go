@@ -5,6 +5,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -14,15 +15,15 @@ type commands struct {
 	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade over a catalog of its own, and print how to call it."`
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run the catalog alone, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
-	Health  Health     `cmd:"" group:"run" help:"Ask a server whether it serves."`
+	Health  cli.Health `cmd:"" group:"run" help:"Ask a server whether it serves."`
 	Doctor  doctorCmd  `cmd:"" group:"run" help:"Read a catalog without spending a cent, and say what could not be read and what would cure it."`
 
-	Commands
+	cli.Commands
 }
 
 // grammar is the command line of this program.
-func grammar() Grammar {
-	return Grammar{
+func grammar() cli.Grammar {
+	return cli.Grammar{
 		Commands: func() any { return &commands{} },
 		Options: []kong.Option{
 			kong.Description("Paid renders over gRPC: order once, watch instead of polling, get the bytes whole."),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
 )
@@ -14,7 +15,7 @@ type demoCmd struct {
 }
 
 // Run starts the whole stack on free ports, and is its client.
-func (c *demoCmd) Run(ctx context.Context, p *Program) error {
+func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
 		Seed:    7, // renders take the same time in every run
 		Speed:   2,
@@ -39,7 +40,7 @@ func (c *demoCmd) Run(ctx context.Context, p *Program) error {
 		func(ctx context.Context) error {
 			select {
 			case s := <-listening:
-				return Demo{Addr: s.GRPCAddr(), Key: key, Prompt: c.Prompt, Out: c.Out}.Run(ctx, p)
+				return cli.Demo{Addr: s.GRPCAddr(), Key: key, Prompt: c.Prompt, Out: c.Out}.Run(ctx, p)
 			case <-ctx.Done():
 				return ctx.Err()
 			}

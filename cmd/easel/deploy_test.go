@@ -228,7 +228,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 		case "generate":
 			dev := startDev(t)
 			env["EASEL_ADDR"], env["EASEL_API_KEY"] = dev["EASEL_ADDR"], dev["EASEL_API_KEY"]
-			if got := easelEnv(t.Context(), nil, env, service.Command...); got.exit != ExitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
+			if got := easelEnv(t.Context(), nil, env, service.Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
 				t.Errorf("%s: exit %d\n%s%s", name, got.exit, got.stdout, got.stderr)
 			}
 		default:

@@ -10,8 +10,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type devCmd struct {
@@ -32,7 +34,7 @@ func (*devCmd) Help() string {
 
 // Faults are the settings that make no sense.
 func (c *devCmd) Faults() []string {
-	list := FaultList(c.sandboxFlags.Faults())
+	list := cli.FaultList(c.sandboxFlags.Faults())
 	for _, a := range c.addresses() {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)
@@ -43,7 +45,7 @@ func (c *devCmd) Faults() []string {
 }
 
 // Run serves over a catalog of its own until it is interrupted.
-func (c *devCmd) Run(ctx context.Context, p *Program) error {
+func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	reopened, box := c.reopens(), c.config(p.Stderr)
 	if c.Dialect == "" {
 		box.Dialect.ShowRunning = true // or there would be nothing to see between queued and succeeded
@@ -115,7 +117,7 @@ func (c *devCmd) tellHow(w io.Writer, at place, self string, key shownKey, keepi
 	if at.grpc != "localhost:50051" {
 		addr = " --addr " + at.grpc
 	}
-	_, err := io.WriteString(w, Sanitize(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is play money.
+	_, err := io.WriteString(w, terminal.Sanitize(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is play money.
 
   gRPC      %[1]s
   REST      http://%[2]s

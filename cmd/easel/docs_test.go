@@ -149,7 +149,7 @@ func wantCommand(t *testing.T, span string) {
 		ask = words[1:]
 	}
 	help := easel(t.Context(), nil, ask...)
-	if help.exit != ExitOK {
+	if help.exit != exitOK {
 		t.Errorf("%q: exit %d", span, help.exit)
 	}
 	for _, flag := range regexp.MustCompile(`(?: )(--?[a-z][a-z-]*)`).FindAllStringSubmatch(span, -1) {

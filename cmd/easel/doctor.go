@@ -9,6 +9,8 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/doctor"
 )
 
 type doctorCmd struct {
@@ -38,13 +40,13 @@ Examples:
 }
 
 // AfterApply makes errors follow the format of the output.
-func (c *doctorCmd) AfterApply(p *Program) error { //nolint:unparam // the parser wants this signature
+func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the parser wants this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
 }
 
 func (c *doctorCmd) Faults() []string {
-	list := &FaultList{}
+	list := &cli.FaultList{}
 	serve := serveCmd{UpstreamURL: c.UpstreamURL, UpstreamKeyFile: c.UpstreamKeyFile, UpstreamInsecure: c.UpstreamInsecure}
 	serve.upstreamFaults(list)
 	list.Require(c.Timeout > 0, "--timeout must be above 0")
@@ -52,14 +54,14 @@ func (c *doctorCmd) Faults() []string {
 }
 
 // Run looks at everything that is free, and reports.
-func (c *doctorCmd) Run(ctx context.Context, p *Program) error {
+func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	cred, err := c.credential(p)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	report, err := Examine(ctx, Config{
+	report, err := doctor.Examine(ctx, doctor.Config{
 		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Credential: cred, Model: c.Model, Inputs: c.typedInputs(),
 	})
 	if err != nil {
@@ -67,7 +69,7 @@ func (c *doctorCmd) Run(ctx context.Context, p *Program) error {
 	}
 	console := p.Console()
 	if c.Output == "json" {
-		console.PrintText(JSONText(report))
+		console.PrintText(cli.JSONText(report))
 	} else {
 		report.Print(console, c.Quiet)
 	}
@@ -80,28 +82,28 @@ func (c *doctorCmd) typedInputs() func(model string) (json.RawMessage, error) {
 		return nil
 	}
 	return func(model string) (json.RawMessage, error) {
-		text, err := TypedInputs(&easelv1.Model{ModelId: model}, c.Inputs)
+		text, err := cli.TypedInputs(&easelv1.Model{ModelId: model}, c.Inputs)
 		return json.RawMessage(text), err
 	}
 }
 
 // verdict is the end of the command: the first check that did not go well.
-func (*doctorCmd) verdict(ctx context.Context, report *Report) error {
+func (*doctorCmd) verdict(ctx context.Context, report *doctor.Report) error {
 	failed := report.Failure()
 	if failed == nil {
 		return ctx.Err()
 	}
-	p := &Problem{Exit: ExitFailure, Text: failed.Text, Cure: failed.Fix}
+	p := &cli.Problem{Exit: cli.ExitFailure, Text: failed.Text, Cure: failed.Fix}
 	switch failed.Kind {
 	case catalog.KindCredentialRejected, catalog.KindForbidden:
-		p.Exit = ExitCredential
+		p.Exit = cli.ExitCredential
 	case catalog.KindUnavailable, catalog.KindRateLimited:
-		p.Exit = ExitRetry
+		p.Exit = cli.ExitRetry
 	}
 	return p
 }
 
-func (c *doctorCmd) credential(p *Program) (catalog.Credential, error) {
+func (c *doctorCmd) credential(p *cli.Program) (catalog.Credential, error) {
 	if c.UpstreamKeyFile != "" {
 		key, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler))
 		if err != nil {
@@ -111,7 +113,7 @@ func (c *doctorCmd) credential(p *Program) (catalog.Credential, error) {
 	}
 	key, err := p.APIKey()
 	if err == nil && key == "" {
-		err = &Problem{Exit: ExitCredential, Text: "there is no key to look with", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
+		err = &cli.Problem{Exit: cli.ExitCredential, Text: "there is no key to look with", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
 	}
 	return catalog.Forwarded(catalog.NewSecret(key)), err
 }

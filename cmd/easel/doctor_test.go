@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/doctor"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -41,7 +42,7 @@ func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
 			}
 			before := chargesOf(t, box, key)
 			got := doctored(t, box.baseURL(), key)
-			if got.exit != ExitOK || strings.Contains(got.stdout, "cure:") || strings.Contains(got.stdout, "BAD") {
+			if got.exit != exitOK || strings.Contains(got.stdout, "cure:") || strings.Contains(got.stdout, "BAD") {
 				t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 			}
 			for _, part := range []string{"balance ", "price ", "input fields "} {
@@ -138,7 +139,7 @@ func TestTheDoctorNamesTheLineThatCuresWhatNobodyForesaw(t *testing.T) {
 			t.Errorf("%s is not in\n%s", cure, got.stdout)
 		}
 	}
-	if got.exit != ExitFailure || !strings.Contains(got.stderr, "can't be read in full: account") {
+	if got.exit != exitFailure || !strings.Contains(got.stderr, "can't be read in full: account") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 	for _, sent := range u.sent {
@@ -149,7 +150,7 @@ func TestTheDoctorNamesTheLineThatCuresWhatNobodyForesaw(t *testing.T) {
 	u.bodies["GET /generations"] = `[{"id": "a", "status": "baking"}, {"id": "b", "status": "baked", "contentUrl": "/x"}]`
 	u.bodies["GET /models/detail"] = `{"id": "paint", "fields": [{"name": "prompt", "type": "prose"}]}`
 	got = doctored(t, u.serve(t), "")
-	if got.exit != ExitCredential {
+	if got.exit != exitCredential {
 		t.Errorf("without a key: exit %d", got.exit)
 	}
 	got = doctored(t, u.serve(t), "studio_live_0123456789abcdef", "-q")
@@ -162,7 +163,7 @@ func TestTheDoctorNamesTheLineThatCuresWhatNobodyForesaw(t *testing.T) {
 
 func TestTheReportOfTheDoctorAsJSON(t *testing.T) {
 	got := doctored(t, unforeseen().serve(t), "studio_live_0123456789abcdef", "-o", "json")
-	var report Report
+	var report doctor.Report
 	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || report.OK || len(report.Checks) != 7 {
 		t.Fatalf("%v\n%s", err, got.stdout)
 	}
@@ -182,17 +183,17 @@ func TestTheDoctorSaysWhyItCouldNotLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != ExitCredential || !strings.Contains(got.stderr, "rejects the key") || strings.Contains(got.stdout, "models") {
+	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitCredential || !strings.Contains(got.stderr, "rejects the key") || strings.Contains(got.stdout, "models") {
 		t.Errorf("a wrong key: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	box.close(t.Context())
-	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != ExitRetry || !strings.Contains(got.stderr, "--upstream-url") {
+	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitRetry || !strings.Contains(got.stderr, "--upstream-url") {
 		t.Errorf("nobody there: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	if got := doctored(t, (&upstream{}).serve(t), "studio_live_wrong"); got.exit != ExitFailure || !strings.Contains(got.stderr, "base address") {
+	if got := doctored(t, (&upstream{}).serve(t), "studio_live_wrong"); got.exit != exitFailure || !strings.Contains(got.stderr, "base address") {
 		t.Errorf("another server: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	if got := doctored(t, "http://catalog.example", "studio_live_wrong"); got.exit != ExitUsage || !strings.Contains(got.stderr, "EASEL_UPSTREAM_INSECURE") {
+	if got := doctored(t, "http://catalog.example", "studio_live_wrong"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_UPSTREAM_INSECURE") {
 		t.Errorf("in the clear: exit %d\n%s", got.exit, got.stderr)
 	}
 }

@@ -9,10 +9,23 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/cli"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	exitOK           = cli.ExitOK
+	exitFailure      = cli.ExitFailure
+	exitUsage        = cli.ExitUsage
+	exitNotFound     = cli.ExitNotFound
+	exitMoney        = cli.ExitMoney
+	exitCredential   = cli.ExitCredential
+	exitRetry        = cli.ExitRetry
+	exitRenderFailed = cli.ExitRenderFailed
+	exitInterrupted  = cli.ExitInterrupted
+)
 
 // printed is what a run of the command left behind.
 type printed struct {
@@ -30,13 +43,13 @@ func linesOf(text string) []string {
 }
 
 // easel runs the command over dial, without an environment.
-func easel(ctx context.Context, dial Dialer, args ...string) printed {
+func easel(ctx context.Context, dial cli.Dialer, args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }
 
-func easelEnv(ctx context.Context, dial Dialer, env map[string]string, args ...string) printed {
+func easelEnv(ctx context.Context, dial cli.Dialer, env map[string]string, args ...string) printed {
 	stdout, stderr := newBuffer(), newBuffer()
-	exit := Run(ctx, args, &Program{
+	exit := cli.Run(ctx, args, &cli.Program{
 		Grammar: grammar(), Build: thisBuild(),
 		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Dial: dial,
 		Lookup: func(name string) (string, bool) {

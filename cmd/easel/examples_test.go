@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/easel-grpc/easel/internal/cli"
 )
 
 // TestEveryExampleOfTheHelpIsACommandLine parses the examples, without running them.
 func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
-	p := &Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
+	p := &cli.Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
 	parser, err := kong.New(&commands{}, append(grammar().Options, kong.Vars{"addr": ""}, kong.Bind(p))...)
 	if err != nil {
 		t.Fatal(err)

@@ -14,11 +14,13 @@ import (
 
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/page"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/status"
 	"github.com/easel-grpc/easel/internal/telemetry"
+	"github.com/easel-grpc/easel/internal/terminal"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -85,7 +87,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 // observed starts what tells of the facade. flush sends what is left.
 func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopClock) (observed *telemetry.Telemetry, flush func(), err error) {
 	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
-		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: SanitizingWriter{logs},
+		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: terminal.SanitizingWriter{Writer: logs},
 	})
 	if err != nil {
 		return nil, nil, wrongSetting("OTEL_*", err)
@@ -179,7 +181,7 @@ func (c *serveCmd) frontend(services *service.Service, look status.Source, obser
 // and no Host keep it out.
 func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
 	host, _, _ := net.SplitHostPort(c.HTTPAddr) // it has been checked
-	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !IsLoopback(host) {
+	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !cli.IsLoopback(host) {
 		logger.Warn("anybody may call under any host name, a web page by DNS rebinding too: EASEL_HTTP_ALLOWED_HOSTS lists the hosts that are answered")
 	}
 }
@@ -224,7 +226,7 @@ func (f *tuningFlags) level() (level slog.Level) {
 
 // wrongSetting ends a start because of a setting.
 func wrongSetting(name string, err error) error {
-	return &Problem{Exit: ExitUsage, Text: fmt.Sprintf("%s: %v", name, err), Err: err}
+	return &cli.Problem{Exit: cli.ExitUsage, Text: fmt.Sprintf("%s: %v", name, err), Err: err}
 }
 
 // wrongAddress names the address that can't be had, and the way out where another program has it.

@@ -35,6 +35,9 @@ var allowed = map[string][]string{
 	"internal/page":                  {module + "/gen/scalar"},
 	"internal/simulation":            {}, // all of it is test code
 	"internal/bench":                 {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
+	"internal/cli":                   {module + "/gen/", module + "/internal/terminal", "github.com/alecthomas/kong", "google.golang.org/"},
+	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
+	"internal/terminal":              {"golang.org/x/term"},
 	"internal/terminal/terminaltest": {"golang.org/x/sys/unix"},
 	"internal/torture":               {}, // so is this
 	"internal/clients":               {}, // and this

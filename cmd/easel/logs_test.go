@@ -98,7 +98,7 @@ func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
 	file := filepath.Join(t.TempDir(), "sea.png")
 	order := []string{"generate", "studio/landscape", "prompt=sea", "size=64x40"}
-	if got := easelEnv(t.Context(), nil, env, append(order, "--out", file)...); got.exit != ExitOK {
+	if got := easelEnv(t.Context(), nil, env, append(order, "--out", file)...); got.exit != exitOK {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
 	listed := easelEnv(t.Context(), nil, env, "list", "-q")
@@ -109,7 +109,7 @@ func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
 	f.fetch("/v1/generations/"+id+"/content", http.StatusServiceUnavailable)
 	f.fetch("/v1/generations/"+id+"/content", http.StatusServiceUnavailable)
 	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 429, "header": {"Retry-After": "60"}}`)
-	if got := easelEnv(t.Context(), nil, env, append(order, "--timeout", "1s", "-q")...); got.exit != ExitRetry {
+	if got := easelEnv(t.Context(), nil, env, append(order, "--timeout", "1s", "-q")...); got.exit != exitRetry {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
 	measured := int(f.measured("rpc_server_call_duration_seconds_count"))

@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/easel-grpc/easel/internal/cli"
 )
 
 func main() {
@@ -28,7 +30,7 @@ func untilSignalled() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return Run(ctx, os.Args[1:], &Program{
+	return cli.Run(ctx, os.Args[1:], &cli.Program{
 		Name:   os.Args[0],
 		Stdin:  os.Stdin,
 		Stdout: os.Stdout,

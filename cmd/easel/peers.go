@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/cluster"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -27,7 +28,7 @@ func (f *natsFlags) config() cluster.Config {
 	}
 }
 
-func (f *natsFlags) faults(list *FaultList) {
+func (f *natsFlags) faults(list *cli.FaultList) {
 	if f.NATSURL == "" {
 		list.Require(*f == natsFlags{}, "EASEL_NATS_CREDS_FILE, EASEL_NATS_NKEY_FILE, EASEL_NATS_CA_FILE, EASEL_NATS_CERT_FILE and EASEL_NATS_KEY_FILE need EASEL_NATS_URL")
 		return
@@ -53,7 +54,7 @@ func (c *serveCmd) peering(logger *slog.Logger) (peering, error) {
 	cfg.Upstream, cfg.Logger = strings.TrimRight(c.UpstreamURL, "/"), logger
 	replicas, err := cluster.New(cfg)
 	if err != nil {
-		return peering{}, &Problem{Exit: ExitUsage, Text: err.Error(), Err: err}
+		return peering{}, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
 	}
 	return peering{replicas, func() telemetry.Replicas { return telemetry.Replicas(replicas.Stats()) }, replicas.Close}, nil
 }

@@ -111,11 +111,11 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 		proxied  bool
 		exit     int
 	}{
-		"over https":                    {true, "https://catalog.example", "", true, ExitOK},
-		"over https, and in NO_PROXY":   {true, "https://catalog.invalid", "catalog.invalid", false, ExitRetry},
-		"over http on loopback":         {false, "", "", false, ExitOK},
-		"over http to a host of a name": {false, "http://catalog.invalid", "", false, ExitRetry},
-		"over https on loopback":        {true, "", "", false, ExitOK},
+		"over https":                    {true, "https://catalog.example", "", true, exitOK},
+		"over https, and in NO_PROXY":   {true, "https://catalog.invalid", "catalog.invalid", false, exitRetry},
+		"over http on loopback":         {false, "", "", false, exitOK},
+		"over http to a host of a name": {false, "http://catalog.invalid", "", false, exitRetry},
+		"over https on loopback":        {true, "", "", false, exitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			catalog, trust := catalogFor(t, test.secure)

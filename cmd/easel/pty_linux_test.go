@@ -7,22 +7,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// terminal runs commands on a real terminal of the system.
-type terminal struct{ *terminaltest.Terminal }
+// commandTerminal runs commands on a real terminal of the system.
+type commandTerminal struct{ *terminaltest.Terminal }
 
-func openTerminal(t *testing.T, width, height int) *terminal {
+func openTerminal(t *testing.T, width, height int) *commandTerminal {
 	t.Helper()
-	return &terminal{terminaltest.Open(t, width, height)}
+	return &commandTerminal{terminaltest.Open(t, width, height)}
 }
 
 // run runs the command on the terminal. Its exit code comes when it has ended.
-func (term *terminal) run(ctx context.Context, env map[string]string, args ...string) <-chan int {
+func (term *commandTerminal) run(ctx context.Context, env map[string]string, args ...string) <-chan int {
 	exit := make(chan int, 1)
 	go func() {
-		exit <- Run(ctx, args, &Program{
+		exit <- cli.Run(ctx, args, &cli.Program{
 			Grammar: grammar(), Build: thisBuild(),
 			Stdin: strings.NewReader(""), Stdout: term.Child, Stderr: term.Child,
 			Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
@@ -32,7 +33,7 @@ func (term *terminal) run(ctx context.Context, env map[string]string, args ...st
 }
 
 // finished waits for the end, and for the last of what was written.
-func (term *terminal) finished(t *testing.T, exit <-chan int, last string) (int, string) {
+func (term *commandTerminal) finished(t *testing.T, exit <-chan int, last string) (int, string) {
 	t.Helper()
 	code := <-exit
 	return code, term.Until(t, last, func(s string) bool { return strings.Contains(strings.ReplaceAll(s, "\n", ""), last) })
@@ -52,7 +53,7 @@ func TestSeveralOrdersHaveALineEachOnATerminalAndLeaveNoneBehind(t *testing.T) {
 				}
 			}
 			code, last := term.finished(t, exit, "3 orders: 3 succeeded")
-			if code != ExitOK || strings.Contains(last, "of 3 done") || strings.Contains(last, "⠋") || strings.Contains(last, "ordering") {
+			if code != exitOK || strings.Contains(last, "of 3 done") || strings.Contains(last, "⠋") || strings.Contains(last, "ordering") {
 				t.Errorf("exit %d, and what is left is\n%s", code, last)
 			}
 			if strings.Count(last, "gen_") < 3 || strings.Contains(strings.ReplaceAll(last, "\n", ""), "easel:") {
@@ -72,7 +73,7 @@ func TestATerminalThatBecomesNarrowerKeepsTheResults(t *testing.T) {
 	term.Resize(t, 30, 30)
 	interrupt()
 	code, last := term.finished(t, exit, "paid.")
-	if code != ExitInterrupted || strings.Contains(last, "of 4 done") {
+	if code != exitInterrupted || strings.Contains(last, "of 4 done") {
 		t.Errorf("exit %d, and what is left is\n%s", code, last)
 	}
 	if !strings.Contains(last, "idempotency key") {
@@ -105,7 +106,7 @@ func TestColourAndSignsFollowTheTerminal(t *testing.T) {
 			got := term.Written()
 			colour, live := strings.Contains(got, "\x1b[3"), strings.Contains(got, "\x1b[K")
 			unicode := strings.ContainsAny(got, "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏━─")
-			if code != ExitOK || colour != test.colour || unicode != test.unicode || live != test.live {
+			if code != exitOK || colour != test.colour || unicode != test.unicode || live != test.live {
 				t.Errorf("exit %d, colour %v, Unicode %v, live lines %v in\n%q", code, colour, unicode, live, got)
 			}
 		})
@@ -116,7 +117,7 @@ func TestAnErrorInTheMiddleStandsAloneOnATerminal(t *testing.T) {
 	env := startDev(t)
 	term := openTerminal(t, 60, 24)
 	code, last := term.finished(t, term.run(t.Context(), env, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
-	if code != ExitRenderFailed {
+	if code != exitRenderFailed {
 		t.Errorf("exit %d", code)
 	}
 	for line := range strings.Lines(last) {

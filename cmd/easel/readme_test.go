@@ -180,7 +180,7 @@ func TestTheServersThatTheREADMEStartsWork(t *testing.T) {
 		"EASEL_ADDR":    find(t, `"server":"grpc","addr":"([^"]+)"`, facade.stderr.String()),
 		"EASEL_API_KEY": find(t, `(sandbox_live_\w+)`, catalog.stdout.String()),
 	}
-	if got := easelEnv(t.Context(), nil, env, "account"); got.exit != ExitOK {
+	if got := easelEnv(t.Context(), nil, env, "account"); got.exit != exitOK {
 		t.Fatalf("exit %d: %s", got.exit, got.stderr)
 	}
 
@@ -192,7 +192,7 @@ func TestTheServersThatTheREADMEStartsWork(t *testing.T) {
 		t.Fatalf("%s: %v\n%s", script, err, out)
 	}
 	got := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain")
-	if got.exit != ExitOK {
+	if got.exit != exitOK {
 		t.Errorf("an order under two faults: exit %d\n%s", got.exit, got.stderr)
 	}
 	out, err := exec.CommandContext(t.Context(), "curl", "-fsS", "http://"+addr+"/_sandbox/requests").Output()

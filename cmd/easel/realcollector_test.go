@@ -127,7 +127,7 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 			s := startRealEasel(t, bin, endpoint)
 			s.collector = sink
 			j := run(s, t)
-			if code := s.served.stop(); code != ExitOK {
+			if code := s.served.stop(); code != exitOK {
 				t.Fatalf("easel ended with %d\n%s", code, s.served.stderr)
 			}
 			if code := between.stop(); code != 0 { // what it has taken, it hands on first
@@ -153,7 +153,7 @@ func TestARealCollectorThatIsStoppedHoldsNeitherACallNorTheExit(t *testing.T) { 
 	s := startRealEasel(t, bin, endpoint)
 	s.overGRPC(t)
 	began := time.Now()
-	if code := s.served.stop(); code != ExitOK {
+	if code := s.served.stop(); code != exitOK {
 		t.Errorf("easel ended with %d\n%s", code, s.served.stderr)
 	}
 	if took := time.Since(began); took > 10*time.Second {

@@ -11,20 +11,22 @@ import (
 	"os"
 	"strings"
 
+	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // sandboxFlags say how a sandbox behaves.
 type sandboxFlags struct {
-	DB          string  `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"Keep everything in this file. Without it all is gone at the end."`
-	Seed        uint64  `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Same ids, times and failures in every run. 0 is random."`
-	Speed       float64 `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"How many times faster than real renders."`
-	FailureRate float64 `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
-	RateLimit   float64 `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Requests a second that one key may make. 0 is no limit."`
-	DailyCap    Amount  `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one key may spend a day: 5.00 (euros) or 500c (cents)."`
-	Balance     Amount  `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed key."`
-	Dialect     string  `env:"EASEL_SANDBOX_DIALECT" placeholder:"NAME" help:"How to fill in what the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
-	Key         string  `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this key instead of a new one. It is worth nothing elsewhere."`
+	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"Keep everything in this file. Without it all is gone at the end."`
+	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Same ids, times and failures in every run. 0 is random."`
+	Speed       float64    `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"How many times faster than real renders."`
+	FailureRate float64    `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
+	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Requests a second that one key may make. 0 is no limit."`
+	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one key may spend a day: 5.00 (euros) or 500c (cents)."`
+	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed key."`
+	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" placeholder:"NAME" help:"How to fill in what the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
+	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this key instead of a new one. It is worth nothing elsewhere."`
 }
 
 func dialectNames() []string {
@@ -37,7 +39,7 @@ func dialectNames() []string {
 
 // Faults are the settings that make no sense.
 func (f *sandboxFlags) Faults() []string {
-	var faults FaultList
+	var faults cli.FaultList
 	_, known := f.dialect()
 	faults.Require(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
 	faults.Require(f.FailureRate >= 0 && f.FailureRate <= 1, "EASEL_SANDBOX_FAILURE_RATE (--failure-rate) must be from 0 to 1")
@@ -121,7 +123,7 @@ func (c *sandboxCmd) Faults() []string {
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		faults = append(faults, "EASEL_SANDBOX_ADDR (--addr): "+err.Error())
-	} else if c.Admin && !IsLoopback(host) {
+	} else if c.Admin && !cli.IsLoopback(host) {
 		faults = append(faults, "EASEL_SANDBOX_ADMIN (--admin) needs a loopback EASEL_SANDBOX_ADDR, because it asks for no key")
 	}
 	return faults
@@ -140,7 +142,7 @@ func (c *sandboxCmd) Help() string {
 }
 
 // Run serves the catalog until it is interrupted.
-func (c *sandboxCmd) Run(ctx context.Context, p *Program) error {
+func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	reopened := c.reopens()
 	catalog, err := startCatalog(ctx, c.Addr, c.config(p.Stderr), c.Admin)
 	if err != nil {
@@ -151,7 +153,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.Stdout, Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping(key, reopened)+"\n")); err != nil {
+	if _, err := io.WriteString(p.Stdout, terminal.Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping(key, reopened)+"\n")); err != nil {
 		return err
 	}
 	return catalog.wait(ctx)
@@ -182,5 +184,5 @@ func (f *sandboxFlags) worth() string {
 	if f.Balance.Cents == nil {
 		return "empty"
 	}
-	return Money(*f.Balance.Cents, "")
+	return cli.Money(*f.Balance.Cents, "")
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -61,7 +62,7 @@ type tuningFlags struct {
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Without it json; in easel dev on a terminal, text."`
 
-	unknown []UnknownVariable // variables that are no settings, to be told by the logger
+	unknown []cli.UnknownVariable // variables that are no settings, to be told by the logger
 }
 
 // Help is the end of the command's help.
@@ -73,7 +74,7 @@ func (*serveCmd) Help() string {
 
 // Faults are all settings that can't work, one sentence each.
 func (c *serveCmd) Faults() []string {
-	list := &FaultList{}
+	list := &cli.FaultList{}
 	c.upstreamFaults(list)
 	c.callerFaults(list)
 	c.addressFaults(list)
@@ -83,7 +84,7 @@ func (c *serveCmd) Faults() []string {
 	return *list
 }
 
-func (c *serveCmd) upstreamFaults(list *FaultList) {
+func (c *serveCmd) upstreamFaults(list *cli.FaultList) {
 	u, err := url.Parse(c.UpstreamURL)
 	switch {
 	case c.UpstreamURL == "":
@@ -92,7 +93,7 @@ func (c *serveCmd) upstreamFaults(list *FaultList) {
 		list.Add("EASEL_UPSTREAM_URL is no absolute http or https address")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		list.Add("EASEL_UPSTREAM_URL must not have a user, a query or a fragment")
-	case u.Scheme == "http" && !c.UpstreamInsecure && !IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && !c.UpstreamInsecure && !cli.IsLoopback(u.Hostname()):
 		list.Add("EASEL_UPSTREAM_URL must be https, else keys travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
 	}
 	if c.UpstreamKeyFile != "" {
@@ -101,7 +102,7 @@ func (c *serveCmd) upstreamFaults(list *FaultList) {
 	}
 }
 
-func (c *serveCmd) callerFaults(list *FaultList) {
+func (c *serveCmd) callerFaults(list *cli.FaultList) {
 	if c.CallersFile != "" {
 		_, err := service.LoadCallers(c.CallersFile, slog.New(slog.DiscardHandler))
 		list.AddError("EASEL_CALLERS_FILE", err)
@@ -120,19 +121,19 @@ func (c *serveCmd) callerFaults(list *FaultList) {
 	list.Require(c.TLSClientAuth == "" || c.TLSClientCAFile != "", "EASEL_TLS_CLIENT_AUTH needs EASEL_TLS_CLIENT_CA_FILE: without authorities no client is asked for a certificate")
 }
 
-func (c *serveCmd) addressFaults(list *FaultList) {
+func (c *serveCmd) addressFaults(list *cli.FaultList) {
 	for _, a := range c.addresses() {
 		host, _, err := net.SplitHostPort(*a.addr)
 		if err != nil {
 			list.AddError(a.name, err)
-		} else if a.public && c.unguarded() && host != "" && !IsLoopback(host) {
+		} else if a.public && c.unguarded() && host != "" && !cli.IsLoopback(host) {
 			list.Add(a.name + ": with EASEL_UPSTREAM_KEY_FILE and nothing that says who may call, only loopback is allowed; " +
 				"set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 		}
 	}
 }
 
-func (f *listenFlags) hostFaults(list *FaultList) {
+func (f *listenFlags) hostFaults(list *cli.FaultList) {
 	for _, host := range f.HTTPAllowedHosts {
 		_, err := netip.ParseAddr(host)
 		list.Require(err == nil || hostName.MatchString(host), fmt.Sprintf("EASEL_HTTP_ALLOWED_HOSTS: %q is no host name: write it without scheme and port", host))
@@ -176,7 +177,7 @@ func (c *serveCmd) guard() {
 	}
 }
 
-func (f *tuningFlags) faults(list *FaultList) {
+func (f *tuningFlags) faults(list *cli.FaultList) {
 	list.Require(f.PollMinInterval > 0, "EASEL_POLL_MIN_INTERVAL must be above 0")
 	list.Require(f.PollMaxInterval >= f.PollMinInterval, "EASEL_POLL_MAX_INTERVAL must not be below EASEL_POLL_MIN_INTERVAL")
 	list.Require(f.PollRate > 0, "EASEL_POLL_RATE must be above 0")
@@ -198,7 +199,7 @@ func (f *tuningFlags) faults(list *FaultList) {
 }
 
 // LogLater keeps variables that are no settings until there is a logger.
-func (f *tuningFlags) LogLater(unknown []UnknownVariable) { f.unknown = unknown }
+func (f *tuningFlags) LogLater(unknown []cli.UnknownVariable) { f.unknown = unknown }
 
 // logUnknown warns of them.
 func (f *tuningFlags) logUnknown(logger *slog.Logger) {
@@ -212,6 +213,6 @@ func (f *tuningFlags) logUnknown(logger *slog.Logger) {
 }
 
 // Run serves until it is told to stop.
-func (c *serveCmd) Run(ctx context.Context, p *Program) error {
+func (c *serveCmd) Run(ctx context.Context, p *cli.Program) error {
 	return runFacade(ctx, p.Stderr, c, nil)
 }

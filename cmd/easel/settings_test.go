@@ -81,7 +81,7 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 			test.env["EASEL_UPSTREAM_URL"] = upstream
 		}
 		got := easelEnv(t.Context(), nil, test.env, "serve")
-		if got.exit != ExitUsage || len(linesOf(got.stderr)) != 1 || got.stdout != "" {
+		if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || got.stdout != "" {
 			t.Errorf("%v: exit %d, printed\n%s%s", test.env, got.exit, got.stdout, got.stderr)
 		}
 		for _, name := range test.names {
@@ -98,7 +98,7 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 func TestACollectorWithoutASchemeEndsTheStartWithOneLineThatNamesTheVariable(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": "https://catalog.example"}, "serve")
-	if got.exit != ExitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, "OTEL_EXPORTER_OTLP_ENDPOINT") || !strings.Contains(got.stderr, "http://localhost:4318") {
+	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, "OTEL_EXPORTER_OTLP_ENDPOINT") || !strings.Contains(got.stderr, "http://localhost:4318") {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }
@@ -117,7 +117,7 @@ func TestAnAddressThatIsTakenIsNamedWithTheWayOut(t *testing.T) {
 		env["EASEL_"+name+"_ADDR"] = taken.Addr().String()
 		got := easelEnv(t.Context(), nil, env, "serve", "--log-level", "error")
 		flag := "--" + strings.ToLower(name) + "-addr"
-		if got.exit != ExitUsage || !strings.Contains(got.stderr, "easel: EASEL_"+name+"_ADDR: ") || !strings.Contains(got.stderr, flag) {
+		if got.exit != exitUsage || !strings.Contains(got.stderr, "easel: EASEL_"+name+"_ADDR: ") || !strings.Contains(got.stderr, flag) {
 			t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 		}
 	}
@@ -156,7 +156,7 @@ func TestAWrongSandboxSettingIsNamed(t *testing.T) {
 		{[]string{"paint"}, "paint"},
 	} {
 		got := easel(t.Context(), nil, test.args...)
-		if got.exit != ExitUsage || !strings.Contains(got.stderr, test.name) || len(linesOf(got.stderr)) > 2 {
+		if got.exit != exitUsage || !strings.Contains(got.stderr, test.name) || len(linesOf(got.stderr)) > 2 {
 			t.Errorf("%q: exit %d, printed\n%s", test.args, got.exit, got.stderr)
 		}
 	}
@@ -173,7 +173,7 @@ func TestAFlagAndItsVariableSayTheSameOfAWrongValue(t *testing.T) {
 			test.flag:     easel(t.Context(), nil, "serve", "--upstream-url", "https://catalog.example", test.flag, test.value),
 			test.variable: easelEnv(t.Context(), nil, map[string]string{test.variable: test.value, "EASEL_UPSTREAM_URL": "https://catalog.example"}, "serve"),
 		} {
-			if lines := linesOf(got.stderr); got.exit != ExitUsage || len(lines) == 0 || lines[0] != "easel: "+name+test.want {
+			if lines := linesOf(got.stderr); got.exit != exitUsage || len(lines) == 0 || lines[0] != "easel: "+name+test.want {
 				t.Errorf("%s %s: exit %d, printed\n%s", name, test.value, got.exit, got.stderr)
 			}
 		}
@@ -216,12 +216,12 @@ func TestTheHelpHasEverySetting(t *testing.T) {
 		args := append(strings.Fields(command), "--help")
 		got := easel(t.Context(), nil, args...)
 		for _, name := range names {
-			if got.exit != ExitOK || !strings.Contains(got.stdout, name) {
+			if got.exit != exitOK || !strings.Contains(got.stdout, name) {
 				t.Errorf("easel %s: exit %d, and %s is not in the help", strings.Join(args, " "), got.exit, name)
 			}
 		}
 	}
-	if got := easel(t.Context(), nil, "help", "generate"); got.exit != ExitOK || !strings.Contains(got.stdout, "easel generate") {
+	if got := easel(t.Context(), nil, "help", "generate"); got.exit != exitOK || !strings.Contains(got.stdout, "easel generate") {
 		t.Errorf("easel help generate: exit %d\n%s", got.exit, got.stdout)
 	}
 }

@@ -26,7 +26,7 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 		t.Helper()
 		env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
 		got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--idempotency-key", "one", "-q")
-		if got.exit != ExitOK {
+		if got.exit != exitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
 	}

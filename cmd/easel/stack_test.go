@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/cli"
 )
 
 // running is a server command at work, as a person would have it in another shell.
@@ -26,7 +28,7 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	r := &running{stdout: newBuffer(), stderr: newBuffer()}
 	exit := make(chan int, 1)
 	go func() {
-		exit <- Run(ctx, args, &Program{
+		exit <- cli.Run(ctx, args, &cli.Program{
 			Grammar: grammar(), Build: thisBuild(),
 			Stdin: strings.NewReader(""), Stdout: r.stdout, Stderr: r.stderr,
 			Lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
@@ -96,14 +98,14 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 			}
 		}
 	}
-	want(call(ExitOK, "account"), "50.00 EUR")
-	want(call(ExitOK, "health"), "SERVING")
-	want(call(ExitOK, "models"), "studio/landscape", "studio/haiku")
-	want(call(ExitOK, "model", "studio/landscape"), "prompt", "required", "1024x640")
-	want(call(ExitOK, "quote", "studio/landscape", "prompt=sea", "size=64x40"), "price", "0.05 EUR")
+	want(call(exitOK, "account"), "50.00 EUR")
+	want(call(exitOK, "health"), "SERVING")
+	want(call(exitOK, "models"), "studio/landscape", "studio/haiku")
+	want(call(exitOK, "model", "studio/landscape"), "prompt", "required", "1024x640")
+	want(call(exitOK, "quote", "studio/landscape", "prompt=sea", "size=64x40"), "price", "0.05 EUR")
 
 	file := filepath.Join(dir, "sea.png")
-	want(call(ExitOK, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--max-cost", "5c", "--out", file), "succeeded", file)
+	want(call(exitOK, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--max-cost", "5c", "--out", file), "succeeded", file)
 	reader, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -113,45 +115,45 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 		t.Errorf("the file is %s, %+v, %v", format, picture, err)
 	}
 
-	id := strings.TrimSpace(call(ExitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout)
-	if again := call(ExitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout; strings.TrimSpace(again) != id {
+	id := strings.TrimSpace(call(exitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout)
+	if again := call(exitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout; strings.TrimSpace(again) != id {
 		t.Errorf("one key became two renders, %s and %s", id, again)
 	}
-	reused := call(ExitUsage, "generate", "studio/haiku", "prompt=land", "--idempotency-key", "one")
+	reused := call(exitUsage, "generate", "studio/haiku", "prompt=land", "--idempotency-key", "one")
 	if want(reused, "another order"); strings.Count(reused.stderr, "another order") != 1 {
 		t.Errorf("the same is said twice:\n%s", reused.stderr)
 	}
-	want(call(ExitOK, "watch", id), "succeeded", "text")
-	want(call(ExitOK, "wait", id), "0.01 EUR")
-	want(call(ExitOK, "get", id, "--fresh"), "studio/haiku")
-	want(call(ExitOK, "list"), id, "studio/landscape")
-	want(call(ExitRenderFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
-	want(call(ExitOK, "account"), "49.9") // what a failure is given back for comes a little later
+	want(call(exitOK, "watch", id), "succeeded", "text")
+	want(call(exitOK, "wait", id), "0.01 EUR")
+	want(call(exitOK, "get", id, "--fresh"), "studio/haiku")
+	want(call(exitOK, "list"), id, "studio/landscape")
+	want(call(exitRenderFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
+	want(call(exitOK, "account"), "49.9") // what a failure is given back for comes a little later
 
-	want(call(ExitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "0.01 EUR")
-	want(call(ExitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
-	want(call(ExitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
-	want(call(ExitNotFound, "watch", "gen_nope"), "gen_nope")
-	want(call(ExitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  not found", "it was deleted, or never was there")
-	want(call(ExitRetry, "account", "--addr", env["REST"]), "this is the REST port", "EASEL_GRPC_ADDR")
-	want(call(ExitFailure, "account", "--addr", env["ADMIN"]), "Is it the admin port?")
-	want(call(ExitUsage, "generate", "studio/haiku", "--inputs-json", `{"prompt": 5}`), "Nothing was ordered.")
-	if got, same := call(ExitOK, "--version", "-o", "json"), call(ExitOK, "version", "-o", "json"); got != same || got.stdout == "" {
+	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "0.01 EUR")
+	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
+	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
+	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
+	want(call(exitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  not found", "it was deleted, or never was there")
+	want(call(exitRetry, "account", "--addr", env["REST"]), "this is the REST port", "EASEL_GRPC_ADDR")
+	want(call(exitFailure, "account", "--addr", env["ADMIN"]), "Is it the admin port?")
+	want(call(exitUsage, "generate", "studio/haiku", "--inputs-json", `{"prompt": 5}`), "Nothing was ordered.")
+	if got, same := call(exitOK, "--version", "-o", "json"), call(exitOK, "version", "-o", "json"); got != same || got.stdout == "" {
 		t.Errorf("--version prints %s, and version %s", got.stdout, same.stdout)
 	}
-	want(call(ExitNotFound, "model", "studio/nope"), "MODEL_NOT_FOUND")
-	want(call(ExitOK, "download", id, "--out", dir), id+".txt", "text/plain")
-	if out := call(ExitOK, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--out", "-").stdout; !strings.HasPrefix(out, "\x89PNG") {
+	want(call(exitNotFound, "model", "studio/nope"), "MODEL_NOT_FOUND")
+	want(call(exitOK, "download", id, "--out", dir), id+".txt", "text/plain")
+	if out := call(exitOK, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--out", "-").stdout; !strings.HasPrefix(out, "\x89PNG") {
 		t.Errorf("standard output got %.20q", out)
 	}
-	want(call(ExitOK, "delete", id), id)
-	want(call(ExitNotFound, "delete", id), "GENERATION_NOT_FOUND")
-	want(call(ExitOK, "delete", id, "--allow-missing"))
+	want(call(exitOK, "delete", id), id)
+	want(call(exitNotFound, "delete", id), "GENERATION_NOT_FOUND")
+	want(call(exitOK, "delete", id, "--allow-missing"))
 
 	env["EASEL_API_KEY"] = "sandbox_live_wrong"
-	want(call(ExitCredential, "account"), "UPSTREAM_CREDENTIAL_REJECTED")
+	want(call(exitCredential, "account"), "UPSTREAM_CREDENTIAL_REJECTED")
 	env["EASEL_API_KEY"] = ""
-	want(call(ExitCredential, "account"), "EASEL_API_KEY")
+	want(call(exitCredential, "account"), "EASEL_API_KEY")
 }
 
 func TestEveryAnswerAsJSONParses(t *testing.T) {
@@ -160,7 +162,7 @@ func TestEveryAnswerAsJSONParses(t *testing.T) {
 		t.Helper()
 		got := easelEnv(t.Context(), nil, env, append(args, "-o", "json")...)
 		var object map[string]any
-		if err := json.Unmarshal([]byte(got.stdout), &object); err != nil || got.exit != ExitOK {
+		if err := json.Unmarshal([]byte(got.stdout), &object); err != nil || got.exit != exitOK {
 			t.Fatalf("easel %s: exit %d, %v\n%s%s", strings.Join(args, " "), got.exit, err, got.stdout, got.stderr)
 		}
 		for _, line := range linesOf(got.stderr) {
@@ -193,7 +195,7 @@ func TestEveryAnswerAsJSONParses(t *testing.T) {
 func TestTheDemoShowsItAllAndTheSumIsRight(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.png")
 	got := easel(t.Context(), nil, "demo", "--out", file)
-	if got.exit != ExitOK || got.stderr != "" {
+	if got.exit != exitOK || got.stderr != "" {
 		t.Fatalf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	for _, part := range []string{"queued", "running", "succeeded", file, "1600x1000", "sha256", "one charge", "= 49."} {
@@ -228,7 +230,7 @@ func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 	if !strings.HasPrefix(addrs["grpc"], "127.0.0.1:") || !strings.HasPrefix(addrs["http"], "127.0.0.1:") {
 		t.Fatalf("bound to %v", addrs)
 	}
-	if got := easel(t.Context(), nil, "account", "--addr", addrs["grpc"]); got.exit != ExitOK || !strings.Contains(got.stdout, "7.00 EUR") {
+	if got := easel(t.Context(), nil, "account", "--addr", addrs["grpc"]); got.exit != exitOK || !strings.Contains(got.stdout, "7.00 EUR") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	for host, want := range map[string]int{"": http.StatusOK, "localhost": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
@@ -236,7 +238,7 @@ func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 			t.Errorf("a request to host %q is answered %d, want %d", host, code, want)
 		}
 	}
-	if code := served.stop(); code != ExitOK {
+	if code := served.stop(); code != exitOK {
 		t.Errorf("a stop that was asked for ends with %d\n%s", code, served.stderr)
 	}
 	if strings.Contains(served.stderr.String(), key) {
@@ -268,7 +270,7 @@ func TestAnAddressInUseIsNamed(t *testing.T) {
 	got := easelEnv(t.Context(), nil, map[string]string{
 		"EASEL_UPSTREAM_URL": "http://" + taken, "EASEL_GRPC_ADDR": taken, "EASEL_LOG_LEVEL": "error",
 	}, "serve")
-	if got.exit != ExitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, taken) || !strings.Contains(got.stderr, "EASEL_GRPC_ADDR") {
+	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, taken) || !strings.Contains(got.stderr, "EASEL_GRPC_ADDR") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 }
@@ -281,7 +283,7 @@ func TestASandboxOnAFileRemembersItsKey(t *testing.T) {
 		if out := box.stdout.String(); !strings.Contains(out, "Bearer sandbox_live_mine") || !strings.Contains(out, "_sandbox") {
 			t.Errorf("printed\n%s", out)
 		}
-		if code := box.stop(); code != ExitOK {
+		if code := box.stop(); code != exitOK {
 			t.Errorf("ended with %d\n%s", code, box.stderr)
 		}
 	}

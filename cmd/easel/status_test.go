@@ -98,7 +98,7 @@ func (f *facility) watch(key string, renders, watches int) (ids []string) {
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": key}
 	for n := range renders {
 		got := easelEnv(f.t.Context(), nil, env, "generate", "studio/landscape", fmt.Sprintf("prompt=sea %d", n), "size=64x40", "-q")
-		if got.exit != ExitOK {
+		if got.exit != exitOK {
 			f.t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
 		ids = append(ids, strings.TrimSpace(got.stdout))

@@ -123,7 +123,7 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N
 	}()
 	<-ordered
 	began := time.Now()
-	if code := served.stop(); code != ExitOK {
+	if code := served.stop(); code != exitOK {
 		t.Errorf("a stop that was asked for ends with %d\n%s", code, served.stderr)
 	}
 	took := time.Since(began)
@@ -181,7 +181,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	for kind, s := range services {
 		stops.Go(func() {
 			began := time.Now()
-			if code := s.served.stop(); code != ExitOK {
+			if code := s.served.stop(); code != exitOK {
 				t.Errorf("beside a %s collector the stop ends with %d\n%s", kind, code, s.served.stderr)
 			}
 			took.Store(kind, time.Since(began))

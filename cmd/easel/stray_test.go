@@ -29,7 +29,7 @@ func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
 	} {
 		got := easelEnv(t.Context(), nil, with(dev, map[string]string{name: "hunter2"}), "model", "studio/haiku")
 		said := linesOf(got.stderr)
-		if got.exit != ExitOK || len(said) != 1 || !strings.Contains(said[0], name+" is no setting") || strings.Contains(got.stderr, "hunter2") {
+		if got.exit != exitOK || len(said) != 1 || !strings.Contains(said[0], name+" is no setting") || strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("%s: exit %d, printed\n%s", name, got.exit, got.stderr)
 		}
 		if asked := strings.Contains(got.stderr, "did you mean "); asked != (meant != "") || asked && !strings.Contains(got.stderr, "did you mean "+meant+"?") {
@@ -57,7 +57,7 @@ func TestNothingIsSaidOfSettingsAndOfWhatKubernetesSets(t *testing.T) {
 			env[service+"_"+name] = value
 		}
 	}
-	if got := easelEnv(t.Context(), nil, with(env, startDev(t)), "model", "studio/haiku"); got.exit != ExitOK || got.stderr != "" {
+	if got := easelEnv(t.Context(), nil, with(env, startDev(t)), "model", "studio/haiku"); got.exit != exitOK || got.stderr != "" {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }
@@ -82,7 +82,7 @@ func TestAServerLogsAMisspeltVariableOnceAsAWarning(t *testing.T) {
 
 func TestASettingThatIsMissingUnderAMisspeltNameIsToldInTheSameLine(t *testing.T) {
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_UR": "hunter2"}, "serve")
-	if got.exit != ExitUsage || len(linesOf(got.stderr)) != 1 || strings.Contains(got.stderr, "hunter2") ||
+	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || strings.Contains(got.stderr, "hunter2") ||
 		!strings.Contains(got.stderr, "EASEL_UPSTREAM_URL is missing") || !strings.Contains(got.stderr, "EASEL_UPSTREAM_UR is no setting") {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}

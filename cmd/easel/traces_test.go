@@ -162,7 +162,7 @@ func TestTheTraceOfAJobLeadsFromTheCallersWaitToTheAnswerUpstream(t *testing.T) 
 		t.Run(form, func(t *testing.T) {
 			s := startTraced(t)
 			j := run(s, t)
-			if s.served.stop() != ExitOK {
+			if s.served.stop() != exitOK {
 				t.Fatal(s.served.stderr)
 			}
 			holdJob(t, s, form, j)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/easel-grpc/easel/internal/cli"
 )
 
 // version and revision are set by the linker of a release, whose bytes then do not depend
@@ -11,8 +13,8 @@ import (
 var version, revision string
 
 // thisBuild says which program this is.
-func thisBuild() Build {
-	b := Build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func thisBuild() cli.Build {
+	b := cli.Build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "taken.png")
+	if err := os.WriteFile(taken, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, out := range map[string]string{
+		"a file that is there":             taken,
+		"a directory that is not there":    filepath.Join(dir, "nowhere") + "/",
+		"a file in no directory":           filepath.Join(dir, "nowhere", "a.png"),
+		"a file below what is a file":      filepath.Join(taken, "a.png"),
+		"a directory that takes no files":  "/proc/",
+		"a file where no file can be made": "/proc/easel-test.png",
+	} {
+		o := &orders{}
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any", "--out", out)
+		if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, nothingOrdered) || !strings.Contains(got.stderr, out) {
+			t.Errorf("%s: exit %d after %d orders\n%s", name, got.exit, len(o.got), got.stderr)
+		}
+		if missing := strings.Contains(out, "nowhere"); missing != strings.Contains(got.stderr, "mkdir -p "+filepath.Join(dir, "nowhere")) {
+			t.Errorf("%s: is it said how to make the directory?\n%s", name, got.stderr)
+		}
+		if names := directory(t, dir); len(names) != 1 {
+			t.Errorf("%s: left behind: %q", name, names)
+		}
+	}
+}
+
+func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it is tried again for some time
+		made := render("gen_1", succeeded)
+		made.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: "image/png"}}
+		content := newContent()
+		content.damage = func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 }
+		dial := (&scripted{
+			model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+			create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+				return render("gen_1", queued), nil
+			},
+			watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+					Update: &easelv1.GenerationUpdate{Generation: made},
+				}})
+			},
+			download: content.send,
+		}).serve(t)
+		out := filepath.Join(t.TempDir(), "my sea.bin")
+		got := easel(t.Context(), dial, "generate", "studio/any", "--out", out)
+		if want := "easel download gen_1 --out '" + out + "'"; got.exit == ExitOK || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "same command again") {
+			t.Errorf("exit %d, want the hint %s\n%s", got.exit, want, got.stderr)
+		}
+	})
+}
+
+func TestAWatchThatIsLostSaysHowToFetchWhatIsOrdered(t *testing.T) {
+	dial := (&scripted{
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			return render("gen_1", queued), nil
+		},
+		watch: func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unauthenticated, "") },
+	}).serve(t)
+	got := easel(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir())
+	if got.exit != ExitCredential || !strings.Contains(got.stderr, "easel download gen_1 --wait 10m --out ") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}

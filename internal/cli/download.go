@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+type downloadCmd struct {
+	callFlags
+	ID    string        `arg:"" name:"id" help:"The render."`
+	Out   string        `placeholder:"FILE|DIR|-" help:"Where to write it; - is standard output. Without it the file gets a name from the server, here."`
+	Force bool          `help:"Overwrite a file."`
+	Wait  time.Duration `placeholder:"TIME" help:"How long to wait for a render that is not finished, up to 10m."`
+}
+
+func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
+
+// Run writes the result to a file. Run again after an interruption, it goes on where it
+// was.
+func (c *downloadCmd) Run(ctx context.Context, p *Program) error {
+	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
+		result, err := c.save(ctx, s)
+		if perhapsText(err) {
+			result, err = c.saveText(ctx, s, err)
+		}
+		if err == nil && c.Out != standardOutput {
+			s.printSaved(result)
+		}
+		return err
+	})
+}
+
+// save writes the bytes of a result. What goes to standard output becomes no file.
+func (c *downloadCmd) save(ctx context.Context, s *session) (saved, error) {
+	d := &fetching{id: c.ID, out: c.Out, force: c.Force, wait: c.Wait}
+	if c.Out == standardOutput {
+		return saved{}, s.fetchOut(ctx, d)
+	}
+	path, err := s.fetch(ctx, d)
+	if err != nil {
+		return saved{}, err
+	}
+	return saved{path, d.info.ContentType, d.part.size, d.part.sha256()}, nil
+}
+
+// saveText writes the text of a render that has no file, and gives the error that says so
+// where it has no text either.
+func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (saved, error) {
+	answer, err := read(ctx, s, func() (*easelv1.GetGenerationResponse, error) {
+		return s.generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: span(0)})
+	})
+	g := answer.GetGeneration()
+	switch {
+	case err != nil:
+		return saved{}, err
+	case g.GetText() == nil:
+		return saved{}, noFile
+	case c.Out == standardOutput:
+		return saved{}, s.pourText(g)
+	}
+	return writeText(c.Out, c.Force, g)
+}
+
+// perhapsText reports whether a render has no file although it did not fail: then its result
+// is a text.
+func perhapsText(err error) bool {
+	f := detailsOf(err)
+	state := f.metadata["state"]
+	return f.reason == "NO_CONTENT" && (state == "" || state == easelv1.State_STATE_SUCCEEDED.String())
+}
+
+// saved is a result that has become a file.
+type saved struct {
+	Path        string `json:"path"`
+	ContentType string `json:"contentType"`
+	SizeBytes   int64  `json:"sizeBytes"`
+	SHA256      string `json:"sha256"`
+}
+
+func (s *session) printSaved(result saved) {
+	switch {
+	case s.json:
+		s.Print(jsonLine(result))
+	case s.quiet:
+		s.Print(result.Path)
+	default:
+		s.printFields([][2]string{
+			{"file", result.Path},
+			{"type", terminal.OneLine(result.ContentType)},
+			{"size", size(result.SizeBytes)},
+			{"sha256", result.SHA256},
+		})
+	}
+}

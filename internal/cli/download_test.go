@@ -1,0 +1,399 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// content is a scripted result, and the requests that were made for it.
+type content struct {
+	bytes    []byte
+	etag     string
+	name     string
+	breakAt  []int // each stream ends with an error after so many bytes of the whole; the rest are whole
+	damage   func(*easelv1.ContentChunk)
+	requests []*easelv1.DownloadGenerationRequest
+}
+
+func newContent() *content {
+	return &content{bytes: bytes.Repeat([]byte("0123456789abcdef"), 4096), etag: "v1", name: "gen_1.bin"}
+}
+
+// send is the scripted server's DownloadGeneration.
+func (c *content) send(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	c.requests = append(c.requests, r)
+	if r.Etag != "" && r.Etag != c.etag {
+		return failing(codes.DataLoss, "CONTENT_CHANGED")
+	}
+	end := len(c.bytes)
+	broken := len(c.breakAt) > 0
+	if broken {
+		end, c.breakAt = c.breakAt[0], c.breakAt[1:]
+	}
+	whole := int64(len(c.bytes))
+	info := &easelv1.ContentInfo{ContentType: "application/octet-stream", SizeBytes: &whole, FileName: c.name, Etag: c.etag}
+	for at := int(r.ReadOffset); at <= end; at += 1000 {
+		data := c.bytes[at:min(at+1000, end)]
+		chunk := &easelv1.ContentChunk{
+			Offset: int64(at), Data: data, Info: info,
+			Crc32C: crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)),
+		}
+		info = nil
+		if at+1000 > end && !broken && r.ReadOffset == 0 {
+			sum := sha256.Sum256(c.bytes)
+			chunk.Summary = &easelv1.ContentSummary{SizeBytes: whole, Sha256: hex.EncodeToString(sum[:])}
+		}
+		if c.damage != nil {
+			c.damage(chunk)
+		}
+		if err := stream.Send(&easelv1.DownloadGenerationResponse{Chunk: chunk}); err != nil {
+			return err
+		}
+	}
+	if broken {
+		return failing(codes.Unavailable, "CONTENT_INTERRUPTED")
+	}
+	return nil
+}
+
+func (c *content) serve(t *testing.T) Dialer { return (&scripted{download: c.send}).serve(t) }
+
+// directory lists what a download has left, hidden files too.
+func directory(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func wantFile(t *testing.T, path string, want []byte) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s has %d bytes, %v; want the %d that were sent", path, len(got), err, len(want))
+	}
+}
+
+func TestADownloadGetsTheNameOfTheServerAndNothingElseIsLeft(t *testing.T) {
+	dir, c := t.TempDir(), newContent()
+	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir, "-o", "json")
+	var answer struct {
+		Path, SHA256 string
+		SizeBytes    int
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &answer); err != nil || got.exit != ExitOK {
+		t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
+	}
+	sum := sha256.Sum256(c.bytes)
+	if answer.SHA256 != hex.EncodeToString(sum[:]) || answer.SizeBytes != len(c.bytes) {
+		t.Errorf("the answer is %+v", answer)
+	}
+	wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
+	if names := directory(t, dir); len(names) != 1 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
+func TestADownloadThatBreaksOffGoesOnWhereItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := t.TempDir(), newContent()
+		c.breakAt = []int{20_000, 20_000, 50_000}
+		got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+		if got.exit != ExitOK || len(c.requests) != 4 {
+			t.Fatalf("exit %d after %d streams\n%s", got.exit, len(c.requests), got.stderr)
+		}
+		for i, offset := range []int64{0, 20_000, 20_000, 50_000} {
+			if r := c.requests[i]; r.ReadOffset != offset || i > 0 && r.Etag != "v1" {
+				t.Errorf("stream %d asked for %d with etag %q, want %d", i, r.ReadOffset, r.Etag, offset)
+			}
+		}
+		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
+	})
+}
+
+func TestTheNextRunGoesOnWhereAnInterruptedOneWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := t.TempDir(), newContent()
+		ctx, interrupt := context.WithCancel(t.Context())
+		c.breakAt = []int{30_000}
+		c.damage = func(chunk *easelv1.ContentChunk) {
+			if chunk.Offset == 30_000 {
+				synctest.Wait() // until the client has written all that came before
+				interrupt()
+			}
+		}
+		first := easel(ctx, c.serve(t), "download", "gen_1", "--out", dir)
+		if first.exit != ExitInterrupted || !strings.Contains(first.stderr, "go on") {
+			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
+		}
+		kept := directory(t, dir)
+		if len(kept) != 1 || !strings.HasPrefix(kept[0], ".gen_1.bin.") {
+			t.Fatalf("kept: %q", kept)
+		}
+		info, err := os.Stat(filepath.Join(dir, kept[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = newContent() // the first server may still be busy with the other
+		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+		if second.exit != ExitOK {
+			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
+		}
+		if r := c.requests[len(c.requests)-1]; r.ReadOffset != info.Size() || r.Etag != "v1" {
+			t.Errorf("went on at %d with etag %q, want %d", r.ReadOffset, r.Etag, info.Size())
+		}
+		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
+		if names := directory(t, dir); len(names) != 1 {
+			t.Errorf("left behind: %q", names)
+		}
+	})
+}
+
+func TestAPartOfOtherBytesIsNotGoneOnWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := t.TempDir(), newContent()
+		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
+		first := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+		if first.exit != ExitRetry {
+			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
+		}
+		c.bytes, c.etag, c.breakAt = bytes.Repeat([]byte("other"), 9999), "v2", nil
+		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+		if second.exit != ExitOK {
+			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
+		}
+		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
+	})
+}
+
+func TestWithoutAnEtagABrokenDownloadBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := t.TempDir(), newContent()
+		c.etag, c.breakAt = "", []int{30_000}
+		got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+		if got.exit != ExitOK || len(c.requests) != 2 || c.requests[1].ReadOffset != 0 {
+			t.Fatalf("exit %d, requests %v\n%s", got.exit, c.requests, got.stderr)
+		}
+		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
+	})
+}
+
+func TestDamagedBytesNeverBecomeTheFile(t *testing.T) {
+	for name, damage := range map[string]func(*easelv1.ContentChunk){
+		"a flipped bit":   func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 },
+		"a gap":           func(c *easelv1.ContentChunk) { c.Offset += 7 },
+		"a wrong SHA-256": func(c *easelv1.ContentChunk) { damageSummary(c, func(s *easelv1.ContentSummary) { s.Sha256 = "00" }) },
+		"a wrong size":    func(c *easelv1.ContentChunk) { damageSummary(c, func(s *easelv1.ContentSummary) { s.SizeBytes++ }) },
+		"another size": func(c *easelv1.ContentChunk) {
+			damageInfo(c, func(i *easelv1.ContentInfo) { i.SizeBytes = new(int64(5)) })
+		},
+		"a path as a name": func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = "../x" }) },
+		"a hidden name":    func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = ".bashrc" }) },
+		"no name":          func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = "" }) },
+		"no info":          func(c *easelv1.ContentChunk) { c.Info = nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dir, c := t.TempDir(), newContent()
+			c.damage = damage
+			got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+			if got.exit != ExitFailure {
+				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
+			}
+			if names := directory(t, dir); len(names) != 0 {
+				t.Errorf("%s: left behind: %q", name, names)
+			}
+		})
+	}
+}
+
+func damageSummary(c *easelv1.ContentChunk, how func(*easelv1.ContentSummary)) {
+	if c.Summary != nil {
+		how(c.Summary)
+	}
+}
+
+func damageInfo(c *easelv1.ContentChunk, how func(*easelv1.ContentInfo)) {
+	if c.Info != nil {
+		how(c.Info)
+	}
+}
+
+func TestADownloadOverwritesOnlyByForce(t *testing.T) {
+	dir, c := t.TempDir(), newContent()
+	path := filepath.Join(dir, "mine.bin")
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
+	if got.exit != ExitUsage || !strings.Contains(got.stderr, "--force") || len(c.requests) != 0 {
+		t.Errorf("exit %d after %d requests\n%s", got.exit, len(c.requests), got.stderr)
+	}
+	wantFile(t, path, []byte("mine"))
+	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path, "--force"); got.exit != ExitOK {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+	wantFile(t, path, c.bytes)
+}
+
+func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
+	dir, c := t.TempDir(), newContent()
+	path := filepath.Join(dir, "mine.bin")
+	c.damage = func(chunk *easelv1.ContentChunk) {
+		if chunk.Offset == 0 {
+			_ = os.WriteFile(path, []byte("mine"), 0o600) // the test sees whether it is there
+		}
+	}
+	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
+	if got.exit != ExitUsage {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+	wantFile(t, path, []byte("mine"))
+	if names := directory(t, dir); len(names) != 1 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
+func TestADownloadDoesNotAskAgainWhereItMakesNoSense(t *testing.T) {
+	for code, test := range map[codes.Code]struct {
+		reason string
+		exit   int
+	}{
+		codes.NotFound:           {"GENERATION_NOT_FOUND", ExitNotFound},
+		codes.FailedPrecondition: {"CONTENT_NOT_READY", ExitRetry},
+		codes.Unauthenticated:    {"UPSTREAM_CREDENTIAL_REJECTED", ExitCredential},
+		codes.DataLoss:           {"CONTENT_CHANGED", ExitFailure},
+	} {
+		asked := 0
+		server := &scripted{download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+			asked++
+			return failing(code, test.reason)
+		}}
+		got := easel(t.Context(), server.serve(t), "download", "gen_1", "--out", t.TempDir())
+		if got.exit != test.exit || asked != 1 {
+			t.Errorf("%v: exit %d after %d requests, want %d after 1\n%s", code, got.exit, asked, test.exit, got.stderr)
+		}
+	}
+}
+
+func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	c := newContent()
+	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-")
+	if got.exit != ExitOK || got.stdout != string(c.bytes) || got.stderr != "" {
+		t.Errorf("exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newContent()
+		c.breakAt = []int{30_000}
+		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-q"); got.exit != ExitOK || got.stdout != string(c.bytes) || got.stderr != "" {
+			t.Errorf("after a break: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newContent()
+		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
+		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitRetry || got.stdout != "" || strings.Contains(got.stderr, "go on after") {
+			t.Errorf("broken off for good: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+		}
+	})
+	c = newContent()
+	c.damage = func(chunk *easelv1.ContentChunk) {
+		damageSummary(chunk, func(s *easelv1.ContentSummary) { s.Sha256 = "00" })
+	}
+	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitFailure || got.stdout != "" {
+		t.Errorf("damaged: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+	}
+	if names := directory(t, os.Getenv("TMPDIR")); len(names) != 0 {
+		t.Errorf("left behind: %q", names)
+	}
+	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != ExitUsage || !strings.Contains(got.stderr, "standard output") {
+		t.Errorf("two results for one stream: exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+// poem is a scripted server of a render whose result is a text, or has the given state.
+func poem(t *testing.T, state easelv1.State) Dialer {
+	return (&scripted{
+		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+			return failing(codes.FailedPrecondition, "NO_CONTENT")
+		},
+		get: func(r *easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+			g := render(r.GenerationId, state)
+			if state == succeeded {
+				g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: "grey water\nasks"}}
+			}
+			return g, nil
+		},
+	}).serve(t)
+}
+
+func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
+	const text = "grey water\nasks\n"
+	dial, dir := poem(t, succeeded), t.TempDir()
+	for _, test := range []struct{ out, path string }{
+		{dir, filepath.Join(dir, "gen_1.txt")},
+		{filepath.Join(dir, "poem.md"), filepath.Join(dir, "poem.md")},
+	} {
+		got := easel(t.Context(), dial, "download", "gen_1", "--wait", "10m", "--out", test.out, "-o", "json")
+		var file saved
+		if err := json.Unmarshal([]byte(got.stdout), &file); err != nil || got.exit != ExitOK {
+			t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
+		}
+		sum := sha256.Sum256([]byte(text))
+		if want := (saved{test.path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:])}); file != want {
+			t.Errorf("the answer is %+v, want %+v", file, want)
+		}
+		wantFile(t, test.path, []byte(text))
+	}
+	if got := easel(t.Context(), dial, "download", "gen_1", "--out", dir); got.exit != ExitUsage || !strings.Contains(got.stderr, "--force") {
+		t.Errorf("a file that is there: exit %d\n%s", got.exit, got.stderr)
+	}
+	if got := easel(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != ExitOK || got.stdout != text || got.stderr != "" {
+		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
+	}
+	if names := directory(t, dir); len(names) != 2 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
+func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	got := easel(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
+	if names := directory(t, dir); got.exit != ExitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
+		t.Errorf("exit %d, left behind: %q\n%s", got.exit, names, got.stderr)
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestAResultThatCanNotBeWrittenIsAFailure(t *testing.T) {
+	stderr := newBuffer()
+	p := &Program{Grammar: grammar(), Stdout: full{}, Stderr: stderr, Lookup: func(string) (string, bool) { return "", false }}
+	p.Dial = watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
+	if exit := Run(t.Context(), []string{"watch", "gen_1"}, p); exit != ExitFailure || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit %d\n%s", exit, stderr)
+	}
+}

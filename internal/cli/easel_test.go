@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// printed is what a run of the command left behind.
+type printed struct {
+	exit   int
+	stdout string
+	stderr string
+}
+
+// linesOf gives the lines of what a stream got.
+func linesOf(text string) []string {
+	if text = strings.TrimSuffix(text, "\n"); text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// easel runs the command over dial, without an environment.
+func easel(ctx context.Context, dial Dialer, args ...string) printed {
+	return easelEnv(ctx, dial, nil, args...)
+}
+
+func easelEnv(ctx context.Context, dial Dialer, env map[string]string, args ...string) printed {
+	stdout, stderr := newBuffer(), newBuffer()
+	exit := Run(ctx, args, &Program{
+		Grammar: grammar(),
+		Stdin:   strings.NewReader(""), Stdout: stdout, Stderr: stderr, Dial: dial,
+		Lookup: func(name string) (string, bool) {
+			value, ok := env[name]
+			return value, ok
+		},
+		Environ: environOf(env),
+	})
+	return printed{exit, stdout.String(), stderr.String()}
+}
+
+// environOf lists an environment as a process has it.
+func environOf(env map[string]string) func() []string {
+	return func() (all []string) {
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			all = append(all, name+"="+env[name])
+		}
+		return all
+	}
+}
+
+// buffer is a stream that may be read while it is written, and tells that it was.
+type buffer struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{}
+}
+
+func newBuffer() *buffer { return &buffer{written: make(chan struct{}, 1)} }
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case b.written <- struct{}{}:
+	default:
+	}
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// grammar is the client's part of the command line.
+func grammar() Grammar {
+	return Grammar{Commands: func() any {
+		return &struct {
+			Health Health `cmd:""`
+			Commands
+		}{}
+	}}
+}
+
+// write makes a file for a flag to name.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// onTerminal is a console whose streams pretend to be one terminal.
+func onTerminal(look terminal.Style) (*terminal.Console, *bytes.Buffer) {
+	var screen bytes.Buffer
+	c := terminal.NewConsole(&screen, &screen, func(string) string { return "" })
+	c.OutStyle, c.ErrStyle, c.Size = look, look, func() (int, int) { return 20, 5 }
+	return c, &screen
+}

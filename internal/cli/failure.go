@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/easel-grpc/easel/internal/terminal"
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// failure is an error taken apart for its reader.
+type failure struct {
+	exit       int
+	code       string // of gRPC, "" where the error is our own
+	reason     string // of ErrorInfo
+	message    string
+	resource   string // what was not found
+	render     string // what it is about
+	fields     []badField
+	retryDelay time.Duration
+	metadata   map[string]string
+	cure       string
+}
+
+// badField is one input that was refused, and why.
+type badField struct {
+	Field       string `json:"field"`
+	Description string `json:"description"`
+}
+
+// explain takes err apart. The context is that of the whole program.
+func explain(ctx context.Context, err error) failure {
+	if order := (unplaced{}); errors.As(err, &order) {
+		f := explain(ctx, order.err)
+		switch {
+		case order.known == nothingOrdered && f.reason == "PRICE_ABOVE_LIMIT": // else they would be a second order
+			f.cure += " Or choose cheaper inputs: easel quote shows their price."
+		case order.known != nothingOrdered && f.reason == "UPSTREAM_CREDENTIAL_REJECTED": // so would it be under another API key
+			f.cure = listFirst
+		}
+		f.cure = strings.TrimSpace(order.known + " " + f.cure)
+		return f
+	}
+	if own := (*Problem)(nil); errors.As(err, &own) {
+		f := failure{exit: own.Exit, message: own.Text, cure: own.Cure, render: own.render}
+		if s, ok := statusOf(own.Err); ok {
+			f.code = codeName(s.Code())
+			f.addDetails(s)
+		}
+		return f
+	}
+	if interrupted(ctx) {
+		return failure{exit: ExitInterrupted, message: "interrupted"}
+	}
+	s, ok := statusOf(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s, ok = status.New(codes.DeadlineExceeded, "the time ran out"), true
+	}
+	if !ok {
+		return failure{exit: ExitFailure, message: err.Error()}
+	}
+	f := failure{code: codeName(s.Code()), message: plainMessage(s.Message())}
+	f.addDetails(s)
+	f.exit = exitOf(s.Code(), f.reason)
+	if f.cure = cureOf(s.Code(), f.reason); tooLate(s.Err()) {
+		f.cure = "" // it is never sent again
+	}
+	if strings.Contains(f.message, webServer) {
+		f.message = "this is the REST port, or another web server: it speaks HTTP/1.1, and gRPC is HTTP/2"
+		f.cure = "The gRPC address is EASEL_GRPC_ADDR of easel serve, mostly with port 50051. See --addr."
+	}
+	if cents, err := strconv.ParseInt(f.metadata["price_cents"], 10, 64); err == nil {
+		f.cure = "It would cost " + Money(cents, "") + ". " + f.cure
+	}
+	return f
+}
+
+// detailsOf is what the server says of an error beside code and message.
+func detailsOf(err error) (f failure) {
+	f.addDetails(status.Convert(err))
+	return f
+}
+
+// addDetails reads what the server says beside code and message.
+func (f *failure) addDetails(s *status.Status) {
+	for _, detail := range s.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			f.reason, f.metadata = d.Reason, d.Metadata
+		case *errdetails.RetryInfo:
+			f.retryDelay = d.RetryDelay.AsDuration()
+		case *errdetails.ResourceInfo:
+			f.resource = d.ResourceName
+		case *errdetails.BadRequest:
+			for _, v := range d.FieldViolations {
+				f.fields = append(f.fields, badField{v.Field, v.Description})
+			}
+		}
+	}
+}
+
+// statusOf finds the status of a failed call, under whatever was put around it.
+func statusOf(err error) (*status.Status, bool) {
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus(), true
+	}
+	return nil, false
+}
+
+// codeName spells a code as the contract does: NOT_FOUND, not NotFound.
+func codeName(c codes.Code) string { return rpccode.Code(c).String() }
+
+// webServer is what the transport says of an answer in HTTP/1.1.
+const webServer = "looked like an HTTP/1.1 header"
+
+// plainMessage takes the wrapping off what the transport says of a failed connection.
+func plainMessage(text string) string {
+	const wrapping = `desc = "transport: `
+	if _, inner, found := strings.Cut(text, wrapping); found {
+		return strings.TrimSuffix(inner, `"`)
+	}
+	return text
+}
+
+// messageOf is what an error says, in one line.
+func messageOf(err error) string {
+	return terminal.OneLine(plainMessage(status.Convert(err).Message()))
+}
+
+// write prints the failure for a person: one line that says what, one that says what to do.
+// On a terminal, which has a width, they are wrapped between words, and the command to copy
+// gets a line of its own.
+func (f failure) write(w io.Writer, width int) {
+	text := wrapped("easel: "+f.line(), width)
+	cure, command := terminal.OneLine(f.cure), ""
+	if before, after, found := strings.Cut(cure, ": easel "); found && width > 0 {
+		cure, command = before+":", "         easel "+after+"\n"
+	}
+	if cure != "" {
+		text += wrapped("       "+cure, width)
+	}
+	_, _ = io.WriteString(w, terminal.Sanitize(text+command)) // where errors can't be written, nothing can be done
+}
+
+// wrapped breaks a line between words so that it fits, and indents what follows as its
+// cure is. Without a width the line stays one.
+func wrapped(line string, width int) string {
+	const indent = "       "
+	if width <= 2*len(indent) {
+		return line + "\n"
+	}
+	var out strings.Builder
+	column := 0
+	for i, word := range strings.Split(line, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n >= width && column > len(indent):
+			out.WriteString("\n" + indent)
+			column = len(indent)
+		default:
+			out.WriteByte(' ')
+			column++
+		}
+		out.WriteString(word)
+		column += n
+	}
+	return out.String() + "\n"
+}
+
+// line says what has failed.
+func (f failure) line() string {
+	line := f.message
+	if !strings.Contains(line, f.resource) {
+		line = strings.TrimSuffix(line, ".") + ": " + f.resource
+	}
+	for _, field := range f.fields {
+		// Where the catalog names one bad field, message and description are often the same.
+		if !strings.Contains(f.message, field.Description) {
+			line += "; " + field.Field + ": " + field.Description
+		} else if !strings.Contains(f.message, field.Field) {
+			line += "; see " + field.Field
+		}
+	}
+	if f.code != "" {
+		line += " (" + strings.TrimSuffix(f.code+" "+f.reason, " ") + ")"
+	}
+	if f.retryDelay > 0 {
+		line += "; try again in " + briefly(f.retryDelay)
+	}
+	return terminal.OneLine(line)
+}
+
+// failureBody is a failure for a program.
+type failureBody struct {
+	Code              string            `json:"code,omitempty"`
+	Reason            string            `json:"reason,omitempty"`
+	Message           string            `json:"message"`
+	GenerationID      string            `json:"generationId,omitempty"`
+	Resource          string            `json:"resource,omitempty"`
+	Fields            []badField        `json:"fields,omitempty"`
+	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
+	Metadata          map[string]string `json:"metadata,omitempty"`
+	Cure              string            `json:"cure,omitempty"`
+	ExitCode          int               `json:"exitCode"`
+}
+
+func (f failure) body() failureBody {
+	return failureBody{
+		f.code, f.reason, f.message, f.render, f.resource, f.fields,
+		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit,
+	}
+}
+
+// writeJSON prints the failure for a program.
+func (f failure) writeJSON(w io.Writer) { writeJSONLine(w, map[string]failureBody{"error": f.body()}) }
+
+const (
+	noKeyCure    = "Set EASEL_API_KEY, or --api-key-file, or a --profile."
+	rejectedCure = "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."
+)
+
+// withKey makes what is said about keys fit what this run has sent, and where.
+func (p *Program) withKey(cure string) string {
+	if p.keyFrom != "" {
+		cure = strings.Replace(cure, noKeyCure, "The one from "+p.keyFrom+" was sent, and it is wrong for this server.", 1)
+	}
+	if p.keptKey != "" {
+		cure = strings.Replace(cure, noKeyCure, noKeyCure+" The key of profile "+p.keptKey+" was not sent: this is not its address.", 1)
+	}
+	if host, _, err := net.SplitHostPort(p.addr); err == nil && IsLoopback(host) {
+		cure = strings.Replace(cure, rejectedCure, rejectedCure+
+			" The sandbox of easel dev forgets its keys when it ends, unless it has --db.", 1)
+	}
+	return cure
+}
+
+// cureOf says what helps, where that is known.
+func cureOf(code codes.Code, reason string) string {
+	cures := map[string]string{
+		"INSUFFICIENT_BALANCE":         "Top up the account, then send the same order again with its --idempotency-key.",
+		"PRICE_ABOVE_LIMIT":            "Raise --max-cost, and send the same order again.",
+		"API_KEY_DAILY_CAP":            "The API key has spent what it may today. Wait for the next day, then send the same order again with its --idempotency-key.",
+		"SUBMISSION_OUTCOME_UNKNOWN":   "Send the same order again with the same --idempotency-key and the same API key, within 12 hours: so it is not charged twice.",
+		"SUBMISSION_IN_PROGRESS":       "Send the same order again with the same --idempotency-key.",
+		"UPSTREAM_CREDENTIAL_REJECTED": rejectedCure,
+		"MODEL_NOT_FOUND":              "easel models lists what there is.",
+		"GENERATION_ACTIVE":            "The render is not finished. --force deletes it all the same; its price may not come back.",
+		"CONTENT_NOT_READY":            "easel download --wait 10m waits for the result.",
+		"GENERATION_NOT_FOUND":         "easel list shows the renders of this key.",
+	}
+	if cure := cures[reason]; cure != "" {
+		return cure
+	}
+	switch code {
+	case codes.Unauthenticated:
+		return noKeyCure
+	case codes.Unavailable:
+		if reason == "" {
+			return "Is the server running there? See --addr, --tls where it speaks TLS, and --tls-cert-file where it demands a certificate."
+		}
+	case codes.Unimplemented:
+		return "The server at this address does not speak easel.v1. Is it the admin port? See --addr."
+	case codes.DeadlineExceeded:
+		return "--timeout sets how long to wait."
+	}
+	return ""
+}
+
+func writeJSONLine(w io.Writer, v any) { _, _ = io.WriteString(w, jsonLine(v)+"\n") }

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
+	for _, test := range []struct {
+		code   codes.Code
+		reason string
+		exit   int
+	}{
+		{codes.InvalidArgument, "INVALID_REQUEST", ExitUsage},
+		{codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", ExitUsage},
+		{codes.NotFound, "GENERATION_NOT_FOUND", ExitNotFound},
+		{codes.NotFound, "MODEL_NOT_FOUND", ExitNotFound},
+		{codes.FailedPrecondition, "INSUFFICIENT_BALANCE", ExitMoney},
+		{codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", ExitMoney},
+		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", ExitMoney},
+		{codes.Unauthenticated, "", ExitCredential},
+		{codes.PermissionDenied, "UPSTREAM_FORBIDDEN", ExitCredential},
+		{codes.Unavailable, "UPSTREAM_UNAVAILABLE", ExitRetry},
+		{codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", ExitRetry},
+		{codes.Aborted, "SUBMISSION_IN_PROGRESS", ExitRetry},
+		{codes.DeadlineExceeded, "", ExitRetry},
+		{codes.FailedPrecondition, "CONTENT_NOT_READY", ExitRetry},
+		{codes.FailedPrecondition, "GENERATION_ACTIVE", ExitFailure},
+		{codes.FailedPrecondition, "NO_CONTENT", ExitFailure},
+		{codes.Internal, "UPSTREAM_CONTRACT_MISMATCH", ExitFailure},
+		{codes.DataLoss, "CONTENT_CHANGED", ExitFailure},
+		{codes.Unimplemented, "", ExitFailure},
+	} {
+		server := &scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+			return nil, failing(test.code, test.reason)
+		}}
+		got := easel(t.Context(), server.serve(t), "get", "gen_1")
+		if got.exit != test.exit || got.stdout != "" {
+			t.Errorf("%v %s: exit %d, want %d", test.code, test.reason, got.exit, test.exit)
+		}
+		if n := len(linesOf(got.stderr)); n < 1 || n > 2 || !strings.Contains(got.stderr, codeName(test.code)) || !strings.Contains(got.stderr, test.reason) {
+			t.Errorf("%v %s: printed\n%s", test.code, test.reason, got.stderr)
+		}
+	}
+}
+
+func TestAnErrorTellsEveryBadFieldAndWhenToRetry(t *testing.T) {
+	err := failing(codes.InvalidArgument, "INVALID_REQUEST", retryAfter(3*time.Second), &errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: "inputs.seed", Description: "must be a number"}, {Field: "model_id", Description: "is empty"},
+		},
+	})
+	var text, line bytes.Buffer
+	f := explain(t.Context(), err)
+	f.write(&text, 0)
+	const want = "easel: it failed; inputs.seed: must be a number; model_id: is empty (INVALID_ARGUMENT INVALID_REQUEST); try again in 3.0s\n"
+	if text.String() != want {
+		t.Errorf("got  %swant %s", text.String(), want)
+	}
+	f.writeJSON(&line)
+	var object struct {
+		Error struct {
+			Code, Reason, Message string
+			Fields                []badField
+			RetryDelaySeconds     float64
+			ExitCode              int
+		}
+	}
+	if err := json.Unmarshal(line.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	if e := object.Error; e.Code != "INVALID_ARGUMENT" || e.Reason != "INVALID_REQUEST" || len(e.Fields) != 2 || e.RetryDelaySeconds != 3 || e.ExitCode != ExitUsage {
+		t.Errorf("got %s", line.String())
+	}
+}
+
+func TestErrorsAreJSONWhereTheOutputIs(t *testing.T) {
+	server := &scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+		return nil, failing(codes.NotFound, "GENERATION_NOT_FOUND")
+	}}
+	got := easel(t.Context(), server.serve(t), "get", "gen_1", "-o", "json")
+	if !json.Valid([]byte(got.stderr)) || len(linesOf(got.stderr)) != 1 {
+		t.Errorf("not one line of JSON: %q", got.stderr)
+	}
+}
+
+func TestAForeignMessageStaysOnItsLine(t *testing.T) {
+	var text bytes.Buffer
+	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text, 0)
+	if text.String() != "easel: one \\u001b[31mtwo\n" {
+		t.Errorf("got %q", text.String())
+	}
+}
+
+func TestAServerThatIsNotThereIsSaidToBeNotThere(t *testing.T) {
+	got := easel(t.Context(), nil, "account", "--addr", "127.0.0.1:1")
+	if got.exit != ExitRetry || !strings.Contains(got.stderr, "127.0.0.1:1") || !strings.Contains(got.stderr, "--addr") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestARenderThatFailedIsPrintedWhereTheOutputIsJSON(t *testing.T) {
+	end := render("gen_1", failed)
+	end.FailureMessage = "no paint"
+	dial := (&scripted{
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			return render("gen_1", queued), nil
+		},
+		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+				Update: &easelv1.GenerationUpdate{Generation: end},
+			}})
+		},
+		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+			return failing(codes.FailedPrecondition, "NO_CONTENT")
+		},
+	}).serve(t)
+	for _, test := range []struct {
+		state               easelv1.State
+		exit                int
+		wantState, wantCode string
+	}{
+		{failed, ExitRenderFailed, "STATE_FAILED", ""},
+		{succeeded, ExitFailure, "STATE_SUCCEEDED", "NO_CONTENT"},
+	} {
+		end.State, end.Etag = test.state, test.state.String()
+		got := easel(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir(), "-o", "json")
+		var g map[string]any
+		var told struct {
+			Error struct{ GenerationID, Code, Reason, Message string }
+		}
+		lines := linesOf(got.stderr)
+		if json.Unmarshal([]byte(got.stdout), &g) != nil || json.Unmarshal([]byte(lines[len(lines)-1]), &told) != nil {
+			t.Fatalf("not JSON:\n%s%s", got.stdout, got.stderr)
+		}
+		if got.exit != test.exit || g["state"] != test.wantState || told.Error.GenerationID != "gen_1" || told.Error.Reason != test.wantCode {
+			t.Errorf("exit %d, want %d\n%s%s", got.exit, test.exit, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestAKeyThatIsWrongIsNotSaidToBeMissing(t *testing.T) {
+	server := &scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+		return nil, failing(codes.Unauthenticated, "CALLER_UNKNOWN")
+	}}
+	dial := server.serve(t)
+	if got := easel(t.Context(), dial, "get", "gen_1"); !strings.Contains(got.stderr, "Set EASEL_API_KEY") {
+		t.Errorf("without a key:\n%s", got.stderr)
+	}
+	got := easelEnv(t.Context(), dial, map[string]string{"EASEL_API_KEY": "wrong-token"}, "get", "gen_1")
+	if !strings.Contains(got.stderr, "The one from EASEL_API_KEY was sent, and it is wrong") || strings.Contains(got.stderr, "Set EASEL_API_KEY") {
+		t.Errorf("with a wrong key:\n%s", got.stderr)
+	}
+	file := write(t, "wrong-token\n")
+	if got := easel(t.Context(), dial, "get", "gen_1", "--api-key-file", file); !strings.Contains(got.stderr, file) || strings.Contains(got.stderr, "wrong-token") {
+		t.Errorf("with a wrong key from a file:\n%s", got.stderr)
+	}
+}
+
+func TestARejectedKeyRemindsOfTheSandboxOnThisMachineAlone(t *testing.T) {
+	dial := (&scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+		return nil, failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")
+	}}).serve(t)
+	for addr, reminded := range map[string]bool{"localhost:50051": true, "127.0.0.1:1": true, "easel.example:443": false} {
+		got := easel(t.Context(), dial, "get", "gen_1", "--addr", addr)
+		if strings.Contains(got.stderr, "forgets its keys") != reminded {
+			t.Errorf("%s:\n%s", addr, got.stderr)
+		}
+	}
+}
+
+func TestOnATerminalAFailureIsWrappedBetweenWordsAndItsCommandIsNot(t *testing.T) {
+	f := failure{message: "interrupted while nobody was looking", cure: "The render goes on at the catalog. Pick it up with: easel watch gen_0123456789012345678901234567890123456789"}
+	var out strings.Builder
+	f.write(&out, 40)
+	want := `easel: interrupted while nobody was
+       looking
+       The render goes on at the
+       catalog. Pick it up with:
+         easel watch gen_0123456789012345678901234567890123456789
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+	out.Reset()
+	if f.write(&out, 0); len(linesOf(out.String())) != 2 {
+		t.Errorf("in a pipe it is\n%s", out.String())
+	}
+}
+
+func TestTheHelpShowsTheExitCodes(t *testing.T) {
+	for _, args := range [][]string{{"exit-codes"}, {"help", "exit-codes"}} {
+		if got := easel(t.Context(), nil, args...); got.exit != ExitOK || got.stdout != exitCodes {
+			t.Errorf("easel %q prints\n%s", args, got.stdout)
+		}
+	}
+}

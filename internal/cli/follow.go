@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// event is one message of a watch, of one render or of many.
+type event struct {
+	update    *easelv1.GenerationUpdate
+	heartbeat *easelv1.Heartbeat
+	closing   *easelv1.StreamClosing
+	caughtUp  *easelv1.CaughtUp
+	raw       proto.Message // as it came
+}
+
+// receive gives the next event of one stream, and io.EOF where the goal is reached.
+type receive func() (event, error)
+
+// follower watches renders until their goal, over as many streams as it takes.
+type follower struct {
+	ids       []string // none means every render there is
+	until     easelv1.WatchUntil
+	heartbeat time.Duration // longest silence asked for; after three of them, and 9 s, the stream counts as lost
+
+	open func(context.Context, *follower) (receive, error)
+	seen func(event)                          // each event that is new, in order
+	lost func(err error, again time.Duration) // a stream is gone, and when the next is tried
+
+	renders  map[string]*easelv1.Generation // the newest state of each
+	failures int                            // streams lost in a row, without a message between
+	asked    time.Duration                  // how long the server asked to wait before the next stream
+}
+
+var errSilent = errors.New("the server was silent for three heartbeats")
+
+// run follows until the goal is reached, which is the only nil. Ending it never touches
+// a render.
+func (f *follower) run(ctx context.Context) error {
+	for {
+		err := f.stream(ctx)
+		if err == nil || ctx.Err() == nil && f.reached() {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if hopeless(err) {
+			return err
+		}
+		again := delayAfter(err, f.failures)
+		if f.asked > 0 {
+			again = f.asked // the server has spread these itself
+		}
+		f.failures++
+		f.lost(err, again)
+		if err := rest(ctx, again); err != nil {
+			return err
+		}
+	}
+}
+
+// stream follows over one stream until it ends. Nil means that the goal is reached.
+func (f *follower) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := max(3*f.heartbeat, 9*time.Second)
+	watchdog := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer watchdog.Stop()
+	f.asked = 0
+	next, err := f.open(ctx, f)
+	for err == nil {
+		var e event
+		if e, err = next(); err == nil {
+			watchdog.Reset(silence)
+			f.failures = 0
+			f.accept(e)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return errSilent
+	}
+	return err
+}
+
+// accept takes an event in, and hands it on unless it repeats what is known: a stream of
+// many renders begins with all of them, and after a reconnect most are old.
+func (f *follower) accept(e event) {
+	if e.closing != nil {
+		f.asked = e.closing.RetryDelay.AsDuration()
+	}
+	if e.update != nil {
+		g := e.update.Generation
+		known := f.renders[g.GenerationId]
+		if known != nil && (known.Etag != "" && known.Etag == g.Etag || known.Terminal && !g.Terminal) {
+			return
+		}
+		f.renders[g.GenerationId] = g
+	}
+	f.seen(e)
+}
+
+// reached reports whether every named render is known to be at its goal, so that a lost
+// stream need not be opened again.
+func (f *follower) reached() bool { return len(f.ids) > 0 && len(f.remaining()) == 0 }
+
+// remaining are the named renders that are not known to be at their goal. Whether a
+// failed one is settled only the server knows.
+func (f *follower) remaining() []string {
+	return slices.DeleteFunc(slices.Clone(f.ids), func(id string) bool {
+		g := f.renders[id]
+		return g.GetTerminal() && (f.until != easelv1.WatchUntil_WATCH_UNTIL_SETTLED || g.State != easelv1.State_STATE_FAILED)
+	})
+}
+
+// last is the newest known state of a render, nil where there is none yet.
+func (f *follower) last(id string) *easelv1.Generation { return f.renders[id] }
+
+// worst gives the verdict on all renders: the first that did not succeed.
+func (f *follower) worst() error {
+	for _, id := range slices.Sorted(maps.Keys(f.renders)) {
+		if err := verdict(f.renders[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow prepares to follow the named renders, or all.
+func (s *session) follow(ids []string, until easelv1.WatchUntil) *follower {
+	f := &follower{
+		ids: ids, until: until, heartbeat: 15 * time.Second,
+		renders: map[string]*easelv1.Generation{},
+		seen:    func(event) {}, lost: func(error, time.Duration) {},
+		open: s.openMany,
+	}
+	if s.ErrStyle.Terminal {
+		f.heartbeat = time.Second // somebody looks at it, and it says how long it may take
+	}
+	if len(ids) == 1 {
+		f.open = s.openOne
+	}
+	return f
+}
+
+func (s *session) openOne(ctx context.Context, f *follower) (receive, error) {
+	stream, err := s.generations.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{
+		GenerationId: f.ids[0], Until: f.until, HeartbeatInterval: span(f.heartbeat),
+		KnownEtag: f.last(f.ids[0]).GetEtag(),
+	})
+	return func() (event, error) {
+		m, err := stream.Recv()
+		return event{m.GetUpdate(), m.GetHeartbeat(), m.GetClosing(), nil, m}, err
+	}, err
+}
+
+func (s *session) openMany(ctx context.Context, f *follower) (receive, error) {
+	stream, err := s.generations.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{
+		GenerationIds: f.remaining(), Until: f.until, HeartbeatInterval: span(f.heartbeat),
+	})
+	return func() (event, error) {
+		m, err := stream.Recv()
+		return event{m.GetUpdate(), m.GetHeartbeat(), m.GetClosing(), m.GetCaughtUp(), m}, err
+	}, err
+}

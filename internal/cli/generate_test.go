@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// orders is a scripted server that answers orders with errors first, and then takes them.
+type orders struct {
+	mu     sync.Mutex
+	errors []error
+	got    []*easelv1.CreateGenerationRequest
+	at     []time.Time
+}
+
+func (o *orders) serve(t *testing.T) Dialer {
+	return (&scripted{
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.got, o.at = append(o.got, r), append(o.at, time.Now())
+			if len(o.errors) > 0 {
+				err := o.errors[0]
+				o.errors = o.errors[1:]
+				return nil, err
+			}
+			return render("gen_1", queued), nil
+		},
+		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			g := render("gen_1", succeeded)
+			g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: "grey water\nasks"}}
+			return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+				Update: &easelv1.GenerationUpdate{Generation: g},
+			}})
+		},
+	}).serve(t)
+}
+
+func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orders{errors: []error{
+			failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(2*time.Second)),
+			failing(codes.Aborted, "SUBMISSION_IN_PROGRESS", retryAfter(3*time.Second)),
+		}}
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any", "prompt=x", "seed=9007199254740993", "--max-cost", "0.50", "-q")
+		if got.exit != ExitOK || got.stdout != "gen_1\n" || len(o.got) != 3 {
+			t.Fatalf("exit %d after %d orders\n%s%s", got.exit, len(o.got), got.stdout, got.stderr)
+		}
+		for _, r := range o.got {
+			if !proto.Equal(r, o.got[0]) {
+				t.Errorf("two tries differ:\n%v\n%v", r, o.got[0])
+			}
+		}
+		if r := o.got[0]; r.InputsJson != `{"prompt":"x","seed":9007199254740993}` || r.GetMaxCostCents() != 50 || len(r.IdempotencyKey) < 20 {
+			t.Errorf("the order is %v", r)
+		}
+		if first := linesOf(got.stderr)[0]; !strings.Contains(first, o.got[0].IdempotencyKey) {
+			t.Errorf("the key is not told first: %q", first)
+		}
+		if wait := o.at[1].Sub(o.at[0]); wait < 2*time.Second || wait > 3*time.Second {
+			t.Errorf("the second try came after %v, and the server asked for 2s", wait)
+		}
+	})
+}
+
+func TestAnOrderCarriesTheKeyThatItIsGiven(t *testing.T) {
+	o := &orders{}
+	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine")
+	if got.exit != ExitOK || o.got[0].IdempotencyKey != "mine" || o.got[0].InputsJson != "{}" || o.got[0].MaxCostCents != nil {
+		t.Errorf("exit %d, order %v", got.exit, o.got)
+	}
+	if got.stderr != "" {
+		t.Errorf("a key that is known is told again:\n%s", got.stderr)
+	}
+}
+
+func TestAnOrderThatStaysUnclearSaysHowToGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orders{}
+		for range 99 {
+			o.errors = append(o.errors, failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second)))
+		}
+		began := time.Now()
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any", "--timeout", "10s")
+		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {
+			t.Errorf("exit %d\n%s", got.exit, got.stderr)
+		}
+		if took := time.Since(began); took > 10*time.Second || len(o.got) < 8 {
+			t.Errorf("gave up after %v and %d tries", took, len(o.got))
+		}
+	})
+}
+
+func TestARefusedOrderIsNotSentAgain(t *testing.T) {
+	for _, test := range []struct {
+		code   codes.Code
+		reason string
+		exit   int
+	}{
+		{codes.FailedPrecondition, "INSUFFICIENT_BALANCE", ExitMoney},
+		{codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", ExitMoney},
+		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", ExitMoney},
+		{codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", ExitRetry},
+		{codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", ExitUsage},
+		{codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", ExitUsage},
+		{codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", ExitCredential},
+	} {
+		o := &orders{errors: []error{failing(test.code, test.reason)}}
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any")
+		if got.exit != test.exit || len(o.got) != 1 {
+			t.Errorf("%s: exit %d after %d orders, want %d after 1", test.reason, got.exit, len(o.got), test.exit)
+		}
+	}
+}
+
+func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing.T) {
+	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
+	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	away := unsent(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	mine := []string{"--idempotency-key", "mine"}
+	for name, test := range map[string]struct {
+		errors []error
+		flags  []string
+		want   bool
+	}{
+		"no money":                            {[]error{refused}, nil, true},
+		"the input":                           {[]error{failing(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
+		"the key of the caller":               {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
+		"too fast":                            {[]error{failing(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED")}, nil, true},
+		"a server that is full":               {[]error{failing(codes.ResourceExhausted, "OVERLOADED")}, nil, true},
+		"after an unknown outcome":            {[]error{unknown, refused}, nil, false},
+		"under a key that was there":          {[]error{refused}, []string{"--idempotency-key", "mine"}, false},
+		"an unknown outcome":                  {[]error{unknown, unknown, unknown}, []string{"--timeout", "2s"}, false},
+		"an error that nobody has foreseen":   {[]error{failing(codes.Internal, "INTERNAL")}, nil, false},
+		"a key that stands for another order": {[]error{failing(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
+		"nothing could be sent":               {[]error{away, away, away}, []string{"--timeout", "2s"}, true},
+		"unknown, then nothing could be sent": {[]error{unknown, away, away}, []string{"--timeout", "2s"}, false},
+		"above the limit":                     {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, true},
+		"above the limit under an older key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
+		"nothing sent under an older key":     {[]error{away, away, away}, append(mine, "--timeout", "2s"), false},
+		"a wrong input under an older key":    {nil, append(mine, "seed=many"), false},
+		"an error without a reason":           {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := &orders{errors: test.errors}
+			got := easel(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, test.flags...)...)
+			if got.exit == ExitOK || strings.Contains(got.stderr, nothingOrdered) != test.want {
+				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
+			}
+		})
+	}
+}
+
+// What is said of an order that may exist leads to the same order, and to no other.
+func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
+	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
+	for name, test := range map[string]struct {
+		errors []error
+		flags  []string
+		want   string
+	}{
+		"no money, under an older key":         {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
+		"the API key, under an older key":      {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "look for it with easel list first"},
+		"the cap, under an older key":          {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
+		"too late to be sent again":            {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, lookFirst},
+		"above the limit, under an older key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
+		"another order, under an older key":    {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
+		"a wrong input, under an older key":    {nil, []string{"seed=many"}, nothingSent},
+		"a file is there, under an older key":  {nil, []string{"--out", "generate_test.go"}, nothingSent},
+		"a bad line, under an older key":       {nil, []string{"--from-stdin"}, nothingSent},
+		"a batch without money, under one too": {[]error{refused, refused}, []string{"--count", "2"}, "nothing is ordered or charged twice"},
+		"a batch above the limit":              {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT"), unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, []string{"--count", "2"}, "the same order again"},
+	} {
+		for _, form := range []string{"table", "json"} {
+			got := easelReading(t.Context(), (&orders{errors: test.errors}).serve(t), "seed=many",
+				append([]string{"generate", "studio/any", "--idempotency-key", "mine", "-o", form}, test.flags...)...)
+			if got.exit == ExitOK || !strings.Contains(got.stderr, test.want) {
+				t.Errorf("%s: exit %d, and %q is not in\n%s", name, got.exit, test.want, got.stderr)
+			}
+			for _, wrong := range []string{nothingOrdered, "cheaper", "nother key", "new key", "Check EASEL_API_KEY"} {
+				if strings.Contains(got.stderr+got.stdout, wrong) {
+					t.Errorf("%s: says %q:\n%s%s", name, wrong, got.stdout, got.stderr)
+				}
+			}
+		}
+	}
+}
+
+func TestABadInputIsToldBeforeAnythingIsOrdered(t *testing.T) {
+	for _, input := range []string{"seed=many", "promt=x"} {
+		o := &orders{}
+		got := easel(t.Context(), o.serve(t), "generate", "studio/any", input)
+		name, _, _ := strings.Cut(input, "=")
+		if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, "inputs."+name) {
+			t.Errorf("%s: exit %d after %d orders\n%s", input, got.exit, len(o.got), got.stderr)
+		}
+	}
+}
+
+func TestAFlagThatWasGivenNothingOrdersNothing(t *testing.T) {
+	for _, test := range []struct{ words, want string }{
+		{"--idempotency-key ", "--idempotency-key is empty"},
+		{"--idempotency-key=", "--idempotency-key is empty"},
+		{"--out ", "--out is empty"},
+		{"--inputs-json ", "--inputs-json is empty"},
+		{"--count 2 --idempotency-key ", "--idempotency-key is empty"},
+	} {
+		o := &orders{}
+		got := easel(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, strings.Split(test.words, " ")...)...)
+		if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, test.want) {
+			t.Errorf("%s: exit %d after %d orders\n%s", test.words, got.exit, len(o.got), got.stderr)
+		}
+	}
+}
+
+func TestAFlagBetweenInputsIsExplained(t *testing.T) {
+	o := &orders{}
+	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "prompt=x", "--watch", "seed=7")
+	if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, "seed=7") || !strings.Contains(got.stderr, "before or after all") {
+		t.Errorf("exit %d after %d orders\n%s", got.exit, len(o.got), got.stderr)
+	}
+}
+
+func TestAWebAddressIsNotTakenForTheGRPCAddress(t *testing.T) {
+	got := easel(t.Context(), nil, "models", "--addr", "http://localhost:8080")
+	if got.exit != ExitUsage || !strings.Contains(got.stderr, "--addr") || !strings.Contains(got.stderr, "localhost:50051") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestAnInterruptedOrderSaysHowToGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		o := &orders{errors: []error{failing(codes.Unavailable, "", retryAfter(time.Minute))}}
+		time.AfterFunc(time.Second, interrupt)
+		got := easel(ctx, o.serve(t), "generate", "studio/any")
+		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "--idempotency-key "+o.got[0].IdempotencyKey) {
+			t.Errorf("exit %d\n%s", got.exit, got.stderr)
+		}
+	})
+}
+
+func TestGenerateStaysForATextAndWritesIt(t *testing.T) {
+	o := &orders{}
+	dial := o.serve(t)
+	if got := easel(t.Context(), dial, "generate", "studio/any", "--watch", "-q"); got.stdout != "grey water\nasks\n" {
+		t.Errorf("the text is not the output: %q", got.stdout)
+	}
+	path := filepath.Join(t.TempDir(), "poem.txt")
+	got := easel(t.Context(), dial, "generate", "studio/any", "--out", path, "-q")
+	if text, err := os.ReadFile(path); err != nil || string(text) != "grey water\nasks\n" || got.stdout != path+"\n" {
+		t.Errorf("%q, %v; printed %q", text, err, got.stdout)
+	}
+	if got := easel(t.Context(), dial, "generate", "studio/any", "--out", "-"); got.exit != ExitOK || got.stdout != "grey water\nasks\n" {
+		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
+	}
+}

@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
+)
+
+// poison puts evil into every text of a message, and into those of its messages.
+func poison[M proto.Message](m M) M {
+	poisonAll(m.ProtoReflect())
+	return m
+}
+
+func poisonAll(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		switch f := fields.Get(i); {
+		case f.IsList() && f.Kind() == protoreflect.StringKind:
+			m.Mutable(f).List().Append(protoreflect.ValueOfString(terminaltest.Evil))
+		case f.Kind() == protoreflect.StringKind && !f.IsMap():
+			if oneof := f.ContainingOneof(); oneof == nil || oneof.IsSynthetic() || m.WhichOneof(oneof) == f {
+				m.Set(f, protoreflect.ValueOfString(terminaltest.Evil))
+			}
+		case f.Kind() == protoreflect.MessageKind && !f.IsMap() && !f.IsList() && m.Has(f):
+			poisonAll(m.Mutable(f).Message())
+		case f.Kind() == protoreflect.MessageKind && f.IsList():
+			for j := range m.Get(f).List().Len() {
+				poisonAll(m.Get(f).List().Get(j).Message())
+			}
+		}
+	}
+}
+
+func evilRender(state easelv1.State, text bool) *easelv1.Generation {
+	g := &easelv1.Generation{
+		State: state, Terminal: state != easelv1.State_STATE_QUEUED && state != easelv1.State_STATE_UNRECOGNIZED,
+		Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{terminaltest.Evil: structpb.NewStringValue(terminaltest.Evil)}},
+		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
+	}
+	poison(g)
+	if text { // its lines are the result
+		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(terminaltest.Evil, "\n  id2", "")}}
+	}
+	return g
+}
+
+func evilModel() *easelv1.Model {
+	value := structpb.NewStringValue(terminaltest.Evil)
+	return poison(&easelv1.Model{InputFields: []*easelv1.InputField{{
+		DefaultValue: value, AllowedValues: []*structpb.Value{value, value}, Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING,
+	}}})
+}
+
+// evilError is terminaltest.Evil wherever an error has texts.
+func evilError(code codes.Code) error {
+	st, err := status.New(code, terminaltest.Evil).WithDetails(
+		&errdetails.ErrorInfo{Reason: terminaltest.Evil, Domain: terminaltest.Evil, Metadata: map[string]string{terminaltest.Evil: terminaltest.Evil, "price_cents": "7"}},
+		&errdetails.ResourceInfo{ResourceName: terminaltest.Evil, ResourceType: terminaltest.Evil},
+		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: terminaltest.Evil, Description: "it is " + terminaltest.Evil}}},
+	)
+	if err != nil {
+		return err
+	}
+	return st.Err()
+}
+
+// evilServer answers every call with evil. With a code its answers are errors; a watch then sends
+// events before. A queued render is watched without an end.
+func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
+	fail := func() error { return nil }
+	if code != codes.OK {
+		fail = func() error { return evilError(code) }
+	}
+	stay := func(ctx context.Context) {
+		if state == easelv1.State_STATE_QUEUED {
+			<-ctx.Done()
+		}
+	}
+	render := func() *easelv1.Generation { return evilRender(state, text) }
+	update := func() *easelv1.GenerationUpdate { return &easelv1.GenerationUpdate{Generation: render()} }
+	heartbeat := func() *easelv1.Heartbeat {
+		return poison(&easelv1.Heartbeat{UpstreamCondition: easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE})
+	}
+	return &scripted{
+		account: func() (*easelv1.Account, error) { return poison(&easelv1.Account{BalanceCents: new(int64(5))}), fail() },
+		models: func() (*easelv1.ListModelsResponse, error) {
+			return &easelv1.ListModelsResponse{Models: []*easelv1.Model{evilModel(), evilModel()}}, fail()
+		},
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return evilModel(), fail() },
+		quote: func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error) {
+			return poison(&easelv1.Quote{PriceCents: 7, BalanceCents: new(int64(5)), Affordable: new(bool)}), fail()
+		},
+		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) { return render(), fail() },
+		get:    func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) { return render(), fail() },
+		list: func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
+			return &easelv1.ListGenerationsResponse{Generations: []*easelv1.Generation{render(), render()}}
+		},
+		remove: func(*easelv1.DeleteGenerationRequest) error { return fail() },
+		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeat()}})
+			_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: update()}})
+			stay(s.Context())
+			return fail()
+		},
+		watchAll: func(_ *easelv1.WatchGenerationsRequest, s grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeat()}})
+			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{}}})
+			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: update()}})
+			stay(s.Context())
+			return fail()
+		},
+		download: func(_ *easelv1.DownloadGenerationRequest, s grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+			data := []byte("bytes")
+			_ = s.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{
+				Data: data, Crc32C: crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)),
+				Info: &easelv1.ContentInfo{ContentType: terminaltest.Evil, FileName: fileName, Etag: terminaltest.Evil},
+			}})
+			return fail()
+		},
+	}
+}
+
+// evilCommands are the commands that print what a server says, each with the word that shows that it did.
+func evilCommands(dir string) [][]string {
+	return [][]string{
+		{"account"},
+		{"models"},
+		{"model", terminaltest.Evil},
+		{"quote", terminaltest.Evil, terminaltest.Evil + "=" + terminaltest.Evil},
+		{"get", terminaltest.Evil},
+		{"list"},
+		{"wait", terminaltest.Evil},
+		{"watch", terminaltest.Evil},
+		{"watch", terminaltest.Evil, "other"},
+		{"watch"},
+		{"delete", terminaltest.Evil},
+		{"delete", terminaltest.Evil, "--allow-missing"},
+		{"inputs-of", terminaltest.Evil},
+		{"health"},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}"},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--watch"},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--watch", "--count", "2"},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--out", dir},
+		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--idempotency-key", terminaltest.Evil, "--out", filepath.Join(dir, "file"), "--force"},
+		{"download", terminaltest.Evil, "--out", dir + "/"},
+		{"download", terminaltest.Evil, "--out", filepath.Join(dir, "other"), "--force"},
+		{"download", terminaltest.Evil, "--wait", "1s", "--out", dir, "--force"},
+	}
+}
+
+func TestAttackOfEveryTextOnATerminal(t *testing.T) { // A15
+	shown := map[string]bool{}
+	for _, test := range []struct {
+		state easelv1.State
+		text  bool
+		code  codes.Code
+	}{
+		{state: easelv1.State_STATE_SUCCEEDED},
+		{state: easelv1.State_STATE_SUCCEEDED, text: true},
+		{state: easelv1.State_STATE_FAILED},
+		{state: easelv1.State_STATE_DELETED},
+		{state: easelv1.State_STATE_UNRECOGNIZED},
+		{state: easelv1.State_STATE_SUCCEEDED, code: codes.NotFound},
+		{state: easelv1.State_STATE_SUCCEEDED, code: codes.FailedPrecondition},
+		{state: easelv1.State_STATE_QUEUED, code: codes.Unavailable},
+	} {
+		dial := evilServer(test.state, test.text, test.code, "file.png").serve(t)
+		for _, command := range evilCommands(t.TempDir()) {
+			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
+				got := easel(t.Context(), dial, slices.Concat(command, form, []string{"--timeout", "80ms"})...)
+				what := fmt.Sprintf("%+v, %q", test, append(command[:1:1], form...))
+				terminaltest.WantHarmless(t, what, got.stdout+got.stderr)
+				shown[command[0]] = shown[command[0]] || strings.Contains(got.stdout+got.stderr, `\u001b[2J`)
+				if len(form) == 2 && test.code == codes.OK && command[0] != "inputs-of" {
+					wantJSON(t, what, got.stdout)
+				}
+			}
+		}
+	}
+	for _, command := range evilCommands("") {
+		if !shown[command[0]] && command[0] != "health" {
+			t.Errorf("%s has shown nothing of it, which proves nothing", command[0])
+		}
+	}
+}
+
+// wantJSON checks that JSON still says all of it.
+func wantJSON(t *testing.T, what, text string) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(text))
+	for {
+		var value any
+		err := decoder.Decode(&value)
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Errorf("%s: %v in %q", what, err, text)
+			return
+		}
+		if object, ok := value.(map[string]any); ok && object["generationId"] != nil && object["generationId"] != terminaltest.Evil {
+			t.Errorf("%s: the id is %q", what, object["generationId"])
+		}
+	}
+}
+
+func TestAttackOfFileNamesAndCompletions(t *testing.T) { // A15
+	dial := evilServer(easelv1.State_STATE_SUCCEEDED, false, codes.OK, terminaltest.Evil).serve(t)
+	for _, args := range [][]string{
+		{"download", "gen_1", "--out", t.TempDir() + "/"},
+		{completing, "model", ""},
+		{completing, "get", ""},
+		{completing, "quote", "m", ""},
+		{"get", "gen_1", "--" + terminaltest.Evil},
+		{terminaltest.Evil},
+		{"account", "--timeout", terminaltest.Evil},
+		{"account", "--addr", "http://" + terminaltest.Evil},
+		{"account", "--api-key-file", terminaltest.Evil},
+		{"watch", terminaltest.Evil, terminaltest.Evil},
+	} {
+		got := easelEnv(t.Context(), dial, map[string]string{"EASEL_" + terminaltest.Evil: "x"}, args...)
+		terminaltest.WantHarmless(t, fmt.Sprintf("%q", args), got.stdout+got.stderr)
+		if got.stdout+got.stderr == "" {
+			t.Errorf("%q prints nothing, which proves nothing", args)
+		}
+	}
+}
+
+func TestAttackOfAFileOfProfiles(t *testing.T) { // A15
+	text, err := json.Marshal(map[string]any{"default": terminaltest.Evil, "profiles": map[string]any{terminaltest.Evil: map[string]any{"addr": terminaltest.Evil, "api-key-file": terminaltest.Evil}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"EASEL_CONFIG_FILE": writeProfiles(t, string(text))}
+	for _, args := range [][]string{{"profiles"}, {"profiles", "-o", "json"}, {"account"}, {"account", "--profile", "x" + terminaltest.Evil}, {completing, "account", "--profile", ""}} {
+		got := easelEnv(t.Context(), nil, env, args...)
+		terminaltest.WantHarmless(t, fmt.Sprintf("%q", args), got.stdout+got.stderr)
+		if got.stdout+got.stderr == "" {
+			t.Errorf("%q prints nothing, which proves nothing", args)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
+)
+
+// ownCodes are what the program itself tells a terminal: its colours, and how live lines are taken away.
+var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r\x1b\[(?:K|\d+A\x1b\[J)|\r\n`)
+
+func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
+	env := map[string]string{"LANG": "C.UTF-8"}
+	for _, state := range []easelv1.State{easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_QUEUED} {
+		dial := evilServer(state, false, codes.OK, "file.png").serve(t)
+		term := terminaltest.Open(t, 60, 24)
+		for _, command := range evilCommands(t.TempDir()) {
+			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
+				Run(t.Context(), slices.Concat(command, form, []string{"--timeout", "200ms"}), &Program{
+					Grammar: grammar(),
+					Stdin:   strings.NewReader(""), Stdout: term.Child, Stderr: term.Child, Dial: dial,
+					Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+				})
+			}
+		}
+		fmt.Fprintln(term.Child, "the end")
+		term.Until(t, "end", func(screen string) bool { return strings.Contains(screen, "the end") })
+		written := term.Written()
+		if !strings.Contains(written, "\x1b[1m") || state == easelv1.State_STATE_QUEUED && !strings.Contains(written, "\x1b[K") {
+			t.Errorf("no colours or no live lines are written, which proves nothing: %q", written)
+		}
+		if at := strings.Index(written, "\x1b[31me\x1b[0m"); at >= 0 {
+			t.Errorf("a catalog has coloured a text: %q", written[max(0, at-300):at+20])
+		}
+		terminaltest.WantHarmless(t, state.String(), ownCodes.ReplaceAllString(written, "\n"))
+	}
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+type manyStream = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
+
+func TestAWatchOfEverythingBeginsWithTheOldestAndSaysThatItGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		send := func(s manyStream, id string, age time.Duration, state easelv1.State) {
+			g := render(id, state)
+			g.CreateTime = timestamppb.New(began.Add(-age))
+			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
+		}
+		streams := 0
+		dial := (&scripted{watchAll: func(_ *easelv1.WatchGenerationsRequest, s manyStream) error {
+			if streams++; streams > 1 {
+				return failing(codes.InvalidArgument, "SCRIPT_OVER")
+			}
+			send(s, "gen_new", time.Minute, queued)
+			send(s, "gen_old", time.Hour, succeeded)
+			send(s, "gen_mid", 2*time.Minute, succeeded)
+			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{}}})
+			send(s, "gen_new", time.Minute, succeeded)
+			send(s, "gen_older", 2*time.Hour, succeeded)
+			return failing(codes.Unavailable, "")
+		}}).serve(t)
+		got := easel(t.Context(), dial, "watch")
+		var order []string
+		for _, line := range linesOf(got.stdout) {
+			order = append(order, strings.Fields(line)[1])
+		}
+		if want := []string{"gen_old", "gen_mid", "gen_new", "gen_new", "gen_older"}; !slices.Equal(order, want) {
+			t.Errorf("got %q, want %q\n%s", order, want, got.stderr)
+		}
+		if strings.Count(got.stderr, "new renders appear as they come") != 1 {
+			t.Errorf("printed\n%s", got.stderr)
+		}
+	})
+}
+
+func TestAWatchOfEverythingThatEndsEarlyStillTellsWhatItHasSeen(t *testing.T) {
+	dial := (&scripted{watchAll: func(_ *easelv1.WatchGenerationsRequest, s manyStream) error {
+		_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{
+			Update: &easelv1.GenerationUpdate{Generation: render("gen_1", queued)},
+		}})
+		return failing(codes.Unauthenticated, "")
+	}}).serve(t)
+	if got := easel(t.Context(), dial, "watch"); got.exit != ExitCredential || !strings.Contains(got.stdout, "gen_1") || strings.Contains(got.stderr, "as they come") {
+		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+// inputFlags are the inputs of a quote or an order.
+type inputFlags struct {
+	Model      string   `arg:"" help:"The model to order from, as easel models lists it."`
+	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, typed by what the model says of each. key=@FILE takes the text of a file; key=@@text begins with @."`
+	InputsJSON string   `name:"inputs-json" placeholder:"FILE|-|TEXT" help:"All inputs as one JSON object instead: a file, - for standard input, or the text itself. Passed on digit for digit."`
+	NoCheck    bool     `help:"Do not compare key=value with what the model says: each is passed on as JSON where it reads as such, else as text."`
+}
+
+// text gives the inputs as the text of one JSON object. Nothing has been ordered yet
+// when it fails.
+func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
+	if f.InputsJSON != "" {
+		if len(f.Inputs) > 0 {
+			return "", badUsage("key=value and --inputs-json can't be used together", "")
+		}
+		return readObject(f.InputsJSON, s.stdin)
+	}
+	model, err := f.model(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	return TypedInputs(model, f.Inputs)
+}
+
+// model is the model with its fields, or without where nothing is compared with them.
+func (f inputFlags) model(ctx context.Context, s *session) (*easelv1.Model, error) {
+	if f.NoCheck {
+		return &easelv1.Model{ModelId: f.Model}, nil
+	}
+	answer, err := read(ctx, s, func() (*easelv1.GetModelResponse, error) {
+		return s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
+	})
+	return answer.GetModel(), err
+}
+
+// readObject reads --inputs-json.
+func readObject(from string, stdin io.Reader) (string, error) {
+	text, name := []byte(from), "the text"
+	var err error
+	switch {
+	case from == "-":
+		name = "standard input"
+		text, err = io.ReadAll(stdin)
+	case !strings.HasPrefix(strings.TrimSpace(from), "{"):
+		name = from
+		text, err = os.ReadFile(from) //nolint:gosec // the user names the file
+	}
+	if err != nil {
+		return "", badUsage("--inputs-json: "+err.Error(), "")
+	}
+	return objectText(bytes.TrimSpace(text), "--inputs-json: "+name)
+}
+
+// objectText checks that a text is one JSON object, and leaves it as it is.
+func objectText(text []byte, name string) (string, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text, &object); err != nil || object == nil || !utf8.Valid(text) {
+		return "", badUsage(name+" is not one JSON object", "")
+	}
+	return string(text), nil
+}
+
+// TypedInputs turns key=value arguments into one JSON object, in their order. Every
+// value keeps its digits: none passes through a number of this program.
+func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
+	var object strings.Builder
+	seen := map[string]bool{}
+	for i, argument := range arguments {
+		name, value, found := strings.Cut(argument, "=")
+		if !found || name == "" {
+			return "", badUsage(fmt.Sprintf("%q is not of the form key=value", argument), "")
+		}
+		if seen[name] {
+			return "", badInput(name, "is given twice")
+		}
+		seen[name] = true
+		value, err := fileInput(name, value)
+		if err != nil {
+			return "", err
+		}
+		text, err := typedInput(model, name, value)
+		if err != nil {
+			return "", err
+		}
+		if i > 0 {
+			object.WriteByte(',')
+		}
+		object.WriteString(jsonString(name) + ":" + text)
+	}
+	if err := missing(model, seen); err != nil {
+		return "", err
+	}
+	return "{" + object.String() + "}", nil
+}
+
+func badInput(name, why string) error {
+	return badUsage("inputs."+terminal.OneLine(name)+" "+why, "")
+}
+
+// noCheckCure is for inputs that the catalog may take although the model does not say so.
+const noCheckCure = "Where the model says too little of itself, --no-check sends the inputs as they are."
+
+// unlike is the error of an input that does not fit what the model says.
+func unlike(name, why string) error {
+	return badUsage("inputs."+terminal.OneLine(name)+" "+why, noCheckCure)
+}
+
+// typedInput is one value as JSON.
+func typedInput(model *easelv1.Model, name, value string) (string, error) {
+	if !utf8.ValidString(value) || !utf8.ValidString(name) {
+		return "", badInput(name, "is not valid UTF-8")
+	}
+	kind := easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED
+	var described *easelv1.InputField
+	if len(model.InputFields) > 0 {
+		var err error
+		if described, err = fieldOf(model, name); err != nil {
+			return "", err
+		}
+		kind = described.Type
+	}
+	text, fits := literal(kind, value)
+	if !fits {
+		return "", unlike(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
+	}
+	if described != nil && !permitted(described, text) {
+		return "", unlike(name, "must be "+permittedPhrase(described)+", not "+terminal.OneLine(text))
+	}
+	return text, nil
+}
+
+func fieldOf(model *easelv1.Model, name string) (*easelv1.InputField, error) {
+	var names []string
+	for _, field := range model.InputFields {
+		if field.Name == name {
+			return field, nil
+		}
+		names = append(names, terminal.OneLine(field.Name))
+	}
+	why := "is no input of " + terminal.OneLine(model.ModelId)
+	if meant := nearest(name, names); meant != "" {
+		why += "; did you mean " + meant + "? It"
+	} else {
+		why += ", which"
+	}
+	return nil, unlike(name, why+" takes "+strings.Join(names, ", "))
+}
+
+// literal is value as JSON of a kind, and whether it can be one.
+func literal(kind easelv1.InputFieldType, value string) (text string, fits bool) {
+	trimmed := strings.TrimSpace(value)
+	switch kind {
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING:
+		return jsonString(value), true
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER:
+		return trimmed, isNumber(trimmed) && !strings.ContainsAny(trimmed, ".eE")
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER:
+		return trimmed, isNumber(trimmed)
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN:
+		return trimmed, slices.Contains([]string{"true", "false"}, trimmed)
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT:
+		return trimmed, strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed))
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY:
+		return trimmed, strings.HasPrefix(trimmed, "[") && json.Valid([]byte(trimmed))
+	}
+	// The model does not say: JSON where it reads as such, else a text.
+	if json.Valid([]byte(trimmed)) {
+		return trimmed, true
+	}
+	return jsonString(value), true
+}
+
+// isNumber reports whether text is a number as JSON writes them: no +, no leading 0.
+func isNumber(text string) bool {
+	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && json.Valid([]byte(text))
+}
+
+func kindPhrase(kind easelv1.InputFieldType) string {
+	switch kind {
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER:
+		return "a whole number"
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER:
+		return "a number"
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN:
+		return "true or false"
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT:
+		return "a JSON object"
+	case easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY:
+		return "a JSON array"
+	}
+	return "a " + strings.ToLower(strings.TrimPrefix(kind.String(), "INPUT_FIELD_TYPE_"))
+}
+
+// jsonString quotes text. Unlike the default it leaves <, > and & as they are.
+func jsonString(text string) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a text can be written
+	return strings.TrimSuffix(out.String(), "\n")
+}

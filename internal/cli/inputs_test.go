@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// described is a model with one input of every type.
+func described() *easelv1.Model {
+	m := &easelv1.Model{ModelId: "studio/any"}
+	for name, kind := range map[string]easelv1.InputFieldType{
+		"prompt": easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING,
+		"seed":   easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER,
+		"weight": easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER,
+		"draft":  easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN,
+		"frame":  easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT,
+		"tags":   easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY,
+		"other":  easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED,
+	} {
+		m.InputFields = append(m.InputFields, &easelv1.InputField{Name: name, Type: kind})
+	}
+	return m
+}
+
+func TestAnInputIsTypedByWhatTheModelSaysOfIt(t *testing.T) {
+	for _, test := range []struct{ argument, want string }{
+		{"prompt=a calm sea, at dusk", `{"prompt":"a calm sea, at dusk"}`},
+		{"prompt=17", `{"prompt":"17"}`},
+		{"prompt=true", `{"prompt":"true"}`},
+		{"prompt=", `{"prompt":""}`},
+		{"prompt=a=b", `{"prompt":"a=b"}`},
+		{"prompt=<\"&\n>", `{"prompt":"<\"&\n>"}`},
+		{"seed=7", `{"seed":7}`},
+		{"seed=-7", `{"seed":-7}`},
+		{"seed=9007199254740993", `{"seed":9007199254740993}`},
+		{"seed=123456789012345678901234567890", `{"seed":123456789012345678901234567890}`},
+		{"weight=0.10", `{"weight":0.10}`},
+		{"weight=1e-7", `{"weight":1e-7}`},
+		{"weight=3", `{"weight":3}`},
+		{"draft=true", `{"draft":true}`},
+		{`frame={"percent": 6.0}`, `{"frame":{"percent": 6.0}}`},
+		{`tags=["a", 1]`, `{"tags":["a", 1]}`},
+		{"other=7", `{"other":7}`},
+		{"other=seven", `{"other":"seven"}`},
+	} {
+		got, err := TypedInputs(described(), []string{test.argument})
+		if err != nil || got != strings.ReplaceAll(test.want, "\n", `\n`) {
+			t.Errorf("%s: got %s, %v; want %s", test.argument, got, err, test.want)
+		}
+	}
+}
+
+func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
+	for _, test := range []struct{ argument, name, why string }{
+		{"seed=7.5", "inputs.seed", "a whole number"},
+		{"seed=seven", "inputs.seed", "a whole number"},
+		{"seed=", "inputs.seed", "a whole number"},
+		{"seed=+7", "inputs.seed", "a whole number"},
+		{"seed=007", "inputs.seed", "a whole number"},
+		{"seed=1e3", "inputs.seed", "a whole number"},
+		{"weight=NaN", "inputs.weight", "a number"},
+		{"weight=Infinity", "inputs.weight", "a number"},
+		{"weight=0x10", "inputs.weight", "a number"},
+		{"weight=true", "inputs.weight", "a number"},
+		{"draft=yes", "inputs.draft", "true or false"},
+		{"draft=1", "inputs.draft", "true or false"},
+		{"frame=[1]", "inputs.frame", "a JSON object"},
+		{"frame={", "inputs.frame", "a JSON object"},
+		{"tags={}", "inputs.tags", "a JSON array"},
+		{"tags=a,b", "inputs.tags", "a JSON array"},
+		{"promt=x", "inputs.promt", "is no input of studio/any"},
+		{"prompt=\xff", "inputs.prompt", "UTF-8"},
+		{"prompt", `"prompt"`, "key=value"},
+		{"=x", `"=x"`, "key=value"},
+	} {
+		_, err := TypedInputs(described(), []string{test.argument})
+		if err == nil || !strings.Contains(err.Error(), test.name) || !strings.Contains(err.Error(), test.why) {
+			t.Errorf("%s: %v does not name %s and say %q", test.argument, err, test.name, test.why)
+		}
+	}
+}
+
+func TestAQuoteOfAWrongInputDoesNotSpeakOfAnOrder(t *testing.T) {
+	dial := (&scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil }}).serve(t)
+	for _, inputs := range [][]string{{"seed=seven"}, {"promt=x"}, {"seed=1", "seed=2"}, {"prompt=@/nowhere/file"}} {
+		for command, ordering := range map[string]bool{"quote": false, "generate": true} {
+			got := easel(t.Context(), dial, append([]string{command, "studio/any"}, inputs...)...)
+			if got.exit != ExitUsage || strings.Contains(got.stderr, nothingOrdered) != ordering {
+				t.Errorf("%s %q: exit %d\n%s", command, inputs, got.exit, got.stderr)
+			}
+		}
+	}
+}
+
+func TestWhatTheModelDoesNotAllowIsRefusedBeforeAnythingIsOrdered(t *testing.T) {
+	model := &easelv1.Model{ModelId: "studio/any", InputFields: []*easelv1.InputField{
+		{Name: "prompt", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING, Required: new(true), Minimum: new(1.0), Maximum: new(3.0)},
+		{Name: "style", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING, Required: new(true), DefaultValue: structpb.NewStringValue("ink")},
+		{Name: "size", AllowedValues: []*structpb.Value{structpb.NewStringValue("64x40"), structpb.NewStringValue("2")}},
+		{Name: "steps", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER, Minimum: new(1.0), Maximum: new(50.0)},
+		{Name: "share", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER, Minimum: new(0.5)},
+		{Name: "seed", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER, Minimum: new(0.0), Maximum: new(float64(1 << 63))},
+	}}
+	for inputs, want := range map[string]string{
+		"":                                  "inputs.prompt is missing",
+		"steps=5":                           "inputs.prompt is missing",
+		"prompt=x steps=0":                  "inputs.steps must be 1 to 50, not 0",
+		"prompt=x steps=51":                 "inputs.steps must be 1 to 50, not 51",
+		"prompt=x share=0.4":                "inputs.share must be from 0.5, not 0.4",
+		"prompt=x size=9x9":                 "inputs.size must be one of 64x40, 2, not",
+		"prompt=x seed=-1":                  "inputs.seed",
+		"prompt=x steps=50 share=1e3":       "",
+		"prompt=x size=64x40":               "",
+		"prompt=x size=2":                   "",
+		"prompt=longer-than-three":          "", // whether the limit is one of length only the catalog knows
+		"prompt=x seed=9223372036854775807": "",
+	} {
+		o := &orders{}
+		dial := (&scripted{
+			model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return model, nil },
+			create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+				o.got = append(o.got, r)
+				return render("gen_1", queued), nil
+			},
+		}).serve(t)
+		got := easel(t.Context(), dial, append([]string{"generate", "studio/any"}, strings.Fields(inputs)...)...)
+		if want == "" {
+			if got.exit != ExitOK {
+				t.Errorf("%q: exit %d\n%s", inputs, got.exit, got.stderr)
+			}
+			continue
+		}
+		if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, nothingOrdered) {
+			t.Errorf("%q: exit %d after %d orders\n%s", inputs, got.exit, len(o.got), got.stderr)
+		}
+	}
+}
+
+func TestInputsKeepTheirOrderAndComeOnce(t *testing.T) {
+	got, err := TypedInputs(described(), []string{"seed=1", "prompt=x", "draft=false"})
+	if want := `{"seed":1,"prompt":"x","draft":false}`; err != nil || got != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+	if _, err := TypedInputs(described(), []string{"seed=1", "seed=2"}); err == nil || !strings.Contains(err.Error(), "inputs.seed is given twice") {
+		t.Errorf("a repeated input is not refused: %v", err)
+	}
+}
+
+func TestAModelThatDescribesNothingTakesJSONElseText(t *testing.T) {
+	got, err := TypedInputs(&easelv1.Model{ModelId: "m"}, []string{"a=1.50", "b=one", `c={"d":[]}`, "e=null", "f=01"})
+	if want := `{"a":1.50,"b":"one","c":{"d":[]},"e":null,"f":"01"}`; err != nil || got != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+}
+
+func TestInputsJSONIsPassedOnDigitForDigit(t *testing.T) {
+	const text = `{"seed": 9007199254740993, "weight": 0.10}`
+	if got, err := readObject("-", strings.NewReader(text+"\n")); err != nil || got != text {
+		t.Errorf("from standard input: %s, %v", got, err)
+	}
+	if got, err := readObject(" "+text, nil); err != nil || got != text {
+		t.Errorf("as text: %s, %v", got, err)
+	}
+	for _, bad := range []string{"[1]", "null", "{} {}", "{", "\xff", `{"a":"` + "\xff" + `"}`} {
+		if _, err := readObject("-", strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "one JSON object") {
+			t.Errorf("%q is not refused: %v", bad, err)
+		}
+	}
+	if _, err := readObject("/nowhere/inputs.json", nil); err == nil || !strings.Contains(err.Error(), "/nowhere/inputs.json") {
+		t.Errorf("a missing file is not named: %v", err)
+	}
+}
+
+func TestAMistypedInputIsAnsweredWithTheNearestOne(t *testing.T) {
+	for typed, meant := range map[string]string{
+		"promt": "prompt", "porpmt": "prompt", "sed": "seed", "wieght": "weight", "Tags": "tags", "zebra": "",
+	} {
+		_, err := TypedInputs(described(), []string{typed + "=1"})
+		if err == nil || strings.Contains(err.Error(), "did you mean") != (meant != "") || !strings.Contains(err.Error(), "did you mean "+meant) && meant != "" {
+			t.Errorf("%s: %v", typed, err)
+		}
+	}
+}
+
+func TestAnInputComesFromAFile(t *testing.T) {
+	path := write(t, "a calm sea\nat dusk\n")
+	got, err := TypedInputs(described(), []string{"prompt=@" + path})
+	if want := `{"prompt":"a calm sea\nat dusk"}`; err != nil || got != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+	if got, err := TypedInputs(described(), []string{"prompt=@@home"}); err != nil || got != `{"prompt":"@home"}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+	for argument, want := range map[string]string{
+		"prompt=@/nowhere/text": "/nowhere/text", "prompt=@" + write(t, strings.Repeat("x", maxInputFile+1)): "1 MiB",
+		"seed=@" + path: "a whole number",
+	} {
+		if _, err := TypedInputs(described(), []string{argument}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v", argument, err)
+		}
+	}
+}
+
+func TestNoCheckAsksForNoModelAndSendsWhatItIsGiven(t *testing.T) {
+	o := &orders{}
+	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1", "seed=many", "--no-check")
+	if got.exit != ExitOK || len(o.got) != 1 || o.got[0].GetInputsJson() != `{"zebra":1,"seed":"many"}` {
+		t.Errorf("exit %d, sent %v\n%s", got.exit, o.got, got.stderr)
+	}
+	if got := easel(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1"); !strings.Contains(got.stderr, "--no-check") {
+		t.Errorf("the cure is not told: %s", got.stderr)
+	}
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+type modelsCmd struct{ callFlags }
+
+// Run lists the models, all pages of them.
+func (c *modelsCmd) Run(ctx context.Context, p *Program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		all, err := s.allModels(ctx)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, m := range all.Models {
+			ids = append(ids, terminal.OneLine(m.ModelId))
+		}
+		s.answer(all, strings.Join(ids, "\n"), func() { s.printModels(all.Models) })
+		return nil
+	})
+}
+
+func (s *session) allModels(ctx context.Context) (*easelv1.ListModelsResponse, error) {
+	all, page := &easelv1.ListModelsResponse{}, ""
+	for {
+		answer, err := s.models.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: page})
+		if err != nil {
+			return nil, err
+		}
+		all.Models = append(all.Models, answer.Models...)
+		if page = answer.NextPageToken; page == "" {
+			return all, nil
+		}
+	}
+}
+
+func (s *session) printModels(models []*easelv1.Model) {
+	var rows [][]cell
+	for _, m := range models {
+		rows = append(rows, []cell{
+			{terminal.OneLine(m.ModelId), terminal.Bold}, {outputWord(m.OutputKind), ""}, {terminal.OneLine(m.DisplayName), ""}, {terminal.OneLine(m.Description), ""},
+		})
+	}
+	s.printTable([]string{"MODEL", "MAKES", "NAME", "DESCRIPTION"}, rows)
+}
+
+func outputWord(kind easelv1.OutputKind) string {
+	switch kind {
+	case easelv1.OutputKind_OUTPUT_KIND_FILE:
+		return "file"
+	case easelv1.OutputKind_OUTPUT_KIND_TEXT:
+		return "text"
+	}
+	return ""
+}
+
+type modelCmd struct {
+	callFlags
+	Model string `arg:"" help:"The model, as easel models lists it."`
+}
+
+// Run shows one model and its inputs.
+func (c *modelCmd) Run(ctx context.Context, p *Program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		answer, err := s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
+		if err != nil {
+			return err
+		}
+		m := answer.Model
+		s.answer(m, terminal.OneLine(m.ModelId), func() {
+			s.printFields([][2]string{
+				{"model", terminal.OneLine(m.ModelId)},
+				{"name", terminal.OneLine(m.DisplayName)},
+				{"makes", outputWord(m.OutputKind)},
+				{"about", terminal.OneLine(m.Description)},
+			})
+			s.printInputs(m.InputFields)
+		})
+		return nil
+	})
+}
+
+func (s *session) printInputs(fields []*easelv1.InputField) {
+	if len(fields) == 0 {
+		s.PrintText("\nThe catalog does not describe its inputs.")
+		return
+	}
+	s.Print("")
+	var rows [][]cell
+	for _, f := range fields {
+		rows = append(rows, []cell{
+			{terminal.OneLine(f.Name), terminal.Bold},
+			{inputWord(f), ""},
+			{valueText(f.DefaultValue), ""},
+			{allowedText(f), ""},
+			{terminal.OneLine(f.Description), ""},
+		})
+	}
+	s.printTable([]string{"INPUT", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"}, rows)
+}
+
+func inputWord(f *easelv1.InputField) string {
+	word := ""
+	if f.Type != easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED {
+		word = strings.ToLower(strings.TrimPrefix(f.Type.String(), "INPUT_FIELD_TYPE_"))
+	}
+	if f.GetRequired() {
+		word = strings.TrimPrefix(word+", required", ", ")
+	}
+	return word
+}
+
+// valueText writes a value as it would stand on the command line.
+func valueText(v *structpb.Value) string {
+	if v == nil {
+		return ""
+	}
+	if text, ok := v.Kind.(*structpb.Value_StringValue); ok {
+		return terminal.OneLine(text.StringValue)
+	}
+	text, err := json.Marshal(v.AsInterface())
+	if err != nil {
+		return ""
+	}
+	return terminal.OneLine(string(text))
+}
+
+func allowedText(f *easelv1.InputField) string {
+	if len(f.AllowedValues) > 0 {
+		return strings.Join(allowedWords(f), " ")
+	}
+	switch {
+	case f.Minimum != nil && f.Maximum != nil && f.GetMaximum() < 1<<53:
+		return fmt.Sprintf("%s to %s", number(f.GetMinimum()), number(f.GetMaximum()))
+	case f.Minimum != nil:
+		return "from " + number(f.GetMinimum())
+	case f.Maximum != nil && f.GetMaximum() < 1<<53:
+		return "up to " + number(f.GetMaximum())
+	}
+	return ""
+}
+
+// allowedWords are the values that an input may have, where they are listed.
+func allowedWords(f *easelv1.InputField) (values []string) {
+	for _, v := range f.AllowedValues {
+		values = append(values, valueText(v))
+	}
+	return values
+}
+
+// number writes a limit. One that is as large as an integer can be says nothing to a person,
+// and is left out.
+func number(v float64) string { return fmt.Sprintf("%v", v) }

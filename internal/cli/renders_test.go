@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T) {
+	var asked *easelv1.DeleteGenerationRequest
+	dial := (&scripted{remove: func(r *easelv1.DeleteGenerationRequest) error { asked = r; return nil }}).serve(t)
+	for _, test := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, "deleted gen_1\n"},
+		{[]string{"--allow-missing"}, "gen_1 is not in the catalog\n"},
+		{[]string{"--allow-missing", "-q"}, "gen_1\n"},
+		{[]string{"--allow-missing", "-o", "json"}, "{}\n"},
+	} {
+		got := easel(t.Context(), dial, append([]string{"delete", "gen_1"}, test.flags...)...)
+		if got.exit != ExitOK || got.stdout != test.want || got.stderr != "" || asked.AllowMissing != (test.flags != nil) {
+			t.Errorf("%q: exit %d after %v, printed\n%s%s", test.flags, got.exit, asked, got.stdout, got.stderr)
+		}
+	}
+}
+
+// shelf is a scripted server of so many renders. A page has 100 where nothing else is asked
+// for, and never more than 1000.
+func shelf(t *testing.T, renders int) Dialer {
+	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
+		at, _ := strconv.Atoi(r.PageToken) // the first page has none
+		length := 100
+		if r.PageSize > 0 {
+			length = min(int(r.PageSize), 1000)
+		}
+		page := &easelv1.ListGenerationsResponse{}
+		for ; at < renders && len(page.Generations) < length; at++ {
+			page.Generations = append(page.Generations, render(fmt.Sprint("gen_", at), succeeded))
+		}
+		if at < renders {
+			page.NextPageToken = strconv.Itoa(at)
+		}
+		return page
+	}}).serve(t)
+}
+
+func TestAListGivesTheTokenOfThePageThatFollowsIt(t *testing.T) {
+	dial := shelf(t, 1500)
+	for _, test := range []struct {
+		limit, renders int
+		token          string
+	}{
+		{1, 1, "1"},
+		{20, 20, "20"},
+		{100, 100, "100"},
+		{150, 150, "150"},
+		{1200, 1200, "1200"},
+		{1500, 1500, ""},
+		{9_999_999_999, 1500, ""},
+		{0, 1500, ""},
+	} {
+		got := easel(t.Context(), dial, "list", "--limit", strconv.Itoa(test.limit), "-o", "json")
+		var page struct {
+			Generations   []json.RawMessage
+			NextPageToken *string
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &page); err != nil || got.exit != ExitOK || page.NextPageToken == nil {
+			t.Fatalf("--limit %d: exit %d, %v\n%.300s%s", test.limit, got.exit, err, got.stdout, got.stderr)
+		}
+		if len(page.Generations) != test.renders || *page.NextPageToken != test.token {
+			t.Errorf("--limit %d: %d renders and the token %q, want %d and %q",
+				test.limit, len(page.Generations), *page.NextPageToken, test.renders, test.token)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// scripted is a server that does what a test says, for what the real one never does on
+// purpose: break off, fall silent, answer with errors in a row.
+type scripted struct {
+	easelv1.UnimplementedAccountServiceServer
+	easelv1.UnimplementedModelServiceServer
+	easelv1.UnimplementedGenerationServiceServer
+
+	account  func() (*easelv1.Account, error)
+	models   func() (*easelv1.ListModelsResponse, error)
+	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
+	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
+	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
+	getWith  func(context.Context) // sees what came with a call, nil where nobody looks
+	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
+	list     func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse
+	remove   func(*easelv1.DeleteGenerationRequest) error
+	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
+	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
+	download func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error
+}
+
+func (s *scripted) GetAccount(context.Context, *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
+	a, err := s.account()
+	return &easelv1.GetAccountResponse{Account: a}, err
+}
+
+func (s *scripted) ListModels(context.Context, *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
+	return s.models()
+}
+
+func (s *scripted) GetModel(_ context.Context, r *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+	m, err := s.model(r)
+	return &easelv1.GetModelResponse{Model: m}, err
+}
+
+func (s *scripted) QuoteGeneration(_ context.Context, r *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
+	q, err := s.quote(r)
+	return &easelv1.QuoteGenerationResponse{Quote: q}, err
+}
+
+func (s *scripted) CreateGeneration(_ context.Context, r *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+	g, err := s.create(r)
+	return &easelv1.CreateGenerationResponse{Generation: g}, err
+}
+
+func (s *scripted) GetGeneration(ctx context.Context, r *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	if s.getWith != nil {
+		s.getWith(ctx)
+	}
+	g, err := s.get(r)
+	return &easelv1.GetGenerationResponse{Generation: g}, err
+}
+
+func (s *scripted) ListGenerations(_ context.Context, r *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+	return s.list(r), nil
+}
+
+func (s *scripted) DeleteGeneration(_ context.Context, r *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
+	return &easelv1.DeleteGenerationResponse{}, s.remove(r)
+}
+
+func (s *scripted) WatchGeneration(r *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+	return s.watch(r, stream)
+}
+
+func (s *scripted) WatchGenerations(r *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+	return s.watchAll(r, stream)
+}
+
+func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	return s.download(r, stream)
+}
+
+// serve starts the scripted server in memory and gives the way to it.
+func (s *scripted) serve(t *testing.T) Dialer {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	server := grpc.NewServer()
+	easelv1.RegisterAccountServiceServer(server, s)
+	easelv1.RegisterModelServiceServer(server, s)
+	easelv1.RegisterGenerationServiceServer(server, s)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		server.Stop()
+		<-ended
+	})
+	return func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
+}

@@ -1,0 +1,392 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+// failing is an error as the real server makes it.
+func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
+	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
+}
+
+// unsent is the error of an order that the server has not sent to the catalog.
+func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
+	metadata := map[string]string{"order_outcome": "not_placed_by_this_call"}
+	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
+}
+
+func failingWith(code codes.Code, info *errdetails.ErrorInfo, details ...protoadapt.MessageV1) error {
+	s, err := status.New(code, "it failed").WithDetails(append(details, info)...)
+	if err != nil {
+		panic(err)
+	}
+	return s.Err()
+}
+
+func retryAfter(d time.Duration) *errdetails.RetryInfo {
+	return &errdetails.RetryInfo{RetryDelay: durationpb.New(d)}
+}
+
+func render(id string, state easelv1.State) *easelv1.Generation {
+	terminal := slices.Contains([]easelv1.State{
+		easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED, easelv1.State_STATE_DELETED,
+	}, state)
+	return &easelv1.Generation{GenerationId: id, ModelId: "m", State: state, Terminal: terminal, Etag: state.String()}
+}
+
+type oneStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
+
+func sendState(stream oneStream, state easelv1.State) {
+	_ = stream.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+		Update: &easelv1.GenerationUpdate{Generation: render("gen_1", state)},
+	}})
+}
+
+// watchScript is a scripted server whose streams follow each other.
+func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) Dialer {
+	server := &scripted{}
+	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {
+		if len(streams) == 0 {
+			return failing(codes.InvalidArgument, "SCRIPT_OVER")
+		}
+		next := streams[0]
+		streams = streams[1:]
+		return next(r, stream)
+	}
+	return server.serve(t)
+}
+
+const (
+	queued    = easelv1.State_STATE_QUEUED
+	succeeded = easelv1.State_STATE_SUCCEEDED
+	failed    = easelv1.State_STATE_FAILED
+)
+
+func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		known := ""
+		dial := watchScript(t,
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				sendState(s, queued)
+				return failing(codes.Unavailable, "")
+			},
+			func(r *easelv1.WatchGenerationRequest, s oneStream) error {
+				known = r.KnownEtag
+				sendState(s, queued) // a server that repeats what is known is not believed
+				sendState(s, succeeded)
+				return nil
+			})
+		got := easel(t.Context(), dial, "watch", "gen_1")
+		if got.exit != ExitOK || known != queued.String() {
+			t.Errorf("exit %d, known etag %q\n%s", got.exit, known, got.stderr)
+		}
+		if out := linesOf(got.stdout); len(out) != 2 || !strings.Contains(out[0], "queued") || !strings.Contains(out[1], "succeeded") {
+			t.Errorf("the states are not told once each:\n%s", got.stdout)
+		}
+	})
+}
+
+func TestAWatchReconnectsOnEveryErrorThatMayPass(t *testing.T) {
+	for _, code := range []codes.Code{
+		codes.Unavailable, codes.Internal, codes.Unknown, codes.Aborted, codes.ResourceExhausted,
+		codes.DeadlineExceeded, codes.Canceled, codes.FailedPrecondition, codes.DataLoss,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dial := watchScript(t,
+				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
+				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
+				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
+			if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK {
+				t.Errorf("%v: exit %d\n%s", code, got.exit, got.stderr)
+			}
+		})
+	}
+}
+
+func TestAWatchEndsOnErrorsThatStay(t *testing.T) {
+	for code, exit := range map[codes.Code]int{
+		codes.NotFound: ExitNotFound, codes.Unauthenticated: ExitCredential,
+		codes.PermissionDenied: ExitCredential, codes.InvalidArgument: ExitUsage,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dial := watchScript(t,
+				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
+				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
+			if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != exit {
+				t.Errorf("%v: exit %d, want %d\n%s", code, got.exit, exit, got.stderr)
+			}
+		})
+	}
+}
+
+func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began, lost time.Time
+		dial := watchScript(t,
+			func(r *easelv1.WatchGenerationRequest, s oneStream) error {
+				sendState(s, queued)
+				began = time.Now()
+				<-s.Context().Done()
+				lost = time.Now()
+				return s.Context().Err()
+			},
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
+		got := easel(t.Context(), dial, "watch", "gen_1")
+		if silent := lost.Sub(began); got.exit != ExitOK || silent != 45*time.Second {
+			t.Errorf("exit %d, lost after %v, want 45s\n%s", got.exit, silent, got.stderr)
+		}
+		if !strings.Contains(got.stderr, "silent for three heartbeats") {
+			t.Errorf("nobody is told why:\n%s", got.stderr)
+		}
+	})
+}
+
+func TestAClosingServerSaysWhenToComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var left, back time.Time
+		dial := watchScript(t,
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				left = time.Now()
+				_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{
+					Closing: &easelv1.StreamClosing{RetryDelay: durationpb.New(7 * time.Second)},
+				}})
+				return failing(codes.Unavailable, "")
+			},
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				back = time.Now()
+				sendState(s, succeeded)
+				return nil
+			})
+		if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK || back.Sub(left) != 7*time.Second {
+			t.Errorf("exit %d, back after %v, want 7s", got.exit, back.Sub(left))
+		}
+	})
+}
+
+func TestDelaysGrowAreSpreadAndHeedTheServer(t *testing.T) {
+	for failures, longest := range map[int]time.Duration{0: 250 * time.Millisecond, 3: 2 * time.Second, 6: 15 * time.Second, 99: 15 * time.Second} {
+		distinct := map[time.Duration]bool{}
+		for range 100 {
+			delay := delayAfter(errSilent, failures)
+			distinct[delay] = true
+			if delay < longest/2 || delay > longest {
+				t.Errorf("after %d failures: %v, want %v to %v", failures, delay, longest/2, longest)
+			}
+		}
+		if len(distinct) < 50 {
+			t.Errorf("after %d failures there are only %d delays in 100", failures, len(distinct))
+		}
+	}
+	if delay := delayAfter(failing(codes.Unavailable, "", retryAfter(9*time.Second)), 0); delay < 9*time.Second || delay > 11*time.Second {
+		t.Errorf("the server asked for 9s and gets %v", delay)
+	}
+}
+
+func TestTheEndOfARenderIsTheExitCode(t *testing.T) {
+	for state, exit := range map[easelv1.State]int{
+		succeeded: ExitOK, failed: ExitRenderFailed, easelv1.State_STATE_REFUNDED: ExitRenderFailed,
+		easelv1.State_STATE_DELETED: ExitNotFound,
+	} {
+		for _, command := range []string{"watch", "wait"} {
+			dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, state); return nil })
+			if got := easel(t.Context(), dial, command, "gen_1"); got.exit != exit {
+				t.Errorf("%s, %v: exit %d, want %d\n%s", command, state, got.exit, exit, got.stderr)
+			}
+		}
+	}
+}
+
+func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			sendState(s, queued)
+			interrupt()
+			<-s.Context().Done()
+			return s.Context().Err() // OK would mean that the goal is reached
+		})
+		got := easel(ctx, dial, "watch", "gen_1")
+		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "goes on") || !strings.Contains(got.stderr, "easel watch gen_1") {
+			t.Errorf("exit %d\n%s", got.exit, got.stderr)
+		}
+	})
+}
+
+func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			sendState(s, queued)
+			<-s.Context().Done()
+			return s.Context().Err() // OK would mean that the goal is reached
+		})
+		got := easel(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
+		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
+			t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		}
+	})
+}
+
+func TestAWaitSaysOnceThatTheServerIsAwayAsAWatchDoes(t *testing.T) {
+	away := func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unavailable, "") }
+	late := func(t *testing.T, args ...string) printed {
+		return easel(t.Context(), watchScript(t,
+			away, away, away,
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				sendState(s, queued)
+				return failing(codes.Unavailable, "")
+			},
+			away, away,
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil }), args...)
+	}
+	said := regexp.MustCompile(`^can't watch yet \(it failed\), trying again in \S+
+connected again
+lost the stream \(it failed\), trying again in \S+
+connected again
+$`)
+	for _, command := range []string{"watch", "wait"} {
+		synctest.Test(t, func(t *testing.T) {
+			if got := late(t, command, "gen_1"); got.exit != ExitOK || !said.MatchString(got.stderr) {
+				t.Errorf("%s: exit %d\n%s", command, got.exit, got.stderr)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if got := late(t, "wait", "gen_1", "-q"); got.exit != ExitOK || got.stdout != "succeeded\n" || got.stderr != "" {
+			t.Errorf("-q: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		got := late(t, "wait", "gen_1", "-o", "json")
+		if lines := linesOf(got.stderr); len(lines) != 4 || !strings.HasPrefix(lines[2], `{"note":"lost the stream`) || !json.Valid([]byte(got.stdout)) {
+			t.Errorf("-o json: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		}
+	})
+}
+
+func TestInAPipeAWatchIsPlainLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			sendState(s, queued)
+			_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{
+				Heartbeat: &easelv1.Heartbeat{UpstreamCondition: easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE, LastError: "no \x1b[31mroute"},
+			}})
+			sendState(s, succeeded)
+			return nil
+		})
+		got := easelEnv(t.Context(), dial, map[string]string{"LANG": "C.UTF-8", "TERM": "xterm"}, "watch", "gen_1")
+		if all := got.stdout + got.stderr; strings.ContainsAny(all, "\x1b\r") || strings.ContainsFunc(all, func(r rune) bool { return r > '~' }) {
+			t.Errorf("more than plain lines:\n%q", all)
+		}
+		if !strings.Contains(got.stderr, "the catalog does not answer") {
+			t.Errorf("the condition is not told:\n%s", got.stderr)
+		}
+	})
+}
+
+func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := watchScript(t,
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				sendState(s, queued)
+				return failing(codes.Unavailable, "")
+			},
+			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+				_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}})
+				sendState(s, failed)
+				return nil
+			})
+		got := easel(t.Context(), dial, "watch", "gen_1", "-o", "json")
+		var kinds []string
+		for _, line := range append(linesOf(got.stdout), linesOf(got.stderr)...) {
+			var object map[string]any
+			if err := json.Unmarshal([]byte(line), &object); err != nil {
+				t.Fatalf("%q is no JSON object: %v", line, err)
+			}
+			for kind := range object {
+				kinds = append(kinds, kind)
+			}
+		}
+		slices.Sort(kinds)
+		want := []string{"error", "heartbeat", "note", "note", "update", "update"}
+		if !slices.Equal(kinds, want) || got.exit != ExitRenderFailed {
+			t.Errorf("exit %d, got %q, want %q", got.exit, kinds, want)
+		}
+	})
+}
+
+func TestAWatchOfManyAsksOnlyForWhatIsNotFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked [][]string
+		server := &scripted{watchAll: func(r *easelv1.WatchGenerationsRequest, s grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+			asked = append(asked, r.GenerationIds)
+			for _, id := range r.GenerationIds {
+				state := queued
+				if id == "gen_1" || len(asked) > 1 {
+					state = succeeded
+				}
+				_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{
+					Update: &easelv1.GenerationUpdate{Generation: render(id, state)},
+				}})
+			}
+			return failing(codes.Unavailable, "")
+		}}
+		got := easel(t.Context(), server.serve(t), "watch", "gen_1", "gen_2")
+		if got.exit != ExitOK || len(asked) != 2 || !slices.Equal(asked[1], []string{"gen_2"}) {
+			t.Errorf("exit %d, asked for %q\n%s", got.exit, asked, got.stderr)
+		}
+	})
+}
+
+func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
+	now := time.Now()
+	v := newWatchView(&session{Console: &terminal.Console{ErrStyle: terminal.Style{Terminal: true}, Size: func() (int, int) { return 80, 24 }}}, terminal.Style{}, func(string) {})
+	v.started = now.Add(-6 * time.Second)
+	v.renders["gen_1"] = render("gen_1", queued)
+	for _, test := range []struct {
+		end  time.Time
+		want string
+	}{
+		{time.Time{}, `| queued 6.0s`},
+		{now.Add(2 * time.Second), `| queued ##################...... 6.0s, about 2.0s left`},
+		{now.Add(-time.Second), `| queued ######################## 6.0s, longer than usual`},
+	} {
+		v.end = test.end
+		if got := v.liveLine(now); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+	v.condition = easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED
+	if got := v.liveLine(now); !strings.HasSuffix(got, "catalog throttled") {
+		t.Errorf("the condition is missing: %q", got)
+	}
+}
+
+func TestTheBarNeverGoesBackwards(t *testing.T) {
+	now := time.Now()
+	v := newWatchView(&session{Console: &terminal.Console{ErrStyle: terminal.Style{Terminal: true}, Size: func() (int, int) { return 80, 24 }}}, terminal.Style{}, func(string) {})
+	v.started, v.end = now.Add(-5*time.Second), now.Add(5*time.Second)
+	v.renders["gen_1"] = render("gen_1", queued)
+	before := strings.Count(v.liveLine(now), "#")
+	v.end = now.Add(50 * time.Second)
+	later := v.liveLine(now)
+	if after := strings.Count(later, "#"); before != 12 || after != before || !strings.Contains(later, "about 50s left") {
+		t.Errorf("the bar went from %d to %d: %s", before, after, later)
+	}
+}

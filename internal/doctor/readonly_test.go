@@ -1,0 +1,39 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+func TestTheDoctorCanNotOrder(t *testing.T) {
+	var sent atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent.Add(1) }))
+	defer server.Close()
+	transport := catalog.NewTransport()
+	defer transport.CloseIdleConnections()
+	client, err := catalog.New(catalog.Config{BaseURL: server.URL, Transport: &readOnlyTransport{next: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	cred := catalog.Forwarded(catalog.NewSecret("studio_live_0123456789abcdef"))
+	if err := client.Delete(ctx, cred, "a"); err == nil {
+		t.Error("a deletion went through")
+	}
+	order := catalog.Order{ModelID: "m", Inputs: json.RawMessage("{}"), IdempotencyKey: "k"}
+	if _, err := client.Create(ctx, cred, order); err == nil {
+		t.Error("an order went through")
+	}
+	_ = client.Close(ctx) // it may go on trying until then
+	if sent.Load() > 0 {
+		t.Errorf("%d requests have left", sent.Load())
+	}
+}

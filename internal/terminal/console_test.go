@@ -1,0 +1,84 @@
+package terminal
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// onTerminal is a console whose streams pretend to be one terminal.
+func onTerminal(look Style) (*Console, *bytes.Buffer) {
+	var screen bytes.Buffer
+	return &Console{out: &screen, err: &screen, OutStyle: look, ErrStyle: look, Size: func() (int, int) { return 20, 5 }}, &screen
+}
+
+func TestALineGoesAboveTheLiveLine(t *testing.T) {
+	c, screen := onTerminal(Style{Terminal: true})
+	c.ShowLive("working")
+	c.Print("result")
+	c.ShowLive("")
+	if got, want := screen.String(), "working\r\x1b[Kresult\nworking\r\x1b[K"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSeveralLiveLinesAreReplacedTogether(t *testing.T) {
+	c, screen := onTerminal(Style{Terminal: true})
+	c.ShowLines([]string{"one", "two", "three"})
+	c.Print("result")
+	c.ShowLines(nil)
+	if got, want := screen.String(), "one\ntwo\nthree\r\x1b[2A\x1b[Jresult\none\ntwo\nthree\r\x1b[2A\x1b[J"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLinesThatANarrowerTerminalHasWrappedAreTakenAwayWhole(t *testing.T) {
+	c, screen := onTerminal(Style{Terminal: true, Colour: true})
+	c.ShowLines([]string{c.ErrStyle.Paint(Green, "fifteen letters"), "five!"})
+	c.Size = func() (int, int) { return 5, 5 }
+	c.ShowLive("")
+	if got := screen.String(); !strings.HasSuffix(got, "\r\x1b[3A\x1b[J") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOfMoreLinesThanFitTheLastAreShown(t *testing.T) {
+	c, screen := onTerminal(Style{Terminal: true})
+	c.ShowLines([]string{"1", "2", "3", "4", "5", "6"})
+	if got := screen.String(); got != "3\n4\n5\n6" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestALiveLineNeverWraps(t *testing.T) {
+	c, screen := onTerminal(Style{Terminal: true, Colour: true})
+	c.ShowLive(c.ErrStyle.Paint(Green, "grün "+strings.Repeat("é", 50)))
+	if got, want := screen.String(), "\x1b[32mgrün "+strings.Repeat("é", 14)+"\x1b[0m"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWithoutATerminalThereIsNoLiveLine(t *testing.T) {
+	c, screen := onTerminal(Style{})
+	c.ShowLive("working")
+	c.Print("result")
+	if got := screen.String(); got != "result\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestColourAndUnicodeNeedATerminalThatHasThem(t *testing.T) {
+	var pipe bytes.Buffer
+	full := map[string]string{"LANG": "de_DE.UTF-8"}
+	look := StyleOf(&pipe, func(name string) string { return full[name] })
+	if look != (Style{}) {
+		t.Errorf("a pipe gets %+v", look)
+	}
+	if got := look.Paint(Red, "x") + look.Spinner(1) + look.Bar(0.5, 4); got != "x/##.." {
+		t.Errorf("plain output is %q", got)
+	}
+	rich := Style{Colour: true, Unicode: true}
+	if got := rich.shown(rich.Paint(Red, "x")); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("colour is %q", got)
+	}
+}
