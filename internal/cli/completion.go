@@ -1,8 +1,18 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/alecthomas/kong"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type completionCmd struct {
@@ -80,4 +90,243 @@ complete -c easel -f -a '(__easel_complete)'
 func (c *completionCmd) Run(p *Program) error {
 	_, err := io.WriteString(p.Stdout, strings.ReplaceAll(completionScripts[c.Shell], "COMPLETING", completing))
 	return err
+}
+
+// completing is the command that the scripts of easel completion call. It is not in the
+// help, as nobody else has a use for it.
+const completing = "complete-words"
+
+// suggestion is a word that may come next, and what it means.
+type suggestion struct{ word, about string }
+
+// typed is a command line that is not finished.
+type typed struct {
+	node  *kong.Node
+	flag  *kong.Flag // whose value comes next, nil where none does
+	words []string   // those that are neither commands nor flags
+	reach []string   // the flags of the connection, with their values
+}
+
+// complete prints the words that may come next, each with what it means after a tab. What
+// has begun is the last word; a shell that takes words apart at = is understood. Where it
+// prints nothing, the shell offers files.
+func (p *Program) complete(ctx context.Context, app *kong.Application, words []string) error {
+	words, apart := joinAssignments(words)
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	begun := words[len(words)-1]
+	line := readTyped(app, words[:len(words)-1])
+	prefix := ""
+	if name, value, found := strings.Cut(begun, "="); found && line.flag == nil && strings.HasPrefix(name, "--") {
+		line.flag, prefix, begun = flagNamed(line.node, name[2:]), name+"=", value
+	}
+	var out strings.Builder
+	for _, s := range p.suggestions(ctx, line, begun) {
+		if strings.HasPrefix(s.word, begun) {
+			word := prefix + s.word
+			if apart {
+				_, word, _ = strings.Cut(word, "=")
+			}
+			out.WriteString(strings.TrimSuffix(terminal.OneLine(word)+"\t"+terminal.OneLine(s.about), "\t") + "\n")
+		}
+	}
+	_, err := io.WriteString(p.Stdout, terminal.Sanitize(out.String()))
+	return err
+}
+
+// joinAssignments puts words together that a shell has taken apart at =, and reports
+// whether the last one was.
+func joinAssignments(words []string) (joined []string, apart bool) {
+	for i := 0; i < len(words); i++ {
+		apart = false
+		if words[i] == "=" && len(joined) > 0 {
+			joined[len(joined)-1] += "="
+			if i++; i < len(words) {
+				joined[len(joined)-1] += words[i]
+			}
+			apart = true
+			continue
+		}
+		joined = append(joined, words[i])
+	}
+	return joined, apart
+}
+
+// readTyped goes through finished words.
+func readTyped(app *kong.Application, words []string) typed {
+	line := typed{node: app.Node}
+	for _, word := range words {
+		switch {
+		case line.flag != nil:
+			line.note(line.flag, word)
+			line.flag = nil
+		case strings.HasPrefix(word, "-") && len(word) > 1:
+			name, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
+			flag := flagNamed(line.node, name)
+			switch {
+			case flag == nil:
+			case given || flag.IsBool():
+				line.note(flag, value)
+			default:
+				line.flag = flag
+			}
+		case childNamed(line.node, word) != nil && len(line.words) == 0:
+			line.node = childNamed(line.node, word)
+		default:
+			line.words = append(line.words, word)
+		}
+	}
+	return line
+}
+
+// note keeps a flag of the connection.
+func (t *typed) note(flag *kong.Flag, value string) {
+	switch {
+	case flag.Group == nil || flag.Group.Key != "connection" || flag.Name == "timeout":
+	case flag.IsBool():
+		t.reach = append(t.reach, "--"+flag.Name)
+	default:
+		t.reach = append(t.reach, "--"+flag.Name, value)
+	}
+}
+
+func flagNamed(node *kong.Node, name string) *kong.Flag {
+	for _, flag := range slices.Concat(node.AllFlags(true)...) {
+		if flag.Name == name || flag.Short != 0 && string(flag.Short) == name {
+			return flag
+		}
+	}
+	return nil
+}
+
+func childNamed(node *kong.Node, name string) *kong.Node {
+	for _, child := range node.Children {
+		if child.Name == name && !child.Hidden {
+			return child
+		}
+	}
+	return nil
+}
+
+// suggestions are the words that fit, whatever has begun.
+func (p *Program) suggestions(ctx context.Context, line typed, begun string) (list []suggestion) {
+	switch {
+	case line.flag != nil:
+		return p.valuesOf(line.flag)
+	case strings.HasPrefix(begun, "-"):
+		for _, flag := range slices.Concat(line.node.AllFlags(true)...) {
+			list = append(list, suggestion{"--" + flag.Name, firstSentence(flag.Help)})
+		}
+		return list
+	case len(line.node.Children) > 0 && len(line.words) > 0:
+		return nil // no command that there is
+	case len(line.node.Children) > 0:
+		for _, child := range line.node.Children {
+			if !child.Hidden {
+				list = append(list, suggestion{child.Name, firstSentence(child.Help)})
+			}
+		}
+		return list
+	}
+	return p.arguments(ctx, line, begun)
+}
+
+// valuesOf are the values that a flag takes, none where there is no list of them.
+func (p *Program) valuesOf(flag *kong.Flag) (list []suggestion) {
+	values := flag.EnumSlice()
+	switch {
+	case flag.Name == "profile":
+		all, _ := readProfiles(p.profileFile())
+		values = slices.Sorted(maps.Keys(all.Profiles))
+	case flag.Enum == "":
+		values = p.Grammar.Values[flag.Name]
+	}
+	for _, value := range values {
+		if value != "" {
+			list = append(list, suggestion{word: value})
+		}
+	}
+	return list
+}
+
+// arguments are what a server knows: models, inputs and renders. Without an answer within
+// a moment there are none. The values of an input are shown once its name is there.
+func (p *Program) arguments(ctx context.Context, line typed, begun string) (list []suggestion) {
+	arguments := line.node.Positional
+	if len(arguments) == 0 {
+		return nil
+	}
+	at := arguments[min(len(line.words), len(arguments)-1)]
+	var words []string
+	switch at.Name {
+	case "shell":
+		words = at.EnumSlice()
+	case "model":
+		words = p.asked(ctx, line, "models")
+	case "id":
+		words = p.asked(ctx, line, "list")
+	case "key=value":
+		if len(line.words) > 0 {
+			words = slices.DeleteFunc(p.asked(ctx, line, "inputs-of", line.words[0]), func(word string) bool {
+				word, _, _ = strings.Cut(word, "\t")
+				return strings.Contains(begun, "=") == strings.HasSuffix(word, "=")
+			})
+		}
+	}
+	for _, word := range words {
+		word, about, _ := strings.Cut(word, "\t")
+		list = append(list, suggestion{word, about})
+	}
+	return list
+}
+
+// asked gives the lines of a question to the server.
+func (p *Program) asked(ctx context.Context, line typed, words ...string) []string {
+	var answer bytes.Buffer
+	quiet := *p
+	quiet.Stdout, quiet.Stderr = &answer, io.Discard
+	words = append(append(words, "--quiet", "--timeout", "1s"), line.reach...)
+	if Run(ctx, words, &quiet) != ExitOK {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(answer.String()), "\n")
+}
+
+func firstSentence(help string) string {
+	first, _, _ := strings.Cut(help, ". ")
+	return strings.TrimSuffix(first, ".")
+}
+
+type inputsOfCmd struct {
+	callFlags
+	Model string `arg:"" help:"The model."`
+}
+
+// Run prints the inputs of a model as they begin on a command line, and with each value that
+// can be listed and needs no quotes.
+func (c *inputsOfCmd) Run(ctx context.Context, p *Program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		model, err := inputFlags{Model: c.Model}.model(ctx, s)
+		if err != nil {
+			return err
+		}
+		for _, f := range model.InputFields {
+			s.Print(fmt.Sprintf("%s=\t%s", terminal.OneLine(f.Name), strings.TrimPrefix(inputWord(f)+" "+allowedText(f), " ")))
+			for _, value := range listedValues(f) {
+				if value != "" && terminal.ShellQuote(value) == value {
+					s.Print(terminal.OneLine(f.Name) + "=" + value)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// listedValues are all the values that an input takes, none where they can't be listed.
+func listedValues(f *easelv1.InputField) []string {
+	if len(f.AllowedValues) == 0 && f.Type == easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN {
+		return []string{"false", "true"}
+	}
+	return allowedWords(f)
 }

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 // maxMessage is the largest answer that the client takes: a page of a thousand renders
@@ -186,3 +188,36 @@ func (c connection) transport() (credentials.TransportCredentials, error) {
 
 // Dialer is what tests put in the place of the network.
 type Dialer = func(ctx context.Context, addr string) (net.Conn, error)
+
+// Health is the command that asks whether a server serves.
+type Health struct {
+	callFlags
+	Service string `placeholder:"NAME" help:"Ask for one service, such as easel.v1.GenerationService, instead of the whole server."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Health) Help() string {
+	return `Asks grpc.health.v1, for which no key is needed. It ends with 0 where the server serves, with 3 where it knows no such service, and with 6 where it does not serve or is not there, so that it does for a probe.
+
+Examples:
+
+  easel health -q --timeout 2s
+  easel health --addr easel.example:443 --tls --service easel.v1.GenerationService
+`
+}
+
+// Run asks a server whether it serves.
+func (c *Health) Run(ctx context.Context, p *Program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		health := grpc_health_v1.NewHealthClient(s.conn)
+		answer, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: c.Service})
+		if err != nil {
+			return err
+		}
+		s.answer(answer, answer.Status.String(), func() { s.Print(answer.Status.String()) })
+		if answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			return &Problem{Exit: ExitRetry, Text: c.Addr + " does not serve"}
+		}
+		return nil
+	})
+}

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -14,6 +17,18 @@ type downloadCmd struct {
 	Out   string        `placeholder:"FILE|DIR|-" help:"Where to write it; - is standard output. Without it the file gets a name from the server, here."`
 	Force bool          `help:"Overwrite a file."`
 	Wait  time.Duration `placeholder:"TIME" help:"How long to wait for a render that is not finished, up to 10m."`
+}
+
+// Help implements kong.HelpProvider.
+func (*downloadCmd) Help() string {
+	return `A file that is there is whole and checked. Run again after an interruption, it goes on where it was.
+
+Examples:
+
+  easel download gen_1
+  easel download gen_1 --wait 10m --out pictures/
+  easel download gen_1 --out - | display
+`
 }
 
 func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
@@ -94,4 +109,42 @@ func (s *session) printSaved(result saved) {
 			{"sha256", result.SHA256},
 		})
 	}
+}
+
+// standardOutput is what --out calls standard output.
+const standardOutput = "-"
+
+// faultsOfOut tells that two results would go to one stream.
+func (c *callFlags) faultsOfOut(out string) []string {
+	faults := c.Faults()
+	if out == standardOutput && c.Output == "json" {
+		faults = append(faults, "--out - and --output json both want standard output")
+	}
+	return faults
+}
+
+// fetchOut downloads a result and writes it to standard output. It goes there from a
+// file that is whole and checked, so that what reads it never gets damaged bytes.
+func (s *session) fetchOut(ctx context.Context, d *fetching) error {
+	dir, err := os.MkdirTemp("", "easel-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system clears up there too
+	d.out, d.silent, d.fleeting = filepath.Join(dir, "result"), true, true
+	path, err := s.fetch(ctx, d)
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(path) //nolint:gosec // it has just been written
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return s.Copy(file)
+}
+
+// pourText writes the text of a text model to standard output.
+func (s *session) pourText(g *easelv1.Generation) error {
+	return s.Copy(strings.NewReader(wholeLines(g.GetText().Text)))
 }

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"time"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/terminal"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type generateCmd struct {
@@ -24,6 +26,28 @@ type generateCmd struct {
 	Force          bool   `help:"Let --out overwrite a file."`
 	Count          int    `default:"1" placeholder:"N" help:"Order the same N times, each with a key of its own: KEY-1 to KEY-N."`
 	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
+}
+
+// Help implements kong.HelpProvider.
+func (*generateCmd) Help() string {
+	return `Every order has an idempotency key, which is told before anything is sent. After a crash, give it to --idempotency-key: what was ordered is not ordered again. Inputs are compared with what the model says of itself before any money moves.
+
+Ctrl-C ends the command and not the render, which stays paid; it says how to pick it up. A second Ctrl-C ends it at once.
+
+Several orders (--count, --from-stdin) go their own ways, at most 1000. Of --count 10, order 7 has the key KEY-7; the key of a line is made of what it says, so that lines may come and go before the rest is picked up. --max-cost holds for each, and --out names a directory. With -o json each order is a line when it is finished. Where the balance or the key is refused, no further order is sent.
+
+Examples:
+
+  easel generate studio/landscape prompt="a calm sea" --max-cost 0.50 --out sea.png
+  easel generate studio/haiku prompt=@theme.txt --watch
+  easel generate studio/landscape prompt="a calm sea" --count 4 --out pictures/
+  easel generate studio/landscape size=640x400 --from-stdin --out pictures/ < orders.txt
+
+where a line of orders.txt is one of:
+
+  prompt="snow on hills" seed=7
+  {"prompt": "fog", "size": "640x400"}   (without inputs on the command line)
+`
 }
 
 // several reports whether the command is a batch.
@@ -230,4 +254,94 @@ func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv
 	}
 	cure += " Fetch its result with: " + s.again(words...)
 	return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, render: g.GenerationId}
+}
+
+// unplaced is an error that ended an order, with what is known of the order, so that nobody wonders
+// whether there is something to pay. No other advice is given with it than what can't lead to a
+// second order.
+type unplaced struct {
+	err   error
+	known string
+}
+
+// Error is that of the error within.
+func (u unplaced) Error() string { return u.err.Error() }
+
+// Unwrap gives the error within.
+func (u unplaced) Unwrap() error { return u.err }
+
+const (
+	// nothingOrdered is only certain of an idempotency key that this run has made up.
+	nothingOrdered = "Nothing was ordered."
+	nothingSent    = "Nothing was sent now. What was ordered under this --idempotency-key before stands."
+)
+
+// lookFirst is said of an order of unknown outcome that is not sent again.
+const lookFirst = "The order may have been taken. Look at what the account has ordered and paid; do not order again before that."
+
+// listFirst is said of orders that may exist where the API key was rejected.
+const listFirst = "Under another API key it may be bought again: look for it with easel list first."
+
+// mayBeOrdered says how to find out about an order that may exist.
+func mayBeOrdered(key string) string {
+	return "The order may have been taken. Send it again with --idempotency-key " + key + " and the same API key, within 12 hours: so it is not charged twice."
+}
+
+// notSent is an error that came before any order of this run was sent.
+func (c *generateCmd) notSent(err error) error {
+	if c.IdempotencyKey == "" {
+		return unplaced{err, nothingOrdered}
+	}
+	return unplaced{err, nothingSent}
+}
+
+// refused is the answer to an order, with what it says of the order. maybe reports whether an
+// earlier try of this run may have been taken.
+func (c *generateCmd) refused(err error, key string, maybe bool) unplaced {
+	nothing := sentNothing(err)
+	switch {
+	case tooLate(err):
+		return unplaced{err, lookFirst}
+	case maybe || !turnedAway(err) && !nothing:
+		return unplaced{err, mayBeOrdered(key)}
+	case c.IdempotencyKey == "":
+		return unplaced{err, nothingOrdered}
+	case nothing:
+		return unplaced{err, nothingSent}
+	}
+	return unplaced{err, mayBeOrdered(key)}
+}
+
+// sentNothing reports whether the server says of a failed order that it has sent nothing to the
+// catalog.
+func sentNothing(err error) bool {
+	var f failure
+	f.addDetails(status.Convert(err))
+	switch f.metadata["order_outcome"] {
+	case "not_placed_by_this_call", "not_placed":
+		return true
+	}
+	return false
+}
+
+// turnedAway reports whether an order was refused, by the server or by the catalog. That is certain
+// only of a key that was never used before: of any other an earlier try may have been taken, whatever
+// is said of the next.
+func turnedAway(err error) bool {
+	s, ok := statusOf(err)
+	if !ok {
+		return false
+	}
+	var info *errdetails.ErrorInfo
+	for _, detail := range s.Details() {
+		if d, ok := detail.(*errdetails.ErrorInfo); ok {
+			info = d
+		}
+	}
+	switch info.GetReason() {
+	case "CREDENTIAL_MISSING", "CREDENTIAL_MALFORMED", "UPSTREAM_INVALID_INPUT", "INSUFFICIENT_BALANCE", "UPSTREAM_FORBIDDEN", "MODEL_NOT_FOUND", "API_KEY_DAILY_CAP",
+		"INPUTS_TOO_LARGE", "UPSTREAM_CREDENTIAL_REJECTED", "UPSTREAM_RATE_LIMITED", "OVERLOADED", "INVALID_REQUEST", "PRICE_ABOVE_LIMIT":
+		return true
+	}
+	return false
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 type modelsCmd struct{ callFlags }
@@ -66,6 +68,15 @@ func outputWord(kind easelv1.OutputKind) string {
 type modelCmd struct {
 	callFlags
 	Model string `arg:"" help:"The model, as easel models lists it."`
+}
+
+// Help implements kong.HelpProvider.
+func (*modelCmd) Help() string {
+	return `Examples:
+
+  easel model studio/landscape
+  easel model studio/landscape -o json
+`
 }
 
 // Run shows one model and its inputs.
@@ -160,3 +171,47 @@ func allowedWords(f *easelv1.InputField) (values []string) {
 // number writes a limit. One that is as large as an integer can be says nothing to a person,
 // and is left out.
 func number(v float64) string { return fmt.Sprintf("%v", v) }
+
+type quoteCmd struct {
+	callFlags
+	inputFlags
+}
+
+// Help implements kong.HelpProvider.
+func (*quoteCmd) Help() string {
+	return `With -q it prints the price in cents and nothing else.
+
+Examples:
+
+  easel quote studio/landscape prompt="a calm sea" size=640x400
+  easel quote studio/haiku --inputs-json '{"prompt": "rain"}' -o json
+`
+}
+
+// Run prices inputs.
+func (c *quoteCmd) Run(ctx context.Context, p *Program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		inputs, err := c.text(ctx, s)
+		if err != nil {
+			return err
+		}
+		answer, err := read(ctx, s, func() (*easelv1.QuoteGenerationResponse, error) {
+			return s.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
+		})
+		if err != nil {
+			return err
+		}
+		q := answer.Quote
+		s.answer(q, strconv.FormatInt(q.PriceCents, 10), func() {
+			fields := [][2]string{{"price", Money(q.PriceCents, q.CurrencyCode)}}
+			if q.BalanceCents != nil {
+				fields = append(fields, [2]string{"balance", Money(q.GetBalanceCents(), q.CurrencyCode)})
+			}
+			if q.Affordable != nil && !q.GetAffordable() {
+				fields = append(fields, [2]string{"missing", Money(q.PriceCents-q.GetBalanceCents(), q.CurrencyCode)})
+			}
+			s.printFields(fields)
+		})
+		return nil
+	})
+}

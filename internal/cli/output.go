@@ -2,14 +2,20 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
-	"github.com/easel-grpc/easel/internal/terminal"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // compactJSON writes a message as one line, the same line every time. The contract's
@@ -114,4 +120,139 @@ func (s *session) tableLine(row []cell, widths []int) string {
 		pending += widths[i] - terminal.Width(c.text) + 2
 	}
 	return line.String()
+}
+
+// Money writes cents as an amount: 1234 is "12.34 EUR".
+func Money(cents int64, currency string) string {
+	sign, whole := "", uint64(cents)
+	if cents < 0 {
+		sign, whole = "-", -whole
+	}
+	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(terminal.OneLine(currency), "EUR"))
+}
+
+// Amount is a price on the command line. It names its unit, because a bare 50 could be
+// cents or euros, and a guess would be a hundred times off.
+type Amount struct{ Cents *int64 }
+
+// UnmarshalText reads 0.50 (euros, always with two decimals) or 50c (cents).
+func (a *Amount) UnmarshalText(text []byte) error {
+	if strings.HasPrefix(string(text), "-") {
+		return fmt.Errorf("%q is below zero: write 0.50 for euros with both decimals, or 50c for cents", text)
+	}
+	digits, isCents := strings.CutSuffix(string(text), "c")
+	if !isCents {
+		whole, fraction, found := strings.Cut(digits, ".")
+		if whole != "" && strings.Trim(digits, "0123456789") == "" {
+			return fmt.Errorf("%q is no amount: write %s.00 for euros, or %sc for cents", text, text, text)
+		}
+		if !found || len(fraction) != 2 || whole == "" {
+			return fmt.Errorf("%q is no amount: write 0.50 for euros with both decimals, or 50c for cents", text)
+		}
+		digits = whole + fraction
+	}
+	cents, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil {
+		return fmt.Errorf("%q is no amount: write 0.50 for euros with both decimals, or 50c for cents", text)
+	}
+	a.Cents = new(int64(cents))
+	return nil
+}
+
+// size writes a number of bytes for people.
+func size(bytes int64) string {
+	if bytes < 1000 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	value, unit := float64(bytes), 0
+	for value >= 999.95 {
+		value /= 1000
+		unit++
+	}
+	return fmt.Sprintf("%.1f %cB", value, " kMGTPE"[unit])
+}
+
+// briefly writes a time span with as much detail as is of interest.
+func briefly(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// moment writes a time for people, in their own zone.
+func moment(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().Local().Format("2006-01-02 15:04:05")
+}
+
+// stateWord is a state as it is spoken: "queued".
+func stateWord(g *easelv1.Generation) string {
+	if g.State == easelv1.State_STATE_UNRECOGNIZED {
+		return "unrecognized"
+	}
+	return strings.ToLower(strings.TrimPrefix(g.State.String(), "STATE_"))
+}
+
+var stateColours = map[easelv1.State]string{
+	easelv1.State_STATE_SUCCEEDED: terminal.Green, easelv1.State_STATE_FAILED: terminal.Red, easelv1.State_STATE_DELETED: terminal.Red,
+	easelv1.State_STATE_REFUNDED: terminal.Yellow,
+}
+
+// stateColour is the colour of a state.
+func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], terminal.Blue) }
+
+// took is how long a render took, or has been taking.
+func took(g *easelv1.Generation, now time.Time) time.Duration {
+	if g.CreateTime == nil {
+		return 0
+	}
+	if g.TerminalTime != nil {
+		now = g.TerminalTime.AsTime()
+	}
+	return max(now.Sub(g.CreateTime.AsTime()), 0)
+}
+
+// afterText is how long a render took, "" where that is not known.
+func afterText(g *easelv1.Generation) string {
+	if g.TerminalTime == nil || g.CreateTime == nil {
+		return ""
+	}
+	return "after " + briefly(took(g, time.Time{}))
+}
+
+// costText is what a render costs, "" where that is not known.
+func costText(g *easelv1.Generation) string {
+	if g.CostCents == nil {
+		return ""
+	}
+	return Money(g.GetCostCents(), "")
+}
+
+// joined puts commas between the texts that there are.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
+}
+
+// outcome tells the result of a render in a few words.
+func outcome(g *easelv1.Generation) string {
+	kind := terminal.OneLine(g.GetFile().GetContentType())
+	switch {
+	case g.GetFile() != nil && g.GetFile().SizeBytes != nil:
+		return strings.TrimPrefix(kind+", ", ", ") + size(g.GetFile().GetSizeBytes())
+	case g.GetFile() != nil:
+		return strings.TrimSuffix("file "+kind, " ")
+	case g.GetText() != nil:
+		return fmt.Sprintf("text, %d characters", len([]rune(g.GetText().Text)))
+	}
+	return terminal.OneLine(g.FailureMessage)
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -282,5 +283,33 @@ func printHelp(options kong.HelpOptions, line *kong.Context) error {
 	if err == nil && line.Selected() == nil {
 		_, err = io.WriteString(line.Stdout, "\n"+exitCodes)
 	}
+	return err
+}
+
+// Build says which program this is.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+type versionCmd struct {
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+}
+
+// Run prints the version.
+func (c *versionCmd) Run(p *Program) error {
+	b := p.Build
+	if c.Output == "json" {
+		writeJSONLine(p.Stdout, b)
+		return nil
+	}
+	from := ""
+	if b.Revision != "" {
+		from = ", revision " + b.Revision[:min(12, len(b.Revision))]
+	}
+	_, err := fmt.Fprintf(p.Stdout, "easel %s (%s, %s%s)\n", b.Version, b.Go, b.Platform, from)
 	return err
 }

@@ -3,10 +3,10 @@
 package terminal
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,33 +28,12 @@ type Console struct {
 	Size               func() (width, height int) // of the terminal behind err
 }
 
-// Style says what a stream can show.
-type Style struct {
-	Terminal bool // somebody looks at it: live lines, short times
-	Colour   bool
-	Unicode  bool
-}
-
 // NewConsole makes a console of two streams. env reads the environment, which says what a terminal can show.
 func NewConsole(out, err io.Writer, env func(name string) string) *Console {
 	return &Console{
 		out: out, err: err,
 		OutStyle: StyleOf(out, env), ErrStyle: StyleOf(err, env),
 		Size: func() (int, int) { return sizeOf(err) },
-	}
-}
-
-// StyleOf finds out what can be shown. What is no terminal gets plain ASCII lines.
-func StyleOf(w io.Writer, env func(name string) string) Style {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) || env("TERM") == "dumb" {
-		return Style{}
-	}
-	locale := cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG"))
-	return Style{
-		Terminal: true,
-		Colour:   env("NO_COLOR") == "",
-		Unicode:  strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8"),
 	}
 }
 
@@ -95,48 +74,73 @@ func (c *Console) Err() error {
 	return c.lost
 }
 
-// Paint colours text where the stream shows colours.
-func (s Style) Paint(colour, text string) string {
-	if !s.Colour || colour == "" || text == "" {
-		return text
+// ShowLive replaces the live lines with one, or with none for "". Without a terminal there
+// are none.
+func (c *Console) ShowLive(line string) {
+	if line == "" {
+		c.ShowLines(nil)
+		return
 	}
-	return colour + text + uncoloured
+	c.ShowLines([]string{line})
 }
 
-// visible writes what a terminal would obey in one line in its visible form, but for the colours of
-// a stream that has some.
-func (s Style) visible(line string) string {
-	return spelled(line, func(r rune) bool { return isObeyed(r) && r != '\t' || isColour(r) && !s.Colour })
-}
-
-// shown writes one line as a stream gets it.
-func (s Style) shown(line string) string { return colourCodes.Replace(s.visible(line)) }
-
-// shownLines does the same to each line of a text.
-func (s Style) shownLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = s.shown(line)
+// ShowLines replaces the live lines. There is no room for more than the terminal has, less
+// one for what is printed above them.
+func (c *Console) ShowLines(lines []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(lines, c.live) {
+		c.erase()
+		c.draw(lines)
 	}
-	return strings.Join(lines, "\n")
 }
 
-// Either picks the Unicode or the ASCII spelling.
-func (s Style) Either(unicode, ascii string) string {
-	if s.Unicode {
-		return unicode
+// erase takes the live lines away. A terminal that has become narrower since has wrapped
+// them, so that each may take more than one row by now.
+func (c *Console) erase() {
+	if len(c.live) == 0 {
+		return
 	}
-	return ascii
+	width, _ := c.Size()
+	rows := 0
+	for _, drawn := range c.rows {
+		rows += max((drawn+width-1)/width, 1)
+	}
+	if rows > 1 {
+		_, _ = fmt.Fprintf(c.err, "\r\x1b[%dA\x1b[J", rows-1)
+	} else {
+		_, _ = io.WriteString(c.err, "\r\x1b[K")
+	}
+	c.live, c.rows = nil, nil
 }
 
-// Bar draws a share from 0 to 1.
-func (s Style) Bar(share float64, width int) string {
-	full := min(max(int(share*float64(width)), 0), width)
-	return strings.Repeat(s.Either("━", "#"), full) + s.Paint(Dim, strings.Repeat(s.Either("─", "."), width-full))
+func (c *Console) draw(lines []string) {
+	if len(lines) == 0 || !c.ErrStyle.Terminal {
+		return
+	}
+	width, height := c.Size()
+	c.live, c.rows = lines, nil
+	fitting := lines[max(len(lines)-max(height-1, 1), 0):]
+	drawn := make([]string, len(fitting))
+	for i, line := range fitting {
+		line = cut(c.ErrStyle.visible(line), width-1)
+		c.rows = append(c.rows, Width(line))
+		drawn[i] = colourCodes.Replace(line)
+	}
+	_, _ = io.WriteString(c.err, strings.Join(drawn, "\n"))
 }
 
-// Spinner draws one frame of "something goes on".
-func (s Style) Spinner(frame int) string {
-	frames := []rune(s.Either("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", `|/-\`))
-	return string(frames[frame%len(frames)])
+// BarWidth is how long a bar may be so that what is said beside it still fits.
+func (c *Console) BarWidth() int {
+	width, _ := c.Size()
+	return min(max(width-44, 6), 24)
+}
+
+// Copy writes bytes of the result as they are.
+func (c *Console) Copy(from io.Reader) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+	_, err := io.Copy(c.out, from)
+	return err
 }

@@ -14,6 +14,15 @@ type getCmd struct {
 	ID    string `arg:"" name:"id" help:"The render."`
 }
 
+// Help implements kong.HelpProvider.
+func (*getCmd) Help() string {
+	return `Examples:
+
+  easel get gen_1
+  easel get gen_1 --fresh -o json
+`
+}
+
 // Run shows one render.
 func (c *getCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
@@ -76,6 +85,15 @@ func resultText(g *easelv1.Generation) string {
 type listCmd struct {
 	callFlags
 	Limit int `default:"20" placeholder:"N" help:"Most renders to show; 0 shows all."`
+}
+
+// Help implements kong.HelpProvider.
+func (*listCmd) Help() string {
+	return `Examples:
+
+  easel list --limit 5
+  easel list -q | xargs easel watch
+`
 }
 
 // Run lists the recent renders.
@@ -145,6 +163,14 @@ type deleteCmd struct {
 	ID           string `arg:"" name:"id" help:"The render."`
 	Force        bool   `help:"Delete it even where it is not finished. Its price may not come back."`
 	AllowMissing bool   `help:"Do not fail where it is not there."`
+}
+
+// Help implements kong.HelpProvider.
+func (*deleteCmd) Help() string {
+	return `Examples:
+
+  easel delete gen_1
+`
 }
 
 // Run deletes one render.
