@@ -168,7 +168,7 @@ func TestTheReportOfTheDoctorAsJSON(t *testing.T) {
 		t.Fatalf("%v\n%s", err, got.stdout)
 	}
 	price := report.Checks[3].Findings[0]
-	if price.Part != "price" || price.Cures[0] != (catalog.Cure{Table: "priceCentsNames", Line: `"eurPrice"`}) {
+	if price.Part != "price" || price.Fixes[0] != (doctor.Fix{Table: "priceCentsNames", Line: `"eurPrice"`}) {
 		t.Errorf("%+v", price)
 	}
 	for _, line := range linesOf(got.stderr) {

@@ -288,10 +288,15 @@ func takeStatus(r record) (string, State) {
 }
 
 func stateOf(status string) State {
-	if state, known := states[statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))]; known {
+	if state, known := states[statusKey(status)]; known {
 		return state
 	}
 	return StateUnrecognized
+}
+
+// statusKey is a status as the table of states has it.
+func statusKey(status string) string {
+	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
 // takeInputs takes the inputs as they were ordered: they are the caller's own.

@@ -16,8 +16,15 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// routeQuote is the one POST that is free: it prices, and starts nothing.
-const routeQuote = "POST /quote"
+// The routes that are free to ask. The quote is the one POST among them: it prices, and starts nothing.
+const (
+	routeAccount     = "GET /me"
+	routeModels      = "GET /models"
+	routeModel       = "GET /models/detail"
+	routeQuote       = "POST /quote"
+	routeGenerations = "GET /generations"
+	routeGeneration  = "GET /generations/{id}"
+)
 
 // Config says which catalog to examine, and how.
 type Config struct {
@@ -72,12 +79,12 @@ func (d *examination) examine() {
 func (d *examination) note(name, route string, err error) {
 	c := Check{Name: name, Route: route, kind: catalog.KindOf(err)}
 	if d.eye.body != nil {
-		c.Findings = catalog.Survey(route, d.eye.body, d.cred)
+		c.Findings = Diagnose(route, d.eye.body, d.cred)
 	}
 	if err != nil {
 		c.Error = errorText(err)
 	}
-	c.OK = err == nil && !slices.ContainsFunc(c.Findings, func(f catalog.Finding) bool { return f.Fault != "" && !f.Hint })
+	c.OK = err == nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Fault != "" && !f.Hint })
 	d.checks = append(d.checks, c)
 }
 
@@ -111,12 +118,12 @@ func errorText(err error) string {
 
 func (d *examination) account() {
 	_, err := d.client.Account(d.ctx, d.cred)
-	d.note("account", "GET /me", err)
+	d.note("account", routeAccount, err)
 }
 
 func (d *examination) listModels() {
 	models, err := d.client.Models(d.ctx, d.cred)
-	d.note("models", "GET /models", err)
+	d.note("models", routeModels, err)
 	if len(models) > 0 && d.model == "" {
 		d.model = models[0].ID
 	}
@@ -124,12 +131,12 @@ func (d *examination) listModels() {
 
 func (d *examination) oneModel() {
 	if d.model == "" {
-		d.skip("model", "GET /models/detail", "no model is known: name one with --model")
+		d.skip("model", routeModel, "no model is known: name one with --model")
 		return
 	}
 	m, err := d.client.Model(d.ctx, d.cred, d.model)
 	d.fields = m.Fields
-	d.note("model", "GET /models/detail", err)
+	d.note("model", routeModel, err)
 }
 
 func (d *examination) quote() {
@@ -197,7 +204,7 @@ func sample(f catalog.InputField) any {
 
 func (d *examination) list() {
 	renders, err := d.client.Generations(d.ctx, d.cred)
-	d.note("list", "GET /generations", err)
+	d.note("list", routeGenerations, err)
 	if len(renders) > 0 {
 		d.render = renders[0].ID
 	}
@@ -205,17 +212,17 @@ func (d *examination) list() {
 
 func (d *examination) oneRender() {
 	if d.render == "" {
-		d.skip("render", "GET /generations/{id}", "the list shows no render to look at")
+		d.skip("render", routeGeneration, "the list shows no render to look at")
 		return
 	}
 	_, err := d.client.Generation(d.ctx, d.cred, d.render)
-	d.note("render", "GET /generations/{id}", err)
+	d.note("render", routeGeneration, err)
 }
 
 // noRender asks for a render that is not there, to see an error.
 func (d *examination) noRender() {
 	_, err := d.client.Generation(d.ctx, d.cred, "easel-doctor-no-such-render")
-	d.note("an error", "GET /generations/{id}", err)
+	d.note("an error", routeGeneration, err)
 	c := &d.checks[len(d.checks)-1]
 	switch {
 	case c.kind == catalog.KindNotFound || c.kind == catalog.KindInvalidInput:

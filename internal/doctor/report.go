@@ -18,12 +18,12 @@ type Report struct {
 
 // Check is one question, and what came of it.
 type Check struct {
-	Name     string            `json:"name"`
-	Route    string            `json:"route"`
-	OK       bool              `json:"ok"`
-	Skipped  bool              `json:"skipped,omitempty"`
-	Error    string            `json:"error,omitempty"`
-	Findings []catalog.Finding `json:"findings,omitempty"`
+	Name     string    `json:"name"`
+	Route    string    `json:"route"`
+	OK       bool      `json:"ok"`
+	Skipped  bool      `json:"skipped,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Findings []Finding `json:"findings,omitempty"`
 
 	kind catalog.Kind // of the error
 }
@@ -93,7 +93,7 @@ func (c Check) print(console *terminal.Console, quiet bool) {
 	}
 }
 
-func printFinding(console *terminal.Console, f catalog.Finding) {
+func printFinding(console *terminal.Console, f Finding) {
 	look := console.OutStyle
 	text := terminal.OneLine(f.Where)
 	if f.Value != "" {
@@ -113,13 +113,13 @@ func printFinding(console *terminal.Console, f catalog.Finding) {
 		text += look.Paint(terminal.Dim, fmt.Sprintf(" (%d times)", f.Count))
 	}
 	console.Print(fmt.Sprintf("    %-18s  %s", f.Part, text))
-	for _, c := range f.Cures {
-		console.Print("      " + look.Paint(terminal.Bold, "cure: ") + cureLine(c))
+	for _, c := range f.Fixes {
+		console.Print("      " + look.Paint(terminal.Bold, "cure: ") + fixLine(c))
 	}
 }
 
-// cureLine says what to add, and where.
-func cureLine(c catalog.Cure) string {
+// fixLine says what to add, and where.
+func fixLine(c Fix) string {
 	line := "in " + catalog.RulesFile + " add " + terminal.OneLine(c.Line) + " to " + c.Table
 	if c.Note != "" {
 		line += " (" + c.Note + ")"

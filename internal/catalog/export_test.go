@@ -1,0 +1,81 @@
+package catalog
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// tables are the name tables that a diagnosis may add to.
+var tables = map[string]*[]string{
+	"accountWrappers": &accountWrappers, "modelWrappers": &modelWrappers, "generationWrappers": &generationWrappers, "quoteWrappers": &quoteWrappers,
+	"modelListNames": &modelListNames, "generationListNames": &generationListNames, "modelIDNames": &modelIDNames, "generationIDNames": &generationIDNames,
+	"balanceNames": &balanceNames, "priceCentsNames": &priceCentsNames, "statusNames": &statusNames, "fieldListNames": &fieldListNames,
+	"costNames": &costNames, "createTimeNames": &createTimeNames, "modelOfNames": &modelOfNames, "inputsNames": &inputsNames, "centUnits": &centUnits,
+	"modelNameNames": &modelNameNames, "descriptionNames": &descriptionNames,
+}
+
+// AddToRules adds a line to a table of the rules, until the test ends.
+func AddToRules(t *testing.T, tableName, line string) {
+	t.Helper()
+	name, state, isWord := strings.Cut(line, ": ")
+	text, err := strconv.Unquote(name)
+	if err != nil {
+		t.Fatalf("%q is no Go: %v", line, err)
+	}
+	switch {
+	case isWord && tableName == "states":
+		states[text] = map[string]State{"StateRunning": StateRunning, "StateSucceeded": StateSucceeded, "StateFailed": StateFailed}[state]
+		t.Cleanup(func() { delete(states, text) })
+	case isWord && tableName == "fieldTypes":
+		fieldTypes[text] = FieldString
+		t.Cleanup(func() { delete(fieldTypes, text) })
+	case isWord && tableName == "outputKinds":
+		outputKinds[text] = OutputFile
+		t.Cleanup(func() { delete(outputKinds, text) })
+	default:
+		table, known := tables[tableName]
+		if !known {
+			t.Fatalf("there is no table %s", tableName)
+		}
+		before := *table
+		*table = append(slices.Clone(before), fold(text))
+		weigh()
+		t.Cleanup(func() { *table = before; weigh() })
+	}
+}
+
+// weigh makes the weights anew, which hold tables as they were at the start.
+func weigh() {
+	accountWeights[0].names, modelWeights[0].names, modelWeights[1].names = balanceNames, modelIDNames, fieldListNames
+	quoteWeights[0].names, quoteWeights[1].names = priceCentsNames, priceNames
+	generationWeights[0].names, generationWeights[1].names = generationIDNames, statusNames
+}
+
+// TestTheRulesNameTheirTables keeps the names that a diagnosis prints those of the source.
+func TestTheRulesNameTheirTables(t *testing.T) {
+	source, err := os.ReadFile("rules.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Sorted(maps.Keys(tables))
+	names = append(names, "states", "fieldTypes", "outputKinds")
+	rules := reflect.ValueOf(Rules())
+	for i := range rules.NumField() {
+		switch field := rules.Field(i).Interface().(type) {
+		case Rule:
+			names = append(names, field.Table)
+		case Form:
+			names = append(names, field.Wrappers.Table)
+		}
+	}
+	for _, name := range names {
+		if !strings.Contains(string(source), "\t"+name+" ") && !strings.Contains(string(source), "var "+name+" ") {
+			t.Errorf("%s has no table %s", RulesFile, name)
+		}
+	}
+}
