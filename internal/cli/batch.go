@@ -51,7 +51,7 @@ type task struct {
 	phase    phase
 	trouble  string // why there is no answer yet
 	view     *watchView
-	download *fetching
+	transfer *transfer
 	since    time.Time // when the download began
 	result   orderResult
 	err      error
@@ -253,9 +253,9 @@ func (b *batch) save(ctx context.Context, t *task, g *easelv1.Generation) (strin
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	d := &fetching{id: g.GenerationId, out: b.flags.Out, force: b.flags.Force, silent: true}
-	b.change(func() { t.phase, t.download, t.since = phaseSaving, d, time.Now() })
-	path, err := b.silent().fetch(ctx, d)
+	d := &transfer{id: g.GenerationId, out: b.flags.Out, force: b.flags.Force, silent: true}
+	b.change(func() { t.phase, t.transfer, t.since = phaseSaving, d, time.Now() })
+	path, err := b.silent().transfer(ctx, d)
 	if err != nil && d.whole() {
 		return d.target, nil
 	}
@@ -277,7 +277,7 @@ func (b *batch) saveText(g *easelv1.Generation) (string, error) {
 }
 
 // whole reports whether the target is a file of the size that the result has.
-func (d *fetching) whole() bool {
+func (d *transfer) whole() bool {
 	info, err := os.Lstat(d.target)
 	return d.part == nil && d.size >= 0 && err == nil && info.Mode().Type() == fs.FileMode(0) && info.Size() == d.size
 }

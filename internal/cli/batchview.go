@@ -158,7 +158,7 @@ func (b *batch) row(t *task) string {
 	case t.phase == phaseWatching:
 		return head + t.view.drawn()
 	case t.phase == phaseSaving:
-		return head + spinner + t.download.progress.line(b.ErrStyle, b.BarWidth(), time.Since(t.since))
+		return head + spinner + t.transfer.progress.line(b.ErrStyle, b.BarWidth(), time.Since(t.since))
 	case t.trouble != "":
 		return head + spinner + b.ErrStyle.Paint(terminal.Yellow, "ordering") + " " + t.trouble
 	}

@@ -198,8 +198,8 @@ func (t *tour) watch(ctx context.Context, g *easelv1.Generation) (*easelv1.Gener
 }
 
 func (t *tour) download(ctx context.Context, g *easelv1.Generation) error {
-	d := &fetching{id: g.GenerationId, out: t.out, force: true}
-	path, err := t.fetch(ctx, d)
+	d := &transfer{id: g.GenerationId, out: t.out, force: true}
+	path, err := t.transfer(ctx, d)
 	if err != nil {
 		return err
 	}

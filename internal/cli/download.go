@@ -50,11 +50,11 @@ func (c *downloadCmd) Run(ctx context.Context, p *Program) error {
 
 // save writes the bytes of a result. What goes to standard output becomes no file.
 func (c *downloadCmd) save(ctx context.Context, s *session) (saved, error) {
-	d := &fetching{id: c.ID, out: c.Out, force: c.Force, wait: c.Wait}
+	d := &transfer{id: c.ID, out: c.Out, force: c.Force, wait: c.Wait}
 	if c.Out == standardOutput {
-		return saved{}, s.fetchOut(ctx, d)
+		return saved{}, s.transferToStdout(ctx, d)
 	}
-	path, err := s.fetch(ctx, d)
+	path, err := s.transfer(ctx, d)
 	if err != nil {
 		return saved{}, err
 	}
@@ -74,7 +74,7 @@ func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (s
 	case g.GetText() == nil:
 		return saved{}, noFile
 	case c.Out == standardOutput:
-		return saved{}, s.pourText(g)
+		return saved{}, s.writeTextToStdout(g)
 	}
 	return writeText(c.Out, c.Force, g)
 }
@@ -123,16 +123,16 @@ func (c *callFlags) faultsOfOut(out string) []string {
 	return faults
 }
 
-// fetchOut downloads a result and writes it to standard output. It goes there from a
+// transferToStdout downloads a result and writes it to standard output. It goes there from a
 // file that is whole and checked, so that what reads it never gets damaged bytes.
-func (s *session) fetchOut(ctx context.Context, d *fetching) error {
+func (s *session) transferToStdout(ctx context.Context, d *transfer) error {
 	dir, err := os.MkdirTemp("", "easel-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // the system clears up there too
 	d.out, d.silent, d.fleeting = filepath.Join(dir, "result"), true, true
-	path, err := s.fetch(ctx, d)
+	path, err := s.transfer(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *session) fetchOut(ctx context.Context, d *fetching) error {
 	return s.Copy(file)
 }
 
-// pourText writes the text of a text model to standard output.
-func (s *session) pourText(g *easelv1.Generation) error {
+// writeTextToStdout writes the text of a text model to standard output.
+func (s *session) writeTextToStdout(g *easelv1.Generation) error {
 	return s.Copy(strings.NewReader(wholeLines(g.GetText().Text)))
 }

@@ -170,7 +170,7 @@ func (s *session) remark(name, value, text string) {
 	s.Tell(s.ErrStyle.Paint(terminal.Dim, text))
 }
 
-// stay watches the render to its end and fetches its result. What happens on the way is
+// stay watches the render to its end and downloads its result. What happens on the way is
 // told beside the result, so that the output is the result alone.
 func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generation) error {
 	f := s.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
@@ -202,7 +202,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 		return nil
 	}
 	if c.Out == standardOutput {
-		return c.paid(ctx, s, c.pour(ctx, s, g), g)
+		return c.paid(ctx, s, c.writeToStdout(ctx, s, g), g)
 	}
 	var path string
 	var err error
@@ -211,7 +211,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 		file, err = writeText(c.Out, c.Force, g)
 		path = file.Path
 	} else {
-		path, err = s.fetch(ctx, &fetching{id: g.GenerationId, out: c.Out, force: c.Force})
+		path, err = s.transfer(ctx, &transfer{id: g.GenerationId, out: c.Out, force: c.Force})
 	}
 	if err != nil {
 		return c.paid(ctx, s, err, g)
@@ -223,12 +223,12 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
-// pour writes the result to standard output, and nothing else.
-func (c *generateCmd) pour(ctx context.Context, s *session, g *easelv1.Generation) error {
+// writeToStdout writes the result to standard output, and nothing else.
+func (c *generateCmd) writeToStdout(ctx context.Context, s *session, g *easelv1.Generation) error {
 	if g.GetText() == nil {
-		return s.fetchOut(ctx, &fetching{id: g.GenerationId})
+		return s.transferToStdout(ctx, &transfer{id: g.GenerationId})
 	}
-	return s.pourText(g)
+	return s.writeTextToStdout(g)
 }
 
 // paid says how to get a result that has been ordered and did not arrive. Ordering again

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// fetching is one download: over as many streams as it takes, into one part file.
-type fetching struct {
+// transfer is one download: over as many streams as it takes, into one part file.
+type transfer struct {
 	id    string
 	out   string
 	force bool
@@ -46,9 +46,9 @@ var (
 	errResume = errors.New("an earlier download is gone on with")
 )
 
-// fetch downloads a result and gives the path of the file. A file that is there is whole
-// and checked; what is missing after a failure is fetched by the next run.
-func (s *session) fetch(ctx context.Context, d *fetching) (path string, err error) {
+// transfer downloads a result and gives the path of the file. A file that is there is whole
+// and checked; the next run downloads what is missing after a failure.
+func (s *session) transfer(ctx context.Context, d *transfer) (path string, err error) {
 	if d.out != "" && !isDir(d.out) { // else the name is not known yet
 		if err := mayWrite(d.out, d.force); err != nil {
 			return "", err
@@ -59,7 +59,7 @@ func (s *session) fetch(ctx context.Context, d *fetching) (path string, err erro
 	if !d.silent {
 		stop = s.ticking(func() { s.ShowLive(d.progress.line(s.ErrStyle, s.BarWidth(), time.Since(started))) })
 	}
-	err = s.fetchAll(ctx, d)
+	err = s.transferAll(ctx, d)
 	stop()
 	if d.part == nil {
 		return "", err
@@ -73,7 +73,7 @@ func (s *session) fetch(ctx context.Context, d *fetching) (path string, err erro
 }
 
 // leave keeps or drops the part of a download that failed.
-func (d *fetching) leave(ctx context.Context, err error) error {
+func (d *transfer) leave(ctx context.Context, err error) error {
 	if status.Code(err) == codes.DataLoss || errors.Is(err, errCorrupt) {
 		d.part.discard()
 		return err
@@ -92,11 +92,11 @@ func (d *fetching) leave(ctx context.Context, err error) error {
 	}
 }
 
-// fetchAll opens streams until every byte is there.
-func (s *session) fetchAll(ctx context.Context, d *fetching) error {
+// transferAll opens streams until every byte is there.
+func (s *session) transferAll(ctx context.Context, d *transfer) error {
 	for idle := 0; ; {
 		before := d.progress.arrived.Load()
-		err := s.fetchSome(ctx, d)
+		err := s.transferStream(ctx, d)
 		switch {
 		case err == nil:
 			return d.check()
@@ -127,7 +127,7 @@ func (s *session) fetchAll(ctx context.Context, d *fetching) error {
 }
 
 // beforeResume throws away bytes of which nothing tells whether the rest belongs to them.
-func (d *fetching) beforeResume() error {
+func (d *transfer) beforeResume() error {
 	if d.part == nil || d.info.Etag != "" {
 		return nil
 	}
@@ -144,8 +144,8 @@ func final(err error) bool {
 	return slices.Contains(ends, status.Code(err))
 }
 
-// fetchSome reads one stream. Nil means that it ended as it should.
-func (s *session) fetchSome(ctx context.Context, d *fetching) error {
+// transferStream reads one stream. Nil means that it ended as it should.
+func (s *session) transferStream(ctx context.Context, d *transfer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	request := &easelv1.DownloadGenerationRequest{GenerationId: d.id}
@@ -174,7 +174,7 @@ func (s *session) fetchSome(ctx context.Context, d *fetching) error {
 }
 
 // take checks one chunk and writes it.
-func (d *fetching) take(c *easelv1.ContentChunk) error {
+func (d *transfer) take(c *easelv1.ContentChunk) error {
 	if c.GetInfo() != nil && d.part == nil {
 		if err := d.begin(c.Info); err != nil {
 			return err
@@ -201,7 +201,7 @@ func (d *fetching) take(c *easelv1.ContentChunk) error {
 }
 
 // begin opens the file as soon as its name is known.
-func (d *fetching) begin(info *easelv1.ContentInfo) (err error) {
+func (d *transfer) begin(info *easelv1.ContentInfo) (err error) {
 	if d.target, err = targetPath(d.out, info.FileName); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (d *fetching) begin(info *easelv1.ContentInfo) (err error) {
 
 // check compares what is in the file with what the server says of the whole. After a
 // resume the server has not seen the whole; then size and etag stand for it.
-func (d *fetching) check() error {
+func (d *transfer) check() error {
 	switch {
 	case d.part == nil:
 		return errors.New("the server sent no content")
