@@ -205,8 +205,8 @@ func (f *tuningFlags) LogLater(unknown []cli.UnknownVariable) { f.unknown = unkn
 func (f *tuningFlags) logUnknown(logger *slog.Logger) {
 	for _, s := range f.unknown {
 		attrs := []any{"variable", s.Name}
-		if s.Meant != "" {
-			attrs = append(attrs, "did_you_mean", s.Meant)
+		if s.Suggestion != "" {
+			attrs = append(attrs, "did_you_mean", s.Suggestion)
 		}
 		logger.Warn("a variable of the environment is no setting, and is ignored", attrs...)
 	}

@@ -26,11 +26,11 @@ const (
 // what one comes to never holds up another.
 type batch struct {
 	*session
-	flags   *generateCmd
-	key     string // each order's own key begins with it
-	again   string // the command that picks all of it up
-	started time.Time
-	saving  chan struct{} // held by a download
+	flags        *generateCmd
+	key          string // each order's own key begins with it
+	retryCommand string // the command that picks all of it up
+	started      time.Time
+	saving       chan struct{} // held by a download
 
 	mu      sync.Mutex
 	tasks   []*task
@@ -78,7 +78,7 @@ func (c *generateCmd) runSeveral(ctx context.Context, p *Program, s *session) er
 	}
 	key := cmp.Or(c.IdempotencyKey, rand.Text())
 	b := &batch{
-		session: s, flags: c, key: key, again: p.sameAgain(c.IdempotencyKey == "", key),
+		session: s, flags: c, key: key, retryCommand: p.retryCommand(c.IdempotencyKey == "", key),
 		started: time.Now(), saving: make(chan struct{}, downloading),
 	}
 	for _, line := range lines {
@@ -136,9 +136,9 @@ func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(b.flags.Timeout, orderLimit))
 	defer cancel()
-	answer, err := insist(ctx, unsettled, func(err error, again time.Duration) {
+	answer, err := retry(ctx, outcomeUnknown, func(err error, delay time.Duration) {
 		t.maybe = t.maybe || !sentNothing(err)
-		b.change(func() { t.trouble = messageOf(err) + ", again in " + briefly(again) })
+		b.change(func() { t.trouble = messageOf(err) + ", again in " + briefly(delay) })
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		t.sent = true
 		return b.generations.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
@@ -214,7 +214,7 @@ func (b *batch) fate(t *task, err error) string {
 func refusal(err error) bool {
 	_, ok := statusOf(err)
 	code := status.Code(err)
-	return ok && !unsettled(err) && !tooLate(err) && code != codes.Canceled && code != codes.DeadlineExceeded && code != codes.Unknown
+	return ok && !outcomeUnknown(err) && !isNeverResent(err) && code != codes.Canceled && code != codes.DeadlineExceeded && code != codes.Unknown
 }
 
 // stay watches one render to its end. Its remarks are for the live lines alone.
@@ -311,7 +311,7 @@ func (b *batch) verdict(ctx context.Context) error {
 		}
 	}
 	cause := first.err
-	if order := (unplaced{}); errors.As(cause, &order) {
+	if order := (orderError{}); errors.As(cause, &order) {
 		cause = order.err // what is known of this one is not true of all
 	}
 	f := explain(ctx, cause)
@@ -327,9 +327,9 @@ func (b *batch) verdict(ctx context.Context) error {
 
 // goOn says how to go on with what is missing, or what to look at before.
 func (b *batch) goOn() string {
-	cure := "This goes on with what is missing; under the same API key, and within 12 hours, nothing is ordered or charged twice: " + b.again
+	cure := "This goes on with what is missing; under the same API key, and within 12 hours, nothing is ordered or charged twice: " + b.retryCommand
 	for _, t := range b.tasks {
-		if tooLate(t.err) {
+		if isNeverResent(t.err) {
 			return lookFirst
 		}
 		if status.Code(t.err) == codes.Unauthenticated {

@@ -88,23 +88,23 @@ complete -c easel -f -a '(__easel_complete)'
 
 // Run prints the script.
 func (c *completionCmd) Run(p *Program) error {
-	_, err := io.WriteString(p.Stdout, strings.ReplaceAll(completionScripts[c.Shell], "COMPLETING", completing))
+	_, err := io.WriteString(p.Stdout, strings.ReplaceAll(completionScripts[c.Shell], "COMPLETING", completionCommand))
 	return err
 }
 
-// completing is the command that the scripts of easel completion call. It is not in the
+// completionCommand is the command that the scripts of easel completion call. It is not in the
 // help, as nobody else has a use for it.
-const completing = "complete-words"
+const completionCommand = "complete-words"
 
 // suggestion is a word that may come next, and what it means.
 type suggestion struct{ word, about string }
 
-// typed is a command line that is not finished.
-type typed struct {
-	node  *kong.Node
-	flag  *kong.Flag // whose value comes next, nil where none does
-	words []string   // those that are neither commands nor flags
-	reach []string   // the flags of the connection, with their values
+// partialLine is a command line that is not finished.
+type partialLine struct {
+	node            *kong.Node
+	flag            *kong.Flag // whose value comes next, nil where none does
+	words           []string   // those that are neither commands nor flags
+	connectionFlags []string   // the flags of the connection, with their values
 }
 
 // complete prints the words that may come next, each with what it means after a tab. What
@@ -154,8 +154,8 @@ func joinAssignments(words []string) (joined []string, apart bool) {
 }
 
 // readTyped goes through finished words.
-func readTyped(app *kong.Application, words []string) typed {
-	line := typed{node: app.Node}
+func readTyped(app *kong.Application, words []string) partialLine {
+	line := partialLine{node: app.Node}
 	for _, word := range words {
 		switch {
 		case line.flag != nil:
@@ -181,13 +181,13 @@ func readTyped(app *kong.Application, words []string) typed {
 }
 
 // note keeps a flag of the connection.
-func (t *typed) note(flag *kong.Flag, value string) {
+func (t *partialLine) note(flag *kong.Flag, value string) {
 	switch {
 	case flag.Group == nil || flag.Group.Key != "connection" || flag.Name == "timeout":
 	case flag.IsBool():
-		t.reach = append(t.reach, "--"+flag.Name)
+		t.connectionFlags = append(t.connectionFlags, "--"+flag.Name)
 	default:
-		t.reach = append(t.reach, "--"+flag.Name, value)
+		t.connectionFlags = append(t.connectionFlags, "--"+flag.Name, value)
 	}
 }
 
@@ -210,7 +210,7 @@ func childNamed(node *kong.Node, name string) *kong.Node {
 }
 
 // suggestions are the words that fit, whatever has begun.
-func (p *Program) suggestions(ctx context.Context, line typed, begun string) (list []suggestion) {
+func (p *Program) suggestions(ctx context.Context, line partialLine, begun string) (list []suggestion) {
 	switch {
 	case line.flag != nil:
 		return p.valuesOf(line.flag)
@@ -252,7 +252,7 @@ func (p *Program) valuesOf(flag *kong.Flag) (list []suggestion) {
 
 // arguments are what a server knows: models, inputs and renders. Without an answer within
 // a moment there are none. The values of an input are shown once its name is there.
-func (p *Program) arguments(ctx context.Context, line typed, begun string) (list []suggestion) {
+func (p *Program) arguments(ctx context.Context, line partialLine, begun string) (list []suggestion) {
 	arguments := line.node.Positional
 	if len(arguments) == 0 {
 		return nil
@@ -282,11 +282,11 @@ func (p *Program) arguments(ctx context.Context, line typed, begun string) (list
 }
 
 // asked gives the lines of a question to the server.
-func (p *Program) asked(ctx context.Context, line typed, words ...string) []string {
+func (p *Program) asked(ctx context.Context, line partialLine, words ...string) []string {
 	var answer bytes.Buffer
 	quiet := *p
 	quiet.Stdout, quiet.Stderr = &answer, io.Discard
-	words = append(append(words, "--quiet", "--timeout", "1s"), line.reach...)
+	words = append(append(words, "--quiet", "--timeout", "1s"), line.connectionFlags...)
 	if Run(ctx, words, &quiet) != ExitOK {
 		return nil
 	}

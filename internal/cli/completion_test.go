@@ -12,7 +12,7 @@ import (
 
 // suggested gives the words that may come next.
 func suggested(ctx context.Context, dial Dialer, env map[string]string, words ...string) (list []string) {
-	for _, line := range linesOf(easelEnv(ctx, dial, env, append([]string{completing}, words...)...).stdout) {
+	for _, line := range linesOf(easelEnv(ctx, dial, env, append([]string{completionCommand}, words...)...).stdout) {
 		word, _, _ := strings.Cut(line, "\t")
 		list = append(list, word)
 	}
@@ -67,7 +67,7 @@ func TestWhatMayComeNextIsSuggested(t *testing.T) {
 func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 	for _, shell := range []string{"zsh", "fish"} {
 		got := easel(t.Context(), nil, "completion", shell)
-		if got.exit != ExitOK || !strings.Contains(got.stdout, completing) {
+		if got.exit != ExitOK || !strings.Contains(got.stdout, completionCommand) {
 			t.Fatalf("%s: exit %d\n%s", shell, got.exit, got.stdout)
 		}
 		path, err := exec.LookPath(shell)

@@ -154,7 +154,7 @@ func (c connection) findKey(p *Program) (from, text string, err error) {
 		if from, text, err := p.keyOfProfile(c.Addr); text != "" || err != nil {
 			return from, text, err
 		}
-		if p.keptKey != "" { // nor the variable's: the profile that was named has a key
+		if p.unsentKey != "" { // nor the variable's: the profile that was named has a key
 			return "", "", nil
 		}
 	}

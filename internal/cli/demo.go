@@ -30,7 +30,7 @@ func (d Demo) Run(ctx context.Context, p *Program) error {
 		return err
 	}
 	defer stubs.close()
-	t := &tour{
+	t := &demo{
 		session: &session{stubs: stubs, Console: p.Console()},
 		prompt:  d.Prompt, out: d.Out, started: time.Now(),
 	}
@@ -44,8 +44,8 @@ func (d Demo) Run(ctx context.Context, p *Program) error {
 	return t.Err()
 }
 
-// tour goes through the steps of the demonstration. Every step checks what it is told.
-type tour struct {
+// demo goes through the steps of the demonstration. Every step checks what it is told.
+type demo struct {
 	*session
 	prompt  string
 	out     string
@@ -59,11 +59,11 @@ type tour struct {
 const (
 	pictureModel = "studio/landscape"
 	textModel    = "studio/haiku"
-	tourMaxCost  = int64(50)
+	demoMaxCost  = int64(50)
 )
 
 // run goes through the steps; the first that fails ends it.
-func (t *tour) run(ctx context.Context) error {
+func (t *demo) run(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		t.account, t.catalog, t.picture, t.text, t.balance,
 	} {
@@ -75,7 +75,7 @@ func (t *tour) run(ctx context.Context) error {
 }
 
 // say prints a line below a heading; the heading stands beside the first line.
-func (t *tour) say(heading, text string) {
+func (t *demo) say(heading, text string) {
 	number := ""
 	if heading != "" {
 		t.step++
@@ -90,7 +90,7 @@ func mismatch(format string, args ...any) error {
 	return &Problem{Exit: ExitFailure, Text: "the demo found a mismatch: " + fmt.Sprintf(format, args...)}
 }
 
-func (t *tour) readBalance(ctx context.Context) (int64, error) {
+func (t *demo) readBalance(ctx context.Context) (int64, error) {
 	answer, err := t.accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
 	if err != nil {
 		return 0, err
@@ -101,14 +101,14 @@ func (t *tour) readBalance(ctx context.Context) (int64, error) {
 	return answer.Account.GetBalanceCents(), nil
 }
 
-func (t *tour) account(ctx context.Context) (err error) {
+func (t *demo) account(ctx context.Context) (err error) {
 	if t.before, err = t.readBalance(ctx); err == nil {
 		t.say("Account", "balance "+Money(t.before, ""))
 	}
 	return err
 }
 
-func (t *tour) catalog(ctx context.Context) error {
+func (t *demo) catalog(ctx context.Context) error {
 	all, err := t.allModels(ctx)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (t *tour) catalog(ctx context.Context) error {
 }
 
 // picture prices, orders, watches and downloads a picture.
-func (t *tour) picture(ctx context.Context) error {
+func (t *demo) picture(ctx context.Context) error {
 	inputs := `{"prompt":` + jsonString(t.prompt) + `,"size":"1600x1000","steps":30}`
 	quote, err := t.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: pictureModel, InputsJson: inputs})
 	if err != nil {
@@ -146,9 +146,9 @@ func (t *tour) picture(ctx context.Context) error {
 }
 
 // order orders once and sends the same order again, which must change nothing.
-func (t *tour) order(ctx context.Context, heading, model, inputs string, price int64) (*easelv1.Generation, error) {
+func (t *demo) order(ctx context.Context, heading, model, inputs string, price int64) (*easelv1.Generation, error) {
 	order := &easelv1.CreateGenerationRequest{
-		ModelId: model, InputsJson: inputs, IdempotencyKey: rand.Text(), MaxCostCents: new(tourMaxCost),
+		ModelId: model, InputsJson: inputs, IdempotencyKey: rand.Text(), MaxCostCents: new(demoMaxCost),
 	}
 	g, _, err := t.place(ctx, order)
 	if err != nil {
@@ -164,13 +164,13 @@ func (t *tour) order(ctx context.Context, heading, model, inputs string, price i
 		return nil, mismatch("the order was quoted at %s and charged %s", Money(price, ""), Money(g.GetCostCents(), ""))
 	}
 	t.costs = append(t.costs, g.GetCostCents())
-	t.say(heading, fmt.Sprintf("%s, charged %s (limit %s)", g.GenerationId, Money(g.GetCostCents(), ""), Money(tourMaxCost, "")))
+	t.say(heading, fmt.Sprintf("%s, charged %s (limit %s)", g.GenerationId, Money(g.GetCostCents(), ""), Money(demoMaxCost, "")))
 	t.say("", t.OutStyle.Paint(terminal.Dim, "sent twice with one idempotency key: one render, one charge"))
 	return g, nil
 }
 
 // watch tells each state as it comes, with a live line on a terminal.
-func (t *tour) watch(ctx context.Context, g *easelv1.Generation) (*easelv1.Generation, error) {
+func (t *demo) watch(ctx context.Context, g *easelv1.Generation) (*easelv1.Generation, error) {
 	f := t.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
 	f.heartbeat = time.Second
 	v := newWatchView(t.session, t.OutStyle, t.Print)
@@ -197,7 +197,7 @@ func (t *tour) watch(ctx context.Context, g *easelv1.Generation) (*easelv1.Gener
 	return last, nil
 }
 
-func (t *tour) download(ctx context.Context, g *easelv1.Generation) error {
+func (t *demo) download(ctx context.Context, g *easelv1.Generation) error {
 	d := &transfer{id: g.GenerationId, out: t.out, force: true}
 	path, err := t.transfer(ctx, d)
 	if err != nil {
@@ -222,7 +222,7 @@ func (t *tour) download(ctx context.Context, g *easelv1.Generation) error {
 }
 
 // text orders from a text model; the answer comes with the last state.
-func (t *tour) text(ctx context.Context) error {
+func (t *demo) text(ctx context.Context) error {
 	inputs := `{"prompt":` + jsonString(t.prompt) + `}`
 	quote, err := t.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: textModel, InputsJson: inputs})
 	if err != nil {
@@ -251,7 +251,7 @@ func (t *tour) text(ctx context.Context) error {
 func textLines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
 // balance does the sum: what was there, less what was charged, is what is left.
-func (t *tour) balance(ctx context.Context) error {
+func (t *demo) balance(ctx context.Context) error {
 	after, err := t.readBalance(ctx)
 	if err != nil {
 		return err

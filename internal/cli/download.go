@@ -64,7 +64,7 @@ func (c *downloadCmd) save(ctx context.Context, s *session) (saved, error) {
 // saveText writes the text of a render that has no file, and gives the error that says so
 // where it has no text either.
 func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (saved, error) {
-	answer, err := read(ctx, s, func() (*easelv1.GetGenerationResponse, error) {
+	answer, err := retryRead(ctx, s, func() (*easelv1.GetGenerationResponse, error) {
 		return s.generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: span(0)})
 	})
 	g := answer.GetGeneration()

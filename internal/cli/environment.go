@@ -58,7 +58,7 @@ func (e *environment) Resolve(line *kong.Context, _ *kong.Path, flag *kong.Flag)
 	if text == "" {
 		return nil, nil
 	}
-	if fault := unfit(flag.Value, text); fault != "" {
+	if fault := misfitOf(flag.Value, text); fault != "" {
 		e.faults = append(e.faults, fmt.Sprintf("%s: %q %s", name, text, fault))
 		return nil, nil
 	}
@@ -103,8 +103,8 @@ func (e *environment) orProfile(flag, name, text string) (from, value string) {
 	return name, text
 }
 
-// unfit says why text is no value for a flag, or nothing where it is one.
-func unfit(v *kong.Value, text string) string {
+// misfitOf says why text is no value for a flag, or nothing where it is one.
+func misfitOf(v *kong.Value, text string) string {
 	if v.Enum != "" && !slices.Contains(v.EnumSlice(), text) {
 		named := slices.DeleteFunc(v.EnumSlice(), func(word string) bool { return word == "" }) // that is none given
 		return "is none of " + strings.Join(named, ", ")
@@ -163,20 +163,20 @@ const (
 // UnknownVariable is a variable that looks like a setting and is none: most likely it is misspelt. What
 // it holds is told to nobody, because it may be a key.
 type UnknownVariable struct {
-	Name  string
-	Meant string // the setting most like it, "" where none is
+	Name       string
+	Suggestion string // the setting most like it, "" where none is
 }
 
 // String says so in half a sentence.
 func (s UnknownVariable) String() string {
-	if s.Meant == "" {
+	if s.Suggestion == "" {
 		return s.Name + " is no setting, and is ignored"
 	}
-	return s.Name + " is no setting, and is ignored: did you mean " + s.Meant + "?"
+	return s.Name + " is no setting, and is ignored: did you mean " + s.Suggestion + "?"
 }
 
-// strays are the variables that begin like a setting and that no command reads.
-func (e *environment) strays() []UnknownVariable {
+// unknownVariables are the variables that begin like a setting and that no command reads.
+func (e *environment) unknownVariables() []UnknownVariable {
 	if e.Environ == nil {
 		return nil
 	}
@@ -193,8 +193,8 @@ func (e *environment) strays() []UnknownVariable {
 			continue
 		}
 		s := UnknownVariable{Name: terminal.OneLine(name)}
-		if meant := nearest(short, known); meant != "" {
-			s.Meant = settingPrefix + meant
+		if meant := closest(short, known); meant != "" {
+			s.Suggestion = settingPrefix + meant
 		}
 		all = append(all, s)
 	}
@@ -205,18 +205,18 @@ func (e *environment) strays() []UnknownVariable {
 var ofKubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=` +
 	`|^EASEL_(\w+_)?PORT=(tcp|udp|sctp)://`)
 
-// tellStrays warns of them: by the logger of a command that has one, else in a line each, which
+// warnOfUnknown warns of them: by the logger of a command that has one, else in a line each, which
 // is JSON where errors are.
-func (p *Program) tellStrays(line *kong.Context, strays []UnknownVariable) {
+func (p *Program) warnOfUnknown(line *kong.Context, unknown []UnknownVariable) {
 	if node := line.Selected(); node != nil && node.Target.CanAddr() {
 		if c, ok := node.Target.Addr().Interface().(interface {
 			LogLater(unknown []UnknownVariable)
 		}); ok {
-			c.LogLater(strays)
+			c.LogLater(unknown)
 			return
 		}
 	}
-	for _, s := range strays {
+	for _, s := range unknown {
 		if p.JSONErrors {
 			writeJSONLine(p.Stderr, map[string]string{"warning": s.String()})
 		} else {

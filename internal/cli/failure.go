@@ -40,7 +40,7 @@ type badField struct {
 
 // explain takes err apart. The context is that of the whole program.
 func explain(ctx context.Context, err error) failure {
-	if order := (unplaced{}); errors.As(err, &order) {
+	if order := (orderError{}); errors.As(err, &order) {
 		f := explain(ctx, order.err)
 		switch {
 		case order.known == nothingOrdered && f.reason == "PRICE_ABOVE_LIMIT": // else they would be a second order
@@ -72,7 +72,7 @@ func explain(ctx context.Context, err error) failure {
 	f := failure{code: codeName(s.Code()), message: plainMessage(s.Message())}
 	f.addDetails(s)
 	f.exit = exitOf(s.Code(), f.reason)
-	if f.cure = cureOf(s.Code(), f.reason); tooLate(s.Err()) {
+	if f.cure = cureOf(s.Code(), f.reason); isNeverResent(s.Err()) {
 		f.cure = "" // it is never sent again
 	}
 	if strings.Contains(f.message, webServer) {
@@ -236,8 +236,8 @@ func (p *Program) withKey(cure string) string {
 	if p.keyFrom != "" {
 		cure = strings.Replace(cure, noKeyCure, "The one from "+p.keyFrom+" was sent, and it is wrong for this server.", 1)
 	}
-	if p.keptKey != "" {
-		cure = strings.Replace(cure, noKeyCure, noKeyCure+" The key of profile "+p.keptKey+" was not sent: this is not its address.", 1)
+	if p.unsentKey != "" {
+		cure = strings.Replace(cure, noKeyCure, noKeyCure+" The key of profile "+p.unsentKey+" was not sent: this is not its address.", 1)
 	}
 	if host, _, err := net.SplitHostPort(p.addr); err == nil && IsLoopback(host) {
 		cure = strings.Replace(cure, rejectedCure, rejectedCure+

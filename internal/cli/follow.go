@@ -33,7 +33,7 @@ type follower struct {
 
 	open func(context.Context, *follower) (receive, error)
 	seen func(event)                          // each event that is new, in order
-	lost func(err error, again time.Duration) // a stream is gone, and when the next is tried
+	lost func(err error, delay time.Duration) // a stream is gone, and when the next is tried
 
 	renders  map[string]*easelv1.Generation // the newest state of each
 	failures int                            // streams lost in a row, without a message between
@@ -53,16 +53,16 @@ func (f *follower) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if hopeless(err) {
+		if isPermanent(err) {
 			return err
 		}
-		again := delayAfter(err, f.failures)
+		delay := delayAfter(err, f.failures)
 		if f.asked > 0 {
-			again = f.asked // the server has spread these itself
+			delay = f.asked // the server has spread these itself
 		}
 		f.failures++
-		f.lost(err, again)
-		if err := rest(ctx, again); err != nil {
+		f.lost(err, delay)
+		if err := sleep(ctx, delay); err != nil {
 			return err
 		}
 	}
@@ -175,31 +175,31 @@ func (s *session) openMany(ctx context.Context, f *follower) (receive, error) {
 	}, err
 }
 
-// gathering holds back the renders that a watch of everything begins with until all of
+// initialRead holds back the renders that a watch of everything begins with until all of
 // them are there, because they come in any order and are read from the oldest to the newest.
-type gathering struct {
-	next     func(event)
-	caughtUp func() // called once, when all that was there has been handed on
+type initialRead struct {
+	next func(event)
+	done func() // called once, when all that was there has been handed on
 
-	held []event
-	done bool
+	held     []event
+	complete bool
 }
 
-func (g *gathering) seen(e event) {
-	if e.update != nil && !g.done {
+func (g *initialRead) seen(e event) {
+	if e.update != nil && !g.complete {
 		g.held = append(g.held, e)
 		return
 	}
 	g.release() // whatever else comes, nobody should wait longer for what is there
 	g.next(e)
-	if e.caughtUp != nil && !g.done {
-		g.done = true
-		g.caughtUp()
+	if e.caughtUp != nil && !g.complete {
+		g.complete = true
+		g.done()
 	}
 }
 
 // release hands on what is held back, the oldest render first.
-func (g *gathering) release() {
+func (g *initialRead) release() {
 	slices.SortStableFunc(g.held, func(a, b event) int {
 		return created(a.update.Generation).Compare(created(b.update.Generation))
 	})

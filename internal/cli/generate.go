@@ -119,8 +119,8 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	return nil, c.refused(err, key, maybe)
 }
 
-// slow is after how long without an answer it is said that there is none yet.
-const slow = 10 * time.Second
+// slowAnswer is after how long without an answer it is said that there is none yet.
+const slowAnswer = 10 * time.Second
 
 // place sends an order until there is an answer that another try would not change. maybe reports whether
 // a try before the last may have been taken.
@@ -132,14 +132,14 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 		s.ShowLive(s.ErrStyle.Paint(terminal.Blue, s.ErrStyle.Spinner(frame)) + " ordering " + briefly(time.Since(started)))
 	})()
 	if !s.ErrStyle.Terminal {
-		defer time.AfterFunc(slow, func() {
+		defer time.AfterFunc(slowAnswer, func() {
 			s.remark("waiting", order.IdempotencyKey, "no answer to the order yet, waiting for it")
 		}).Stop()
 	}
-	answer, err := insist(ctx, unsettled, func(err error, again time.Duration) {
+	answer, err := retry(ctx, outcomeUnknown, func(err error, delay time.Duration) {
 		maybe = maybe || !sentNothing(err)
 		s.remark("retry", order.IdempotencyKey, "the outcome is not known yet ("+messageOf(err)+
-			"); sending the same order again in "+briefly(again))
+			"); sending the same order again in "+briefly(delay))
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		return s.generations.CreateGeneration(ctx, order)
 	})
@@ -149,14 +149,14 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 // unclear explains an order that ended without an answer: it may have been taken. Of one that was
 // answered it gives nil.
 func unclear(program, ctx context.Context, err error, key string) error {
-	again := mayBeOrdered(key)
+	advice := mayBeOrdered(key)
 	switch code := status.Code(err); {
 	case program.Err() != nil && errors.Is(program.Err(), context.Canceled):
-		return &Problem{Exit: ExitInterrupted, Text: "interrupted while ordering", Cure: again, Err: err}
+		return &Problem{Exit: ExitInterrupted, Text: "interrupted while ordering", Cure: advice, Err: err}
 	case ctx.Err() != nil || code == codes.DeadlineExceeded:
-		return &Problem{Exit: ExitRetry, Text: "the time ran out while ordering", Cure: again, Err: err}
-	case unsettled(err):
-		return &Problem{Exit: ExitRetry, Text: messageOf(err), Cure: again, Err: err}
+		return &Problem{Exit: ExitRetry, Text: "the time ran out while ordering", Cure: advice, Err: err}
+	case outcomeUnknown(err):
+		return &Problem{Exit: ExitRetry, Text: messageOf(err), Cure: advice, Err: err}
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv
 	}
 	f := explain(ctx, err)
 	if g.GetText() != nil {
-		cure := "The order stands. Its text is shown by: " + s.again("get", g.GenerationId)
+		cure := "The order stands. Its text is shown by: " + s.commandLine("get", g.GenerationId)
 		return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, render: g.GenerationId}
 	}
 	words := []string{"download", g.GenerationId}
@@ -252,23 +252,23 @@ func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv
 	if c.Force {
 		words = append(words, "--force")
 	}
-	cure += " Fetch its result with: " + s.again(words...)
+	cure += " Fetch its result with: " + s.commandLine(words...)
 	return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, render: g.GenerationId}
 }
 
-// unplaced is an error that ended an order, with what is known of the order, so that nobody wonders
+// orderError is an error that ended an order, with what is known of the order, so that nobody wonders
 // whether there is something to pay. No other advice is given with it than what can't lead to a
 // second order.
-type unplaced struct {
+type orderError struct {
 	err   error
 	known string
 }
 
 // Error is that of the error within.
-func (u unplaced) Error() string { return u.err.Error() }
+func (u orderError) Error() string { return u.err.Error() }
 
 // Unwrap gives the error within.
-func (u unplaced) Unwrap() error { return u.err }
+func (u orderError) Unwrap() error { return u.err }
 
 const (
 	// nothingOrdered is only certain of an idempotency key that this run has made up.
@@ -290,26 +290,26 @@ func mayBeOrdered(key string) string {
 // notSent is an error that came before any order of this run was sent.
 func (c *generateCmd) notSent(err error) error {
 	if c.IdempotencyKey == "" {
-		return unplaced{err, nothingOrdered}
+		return orderError{err, nothingOrdered}
 	}
-	return unplaced{err, nothingSent}
+	return orderError{err, nothingSent}
 }
 
 // refused is the answer to an order, with what it says of the order. maybe reports whether an
 // earlier try of this run may have been taken.
-func (c *generateCmd) refused(err error, key string, maybe bool) unplaced {
+func (c *generateCmd) refused(err error, key string, maybe bool) orderError {
 	nothing := sentNothing(err)
 	switch {
-	case tooLate(err):
-		return unplaced{err, lookFirst}
+	case isNeverResent(err):
+		return orderError{err, lookFirst}
 	case maybe || !turnedAway(err) && !nothing:
-		return unplaced{err, mayBeOrdered(key)}
+		return orderError{err, mayBeOrdered(key)}
 	case c.IdempotencyKey == "":
-		return unplaced{err, nothingOrdered}
+		return orderError{err, nothingOrdered}
 	case nothing:
-		return unplaced{err, nothingSent}
+		return orderError{err, nothingSent}
 	}
-	return unplaced{err, mayBeOrdered(key)}
+	return orderError{err, mayBeOrdered(key)}
 }
 
 // sentNothing reports whether the server says of a failed order that it has sent nothing to the

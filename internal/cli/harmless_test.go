@@ -226,9 +226,9 @@ func TestAttackOfFileNamesAndCompletions(t *testing.T) { // A15
 	dial := evilServer(easelv1.State_STATE_SUCCEEDED, false, codes.OK, terminaltest.Evil).serve(t)
 	for _, args := range [][]string{
 		{"download", "gen_1", "--out", t.TempDir() + "/"},
-		{completing, "model", ""},
-		{completing, "get", ""},
-		{completing, "quote", "m", ""},
+		{completionCommand, "model", ""},
+		{completionCommand, "get", ""},
+		{completionCommand, "quote", "m", ""},
 		{"get", "gen_1", "--" + terminaltest.Evil},
 		{terminaltest.Evil},
 		{"account", "--timeout", terminaltest.Evil},
@@ -250,7 +250,7 @@ func TestAttackOfAFileOfProfiles(t *testing.T) { // A15
 		t.Fatal(err)
 	}
 	env := map[string]string{"EASEL_CONFIG_FILE": writeProfiles(t, string(text))}
-	for _, args := range [][]string{{"profiles"}, {"profiles", "-o", "json"}, {"account"}, {"account", "--profile", "x" + terminaltest.Evil}, {completing, "account", "--profile", ""}} {
+	for _, args := range [][]string{{"profiles"}, {"profiles", "-o", "json"}, {"account"}, {"account", "--profile", "x" + terminaltest.Evil}, {completionCommand, "account", "--profile", ""}} {
 		got := easelEnv(t.Context(), nil, env, args...)
 		terminaltest.WantHarmless(t, fmt.Sprintf("%q", args), got.stdout+got.stderr)
 		if got.stdout+got.stderr == "" {

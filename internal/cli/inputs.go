@@ -47,7 +47,7 @@ func (f inputFlags) model(ctx context.Context, s *session) (*easelv1.Model, erro
 	if f.NoCheck {
 		return &easelv1.Model{ModelId: f.Model}, nil
 	}
-	answer, err := read(ctx, s, func() (*easelv1.GetModelResponse, error) {
+	answer, err := retryRead(ctx, s, func() (*easelv1.GetModelResponse, error) {
 		return s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
 	})
 	return answer.GetModel(), err
@@ -107,7 +107,7 @@ func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
 		}
 		object.WriteString(jsonString(name) + ":" + text)
 	}
-	if err := missing(model, seen); err != nil {
+	if err := checkRequired(model, seen); err != nil {
 		return "", err
 	}
 	return "{" + object.String() + "}", nil
@@ -120,8 +120,8 @@ func badInput(name, why string) error {
 // noCheckCure is for inputs that the catalog may take although the model does not say so.
 const noCheckCure = "Where the model says too little of itself, --no-check sends the inputs as they are."
 
-// unlike is the error of an input that does not fit what the model says.
-func unlike(name, why string) error {
+// refusedInput is the error of an input that does not fit what the model says.
+func refusedInput(name, why string) error {
 	return badUsage("inputs."+terminal.OneLine(name)+" "+why, noCheckCure)
 }
 
@@ -141,10 +141,10 @@ func typedInput(model *easelv1.Model, name, value string) (string, error) {
 	}
 	text, fits := literal(kind, value)
 	if !fits {
-		return "", unlike(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
+		return "", refusedInput(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
 	}
-	if described != nil && !permitted(described, text) {
-		return "", unlike(name, "must be "+permittedPhrase(described)+", not "+terminal.OneLine(text))
+	if described != nil && !allowed(described, text) {
+		return "", refusedInput(name, "must be "+allowedPhrase(described)+", not "+terminal.OneLine(text))
 	}
 	return text, nil
 }
@@ -158,12 +158,12 @@ func fieldOf(model *easelv1.Model, name string) (*easelv1.InputField, error) {
 		names = append(names, terminal.OneLine(field.Name))
 	}
 	why := "is no input of " + terminal.OneLine(model.ModelId)
-	if meant := nearest(name, names); meant != "" {
+	if meant := closest(name, names); meant != "" {
 		why += "; did you mean " + meant + "? It"
 	} else {
 		why += ", which"
 	}
-	return nil, unlike(name, why+" takes "+strings.Join(names, ", "))
+	return nil, refusedInput(name, why+" takes "+strings.Join(names, ", "))
 }
 
 // literal is value as JSON of a kind, and whether it can be one.
@@ -255,9 +255,9 @@ func readInput(path string) (string, error) {
 // What is refused here the catalog would refuse too, but only after the way there. Where
 // the model leaves room for doubt, the catalog decides.
 
-// missing tells the inputs that the model needs and that were not given. One that has a
+// checkRequired tells the inputs that the model needs and that were not given. One that has a
 // default is not needed, whatever the model calls it.
-func missing(model *easelv1.Model, given map[string]bool) error {
+func checkRequired(model *easelv1.Model, given map[string]bool) error {
 	var names []string
 	for _, field := range model.InputFields {
 		if field.GetRequired() && field.DefaultValue == nil && !given[field.Name] {
@@ -273,10 +273,10 @@ func missing(model *easelv1.Model, given map[string]bool) error {
 	return badUsage(strings.Join(names, ", ")+" are missing; "+terminal.OneLine(model.ModelId)+" needs them", noCheckCure)
 }
 
-// permitted reports whether a value, written as JSON, is one that the model allows.
-func permitted(field *easelv1.InputField, text string) bool {
+// allowed reports whether a value, written as JSON, is one that the model allows.
+func allowed(field *easelv1.InputField, text string) bool {
 	if len(field.AllowedValues) > 0 {
-		return slices.ContainsFunc(field.AllowedValues, func(allowed *structpb.Value) bool { return same(allowed, text) })
+		return slices.ContainsFunc(field.AllowedValues, func(allowed *structpb.Value) bool { return equalsAllowed(allowed, text) })
 	}
 	switch field.Type {
 	case easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER, easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER:
@@ -289,9 +289,9 @@ func permitted(field *easelv1.InputField, text string) bool {
 	return true // the limits are those of a number; of other values the catalog knows what they mean
 }
 
-// same compares an allowed value with one written as JSON. Where one of them is a text
+// equalsAllowed compares an allowed value with one written as JSON. Where one of them is a text
 // and the other is not, what they look like counts: catalogs write 2 for "2".
-func same(allowed *structpb.Value, text string) bool {
+func equalsAllowed(allowed *structpb.Value, text string) bool {
 	var value any
 	if json.Unmarshal([]byte(text), &value) != nil {
 		return true
@@ -300,7 +300,7 @@ func same(allowed *structpb.Value, text string) bool {
 	return err != nil || valueText(given) == valueText(allowed)
 }
 
-func permittedPhrase(field *easelv1.InputField) string {
+func allowedPhrase(field *easelv1.InputField) string {
 	if len(field.AllowedValues) > 0 {
 		return "one of " + strings.Join(allowedWords(field), ", ")
 	}

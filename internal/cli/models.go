@@ -195,7 +195,7 @@ func (c *quoteCmd) Run(ctx context.Context, p *Program) error {
 		if err != nil {
 			return err
 		}
-		answer, err := read(ctx, s, func() (*easelv1.QuoteGenerationResponse, error) {
+		answer, err := retryRead(ctx, s, func() (*easelv1.QuoteGenerationResponse, error) {
 			return s.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
 		})
 		if err != nil {

@@ -166,7 +166,7 @@ func (p *Program) keyOfProfile(addr string) (from, text string, err error) {
 	case chosen == nil || !chosen.hasKey():
 		return "", "", nil
 	case addr != chosen.address():
-		p.keptKey = chosen.name
+		p.unsentKey = chosen.name
 		return "", "", nil
 	case chosen.APIKey != "":
 		return "profile " + chosen.name, chosen.APIKey, nil

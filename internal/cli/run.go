@@ -42,12 +42,12 @@ type Program struct {
 
 	JSONErrors bool // errors leave as JSON, because the output does
 
-	keyFrom string // where the key that was sent is from, "" where none was
-	addr    string // where calls went
-	profile *profile
-	args    []string // the command line
-	reach   string   // the flags of the connection, as they were given
-	keptKey string   // the profile whose key was not sent, "" where there is none
+	keyFrom         string // where the key that was sent is from, "" where none was
+	addr            string // where calls went
+	profile         *profile
+	args            []string // the command line
+	connectionFlags string   // the flags of the connection, as they were given
+	unsentKey       string   // the profile whose key was not sent, "" where there is none
 }
 
 // Grammar is what a command line may say.
@@ -164,7 +164,7 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if args[0] == completing {
+	if args[0] == completionCommand {
 		return p.complete(ctx, parser.Model, args[1:])
 	}
 	line, err := parser.Parse(args)
@@ -174,16 +174,16 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	if err != nil {
 		return usage(line, err)
 	}
-	strays := env.strays()
+	unknown := env.unknownVariables()
 	faults := append(append(env.faults, emptyFlags(line, env)...), settingFaults(line)...)
 	if len(faults) > 0 {
-		for _, s := range strays { // what is missing may be there under another name
+		for _, s := range unknown { // what is missing may be there under another name
 			faults = append(faults, s.String())
 		}
 		return &Problem{Exit: ExitUsage, Text: strings.Join(faults, "; ")}
 	}
-	p.tellStrays(line, strays)
-	p.reach = reachOf(line)
+	p.warnOfUnknown(line, unknown)
+	p.connectionFlags = connectionFlagsOf(line)
 	line.BindTo(ctx, (*context.Context)(nil))
 	return line.Run()
 }
@@ -270,7 +270,7 @@ func misfitting(line *kong.Context, text string) string {
 		if flag.Name != said[1] || err != nil {
 			continue
 		}
-		if fault := unfit(flag.Value, value); fault != "" {
+		if fault := misfitOf(flag.Value, value); fault != "" {
 			return fmt.Sprintf("--%s: %q %s", flag.Name, value, fault)
 		}
 	}

@@ -39,10 +39,10 @@ func (c *callFlags) Faults() []string {
 type session struct {
 	*stubs
 	*terminal.Console
-	json  bool
-	quiet bool
-	stdin io.Reader
-	again func(words ...string) string // a command that reaches the same server in the same way
+	json        bool
+	quiet       bool
+	stdin       io.Reader
+	commandLine func(words ...string) string // a command that reaches the same server in the same way
 }
 
 const (
@@ -64,12 +64,12 @@ func (c *callFlags) call(ctx context.Context, p *Program, limit time.Duration, d
 		defer cancel()
 	}
 	s := &session{
-		stubs:   stubs,
-		Console: p.Console(),
-		json:    c.Output == "json",
-		quiet:   c.Quiet,
-		stdin:   p.Stdin,
-		again:   p.again,
+		stubs:       stubs,
+		Console:     p.Console(),
+		json:        c.Output == "json",
+		quiet:       c.Quiet,
+		stdin:       p.Stdin,
+		commandLine: p.commandLine,
 	}
 	if err := do(ctx, s); err != nil {
 		return err
@@ -77,17 +77,17 @@ func (c *callFlags) call(ctx context.Context, p *Program, limit time.Duration, d
 	return s.Err()
 }
 
-// again is a command line that reaches the same server in the same way.
-func (p *Program) again(words ...string) string {
+// commandLine is a command line that reaches the same server in the same way.
+func (p *Program) commandLine(words ...string) string {
 	line := "easel"
 	for _, word := range words {
 		line += " " + terminal.ShellQuote(word)
 	}
-	return line + p.reach
+	return line + p.connectionFlags
 }
 
-// sameAgain is the command line of this run, with the key that was made up for it.
-func (p *Program) sameAgain(madeUp bool, key string) string {
+// retryCommand is the command line of this run, with the key that was made up for it.
+func (p *Program) retryCommand(madeUp bool, key string) string {
 	line := "easel"
 	for _, word := range p.args {
 		line += " " + terminal.ShellQuote(word)
@@ -98,9 +98,9 @@ func (p *Program) sameAgain(madeUp bool, key string) string {
 	return line
 }
 
-// reachOf repeats the flags of the connection that were given on the command line. What
+// connectionFlagsOf repeats the flags of the connection that were given on the command line. What
 // the environment and profiles say is there the next time too.
-func reachOf(line *kong.Context) string {
+func connectionFlagsOf(line *kong.Context) string {
 	var reach strings.Builder
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {

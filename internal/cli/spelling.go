@@ -1,11 +1,11 @@
 package cli
 
-// nearest is the word of a list that somebody may have meant, or nothing where none is
+// closest is the word of a list that somebody may have meant, or nothing where none is
 // like it: more than a third of it would have to change.
-func nearest(word string, list []string) string {
+func closest(word string, list []string) string {
 	best, least := "", 0
 	for _, candidate := range list {
-		d := distance([]rune(word), []rune(candidate))
+		d := editDistance([]rune(word), []rune(candidate))
 		if d <= max(len(candidate)/3, 1) && (best == "" || d < least) {
 			best, least = candidate, d
 		}
@@ -13,9 +13,9 @@ func nearest(word string, list []string) string {
 	return best
 }
 
-// distance counts the letters to insert, drop, change or swap with their neighbour to
+// editDistance counts the letters to insert, drop, change or swap with their neighbour to
 // make one word of another.
-func distance(a, b []rune) int {
+func editDistance(a, b []rune) int {
 	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

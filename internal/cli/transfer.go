@@ -104,7 +104,7 @@ func (s *session) transferAll(ctx context.Context, d *transfer) error {
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case final(err):
+		case endsTransfer(err):
 			return err
 		}
 		if idle++; d.progress.arrived.Load() > before {
@@ -116,11 +116,11 @@ func (s *session) transferAll(ctx context.Context, d *transfer) error {
 		if err := d.beforeResume(); err != nil {
 			return err
 		}
-		again := delayAfter(err, idle)
+		delay := delayAfter(err, idle)
 		if !s.quiet && !s.json {
-			s.Tell(s.ErrStyle.Paint(terminal.Dim, "the download broke off ("+messageOf(err)+"), going on in "+briefly(again)))
+			s.Tell(s.ErrStyle.Paint(terminal.Dim, "the download broke off ("+messageOf(err)+"), going on in "+briefly(delay)))
 		}
-		if err := rest(ctx, again); err != nil {
+		if err := sleep(ctx, delay); err != nil {
 			return err
 		}
 	}
@@ -135,9 +135,9 @@ func (d *transfer) beforeResume() error {
 	return d.part.restart()
 }
 
-// final reports whether another stream would end the same way.
-func final(err error) bool {
-	if hopeless(err) || errors.As(err, new(*Problem)) || errors.As(err, new(*os.PathError)) {
+// endsTransfer reports whether another stream would end the same way.
+func endsTransfer(err error) bool {
+	if isPermanent(err) || errors.As(err, new(*Problem)) || errors.As(err, new(*os.PathError)) {
 		return true
 	}
 	ends := []codes.Code{codes.FailedPrecondition, codes.OutOfRange, codes.DataLoss, codes.Unimplemented}

@@ -59,7 +59,7 @@ func (s *session) watching(ctx context.Context, f *follower, look terminal.Style
 	v := newWatchView(s, look, tell)
 	f.seen, f.lost = v.seen, v.lost
 	if len(f.ids) == 0 {
-		all := &gathering{next: v.seen, caughtUp: func() { v.aside("watching; new renders appear as they come") }}
+		all := &initialRead{next: v.seen, done: func() { v.aside("watching; new renders appear as they come") }}
 		defer all.release()
 		f.seen = all.seen
 	}
@@ -145,17 +145,17 @@ func (c *waitCmd) Run(ctx context.Context, p *Program) error {
 // it costs.
 func (s *session) stillGoing(ctx context.Context, err error, ids ...string) error {
 	render := ""
-	again := "The renders go on at the catalog, and stay paid. Pick them up with: "
+	advice := "The renders go on at the catalog, and stay paid. Pick them up with: "
 	if len(ids) == 1 {
 		render = ids[0]
-		again = "The render goes on at the catalog, and stays paid. Pick it up with: "
+		advice = "The render goes on at the catalog, and stays paid. Pick it up with: "
 	}
-	again += s.again(append([]string{"watch"}, ids...)...)
+	advice += s.commandLine(append([]string{"watch"}, ids...)...)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &Problem{Exit: ExitRetry, Text: "not finished when --timeout ran out", Cure: again, render: render}
+		return &Problem{Exit: ExitRetry, Text: "not finished when --timeout ran out", Cure: advice, render: render}
 	case ctx.Err() != nil:
-		return &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: again, render: render}
+		return &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: advice, render: render}
 	}
 	return err
 }

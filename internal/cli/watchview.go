@@ -134,7 +134,7 @@ func conditionText(h *easelv1.Heartbeat) string {
 
 // lost tells that the stream is gone and when the next one is tried. While the reason
 // stays the same, once is enough.
-func (v *watchView) lost(err error, again time.Duration) {
+func (v *watchView) lost(err error, delay time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	why := cmp.Or(messageOf(err), "the stream ended")
@@ -146,7 +146,7 @@ func (v *watchView) lost(err error, again time.Duration) {
 	if len(v.renders) == 0 && v.beat == nil {
 		what = "can't watch yet"
 	}
-	v.aside(what + " (" + v.away + "), trying again in " + briefly(again))
+	v.aside(what + " (" + v.away + "), trying again in " + briefly(delay))
 }
 
 // aside writes a remark about the watch, never between the results.
