@@ -16,15 +16,15 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	exitOK           = cli.ExitOK
-	exitFailure      = cli.ExitFailure
-	exitUsage        = cli.ExitUsage
-	exitNotFound     = cli.ExitNotFound
-	exitMoney        = cli.ExitMoney
-	exitCredential   = cli.ExitCredential
-	exitRetry        = cli.ExitRetry
-	exitRenderFailed = cli.ExitRenderFailed
-	exitInterrupted  = cli.ExitInterrupted
+	exitOK               = cli.ExitOK
+	exitFailure          = cli.ExitFailure
+	exitUsage            = cli.ExitUsage
+	exitNotFound         = cli.ExitNotFound
+	exitMoney            = cli.ExitMoney
+	exitCredential       = cli.ExitCredential
+	exitRetry            = cli.ExitRetry
+	exitGenerationFailed = cli.ExitGenerationFailed
+	exitInterrupted      = cli.ExitInterrupted
 )
 
 // printed is what a run of the command left behind.

@@ -117,7 +117,7 @@ func TestAnErrorInTheMiddleStandsAloneOnATerminal(t *testing.T) {
 	env := startDev(t)
 	term := openTerminal(t, 60, 24)
 	code, last := term.finished(t, term.run(t.Context(), env, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
-	if code != exitRenderFailed {
+	if code != exitGenerationFailed {
 		t.Errorf("exit %d", code)
 	}
 	for line := range strings.Lines(last) {

@@ -127,7 +127,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitOK, "wait", id), "0.01 EUR")
 	want(call(exitOK, "get", id, "--fresh"), "studio/haiku")
 	want(call(exitOK, "list"), id, "studio/landscape")
-	want(call(exitRenderFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
+	want(call(exitGenerationFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
 	want(call(exitOK, "account"), "49.9") // what a failure is given back for comes a little later
 
 	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "0.01 EUR")

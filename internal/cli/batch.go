@@ -197,7 +197,7 @@ func (b *batch) finish(ctx context.Context, t *task, g *easelv1.Generation, err 
 	b.tellResult(ctx, r, err)
 }
 
-// fate says in two or three words what has become of an order of which no render is known.
+// fate says in two or three words what has become of an order of which no generation is known.
 func (b *batch) fate(t *task, err error) string {
 	switch {
 	case !t.sent:
@@ -217,11 +217,11 @@ func refusal(err error) bool {
 	return ok && !outcomeUnknown(err) && !isNeverResent(err) && code != codes.Canceled && code != codes.DeadlineExceeded && code != codes.Unknown
 }
 
-// stay watches one render to its end. Its remarks are for the live lines alone.
+// stay watches one generation to its end. Its remarks are for the live lines alone.
 func (b *batch) stay(ctx context.Context, t *task, g *easelv1.Generation) (*easelv1.Generation, error) {
 	f := b.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 	view := newWatchView(b.silent(), b.ErrStyle, func(string) {})
-	view.renders[g.GenerationId] = g
+	view.generations[g.GenerationId] = g
 	f.seen, f.lost = view.seen, view.lost
 	b.change(func() { t.phase, t.view = phaseWatching, view })
 	err := f.run(ctx)
@@ -269,7 +269,7 @@ func (b *batch) saveText(g *easelv1.Generation) (string, error) {
 		return "", err
 	}
 	held, err := os.ReadFile(path) //nolint:gosec // a name of our own, in the directory that the user names
-	if err == nil && string(held) == wholeLines(g.GetText().Text) {
+	if err == nil && string(held) == endedLine(g.GetText().Text) {
 		return path, nil
 	}
 	file, err := writeText(path, b.flags.Force, g)
@@ -316,7 +316,7 @@ func (b *batch) verdict(ctx context.Context) error {
 	}
 	f := explain(ctx, cause)
 	text := fmt.Sprintf("%d of %d orders did not end well, the first: #%d", len(b.tasks)-well, len(b.tasks), first.number)
-	if f.exit == ExitRenderFailed { // the same key stands for the same failure
+	if f.exit == ExitGenerationFailed { // the same key stands for the same failure
 		return &Problem{Exit: f.exit, Text: text, Cure: ""}
 	}
 	if c := status.Code(cause); c == codes.FailedPrecondition || c == codes.InvalidArgument {

@@ -21,7 +21,7 @@ type orderResult struct {
 	Path           string          `json:"path,omitempty"`
 	Error          *failureBody    `json:"error,omitempty"`
 
-	generation *easelv1.Generation // nil where no render is known
+	generation *easelv1.Generation // nil where no generation is known
 	fate       string              // of such an order
 }
 

@@ -250,7 +250,7 @@ func (p *Program) valuesOf(flag *kong.Flag) (list []suggestion) {
 	return list
 }
 
-// arguments are what a server knows: models, inputs and renders. Without an answer within
+// arguments are what a server knows: models, inputs and generations. Without an answer within
 // a moment there are none. The values of an input are shown once its name is there.
 func (p *Program) arguments(ctx context.Context, line partialLine, begun string) (list []suggestion) {
 	arguments := line.node.Positional

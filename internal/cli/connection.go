@@ -20,7 +20,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// maxMessage is the largest answer that the client takes: a page of a thousand renders
+// maxMessage is the largest answer that the client takes: a page of a thousand generations
 // with long texts in them.
 const maxMessage = 64 << 20
 

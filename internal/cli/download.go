@@ -61,7 +61,7 @@ func (c *downloadCmd) save(ctx context.Context, s *session) (saved, error) {
 	return saved{path, d.info.ContentType, d.part.size, d.part.sha256()}, nil
 }
 
-// saveText writes the text of a render that has no file, and gives the error that says so
+// saveText writes the text of a generation that has no file, and gives the error that says so
 // where it has no text either.
 func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (saved, error) {
 	answer, err := retryRead(ctx, s, func() (*easelv1.GetGenerationResponse, error) {
@@ -79,7 +79,7 @@ func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (s
 	return writeText(c.Out, c.Force, g)
 }
 
-// perhapsText reports whether a render has no file although it did not fail: then its result
+// perhapsText reports whether a generation has no file although it did not fail: then its result
 // is a text.
 func perhapsText(err error) bool {
 	f := detailsOf(err)
@@ -146,5 +146,5 @@ func (s *session) transferToStdout(ctx context.Context, d *transfer) error {
 
 // writeTextToStdout writes the text of a text model to standard output.
 func (s *session) writeTextToStdout(g *easelv1.Generation) error {
-	return s.Copy(strings.NewReader(wholeLines(g.GetText().Text)))
+	return s.Copy(strings.NewReader(endedLine(g.GetText().Text)))
 }

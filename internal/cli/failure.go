@@ -20,16 +20,16 @@ import (
 
 // failure is an error taken apart for its reader.
 type failure struct {
-	exit       int
-	code       string // of gRPC, "" where the error is our own
-	reason     string // of ErrorInfo
-	message    string
-	resource   string // what was not found
-	render     string // what it is about
-	fields     []badField
-	retryDelay time.Duration
-	metadata   map[string]string
-	cure       string
+	exit         int
+	code         string // of gRPC, "" where the error is our own
+	reason       string // of ErrorInfo
+	message      string
+	resource     string // what was not found
+	generationID string // what it is about
+	fields       []badField
+	retryDelay   time.Duration
+	metadata     map[string]string
+	cure         string
 }
 
 // badField is one input that was refused, and why.
@@ -52,7 +52,7 @@ func explain(ctx context.Context, err error) failure {
 		return f
 	}
 	if own := (*Problem)(nil); errors.As(err, &own) {
-		f := failure{exit: own.Exit, message: own.Text, cure: own.Cure, render: own.render}
+		f := failure{exit: own.Exit, message: own.Text, cure: own.Cure, generationID: own.generationID}
 		if s, ok := statusOf(own.Err); ok {
 			f.code = codeName(s.Code())
 			f.addDetails(s)
@@ -218,7 +218,7 @@ type failureBody struct {
 
 func (f failure) body() failureBody {
 	return failureBody{
-		f.code, f.reason, f.message, f.render, f.resource, f.fields,
+		f.code, f.reason, f.message, f.generationID, f.resource, f.fields,
 		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit,
 	}
 }
@@ -282,15 +282,15 @@ func writeJSONLine(w io.Writer, v any) { _, _ = io.WriteString(w, jsonLine(v)+"\
 
 // Exit codes. They are part of the interface: scripts decide by them.
 const (
-	ExitOK           = 0
-	ExitFailure      = 1
-	ExitUsage        = 2
-	ExitNotFound     = 3
-	ExitMoney        = 4
-	ExitCredential   = 5
-	ExitRetry        = 6
-	ExitRenderFailed = 7
-	ExitInterrupted  = 130
+	ExitOK               = 0
+	ExitFailure          = 1
+	ExitUsage            = 2
+	ExitNotFound         = 3
+	ExitMoney            = 4
+	ExitCredential       = 5
+	ExitRetry            = 6
+	ExitGenerationFailed = 7
+	ExitInterrupted      = 130
 )
 
 const exitCodes = `Exit codes:
@@ -320,7 +320,7 @@ type Problem struct {
 	Cure string // what to do about it; "" where it is plain
 	Err  error  // what lies below, nil where nothing does
 
-	render string // the render that it is about, "" where it is about none or many
+	generationID string // the generation that it is about, "" where it is about none or many
 }
 
 // Error is the first line of what is printed.

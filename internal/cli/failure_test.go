@@ -131,7 +131,7 @@ func TestARenderThatFailedIsPrintedWhereTheOutputIsJSON(t *testing.T) {
 		exit                int
 		wantState, wantCode string
 	}{
-		{failed, ExitRenderFailed, "STATE_FAILED", ""},
+		{failed, ExitGenerationFailed, "STATE_FAILED", ""},
 		{succeeded, ExitFailure, "STATE_SUCCEEDED", "NO_CONTENT"},
 	} {
 		end.State, end.Etag = test.state, test.state.String()

@@ -13,7 +13,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// event is one message of a watch, of one render or of many.
+// event is one message of a watch, of one generation or of many.
 type event struct {
 	update    *easelv1.GenerationUpdate
 	heartbeat *easelv1.Heartbeat
@@ -25,9 +25,9 @@ type event struct {
 // receive gives the next event of one stream, and io.EOF where the goal is reached.
 type receive func() (event, error)
 
-// follower watches renders until their goal, over as many streams as it takes.
+// follower watches generations until their goal, over as many streams as it takes.
 type follower struct {
-	ids       []string // none means every render there is
+	ids       []string // none means every generation there is
 	until     easelv1.WatchUntil
 	heartbeat time.Duration // longest silence asked for; after three of them, and 9 s, the stream counts as lost
 
@@ -35,15 +35,15 @@ type follower struct {
 	seen func(event)                          // each event that is new, in order
 	lost func(err error, delay time.Duration) // a stream is gone, and when the next is tried
 
-	renders  map[string]*easelv1.Generation // the newest state of each
-	failures int                            // streams lost in a row, without a message between
-	asked    time.Duration                  // how long the server asked to wait before the next stream
+	generations map[string]*easelv1.Generation // the newest state of each
+	failures    int                            // streams lost in a row, without a message between
+	asked       time.Duration                  // how long the server asked to wait before the next stream
 }
 
 var errSilent = errors.New("the server was silent for three heartbeats")
 
 // run follows until the goal is reached, which is the only nil. Ending it never touches
-// a render.
+// a generation.
 func (f *follower) run(ctx context.Context) error {
 	for {
 		err := f.stream(ctx)
@@ -95,54 +95,54 @@ func (f *follower) stream(ctx context.Context) error {
 }
 
 // accept takes an event in, and hands it on unless it repeats what is known: a stream of
-// many renders begins with all of them, and after a reconnect most are old.
+// many generations begins with all of them, and after a reconnect most are old.
 func (f *follower) accept(e event) {
 	if e.closing != nil {
 		f.asked = e.closing.RetryDelay.AsDuration()
 	}
 	if e.update != nil {
 		g := e.update.Generation
-		known := f.renders[g.GenerationId]
+		known := f.generations[g.GenerationId]
 		if known != nil && (known.Etag != "" && known.Etag == g.Etag || known.Terminal && !g.Terminal) {
 			return
 		}
-		f.renders[g.GenerationId] = g
+		f.generations[g.GenerationId] = g
 	}
 	f.seen(e)
 }
 
-// reached reports whether every named render is known to be at its goal, so that a lost
+// reached reports whether every named generation is known to be at its goal, so that a lost
 // stream need not be opened again.
 func (f *follower) reached() bool { return len(f.ids) > 0 && len(f.remaining()) == 0 }
 
-// remaining are the named renders that are not known to be at their goal. Whether a
+// remaining are the named generations that are not known to be at their goal. Whether a
 // failed one is settled only the server knows.
 func (f *follower) remaining() []string {
 	return slices.DeleteFunc(slices.Clone(f.ids), func(id string) bool {
-		g := f.renders[id]
+		g := f.generations[id]
 		return g.GetTerminal() && (f.until != easelv1.WatchUntil_WATCH_UNTIL_SETTLED || g.State != easelv1.State_STATE_FAILED)
 	})
 }
 
-// last is the newest known state of a render, nil where there is none yet.
-func (f *follower) last(id string) *easelv1.Generation { return f.renders[id] }
+// last is the newest known state of a generation, nil where there is none yet.
+func (f *follower) last(id string) *easelv1.Generation { return f.generations[id] }
 
-// worst gives the verdict on all renders: the first that did not succeed.
+// worst gives the verdict on all generations: the first that did not succeed.
 func (f *follower) worst() error {
-	for _, id := range slices.Sorted(maps.Keys(f.renders)) {
-		if err := verdict(f.renders[id]); err != nil {
+	for _, id := range slices.Sorted(maps.Keys(f.generations)) {
+		if err := verdict(f.generations[id]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// follow prepares to follow the named renders, or all.
+// follow prepares to follow the named generations, or all.
 func (s *session) follow(ids []string, until easelv1.WatchUntil) *follower {
 	f := &follower{
 		ids: ids, until: until, heartbeat: 15 * time.Second,
-		renders: map[string]*easelv1.Generation{},
-		seen:    func(event) {}, lost: func(error, time.Duration) {},
+		generations: map[string]*easelv1.Generation{},
+		seen:        func(event) {}, lost: func(error, time.Duration) {},
 		open: s.openMany,
 	}
 	if s.ErrStyle.Terminal {
@@ -175,7 +175,7 @@ func (s *session) openMany(ctx context.Context, f *follower) (receive, error) {
 	}, err
 }
 
-// initialRead holds back the renders that a watch of everything begins with until all of
+// initialRead holds back the generations that a watch of everything begins with until all of
 // them are there, because they come in any order and are read from the oldest to the newest.
 type initialRead struct {
 	next func(event)
@@ -198,7 +198,7 @@ func (g *initialRead) seen(e event) {
 	}
 }
 
-// release hands on what is held back, the oldest render first.
+// release hands on what is held back, the oldest generation first.
 func (g *initialRead) release() {
 	slices.SortStableFunc(g.held, func(a, b event) int {
 		return created(a.update.Generation).Compare(created(b.update.Generation))
@@ -209,7 +209,7 @@ func (g *initialRead) release() {
 	g.held = nil
 }
 
-// created is when a render was ordered. One that does not say is taken for old.
+// created is when a generation was ordered. One that does not say is taken for old.
 func created(g *easelv1.Generation) time.Time {
 	if g.CreateTime == nil {
 		return time.Time{}

@@ -66,7 +66,7 @@ func (c *generateCmd) Faults() []string {
 	return faults
 }
 
-// Run orders a render, and stays with it where that is asked for.
+// Run orders a generation, and stays with it where that is asked for.
 func (c *generateCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		if c.Out != "" && c.Out != standardOutput {
@@ -82,7 +82,7 @@ func (c *generateCmd) Run(ctx context.Context, p *Program) error {
 			return err
 		}
 		if !c.Watch && c.Out == "" {
-			s.printRender(g, terminal.OneLine(g.GenerationId))
+			s.printGeneration(g, terminal.OneLine(g.GenerationId))
 			return nil
 		}
 		return c.stay(ctx, s, g)
@@ -170,7 +170,7 @@ func (s *session) remark(name, value, text string) {
 	s.Tell(s.ErrStyle.Paint(terminal.Dim, text))
 }
 
-// stay watches the render to its end and downloads its result. What happens on the way is
+// stay watches the generation to its end and downloads its result. What happens on the way is
 // told beside the result, so that the output is the result alone.
 func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generation) error {
 	f := s.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
@@ -198,7 +198,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 		brief = terminal.SanitizeText(g.GetText().Text)
 	}
 	if c.Out == "" {
-		s.printRender(g, brief)
+		s.printGeneration(g, brief)
 		return nil
 	}
 	if c.Out == standardOutput {
@@ -216,7 +216,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	if err != nil {
 		return c.paid(ctx, s, err, g)
 	}
-	s.printRender(g, path)
+	s.printGeneration(g, path)
 	if !s.quiet {
 		s.Tell("written to " + path)
 	}
@@ -240,7 +240,7 @@ func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv
 	f := explain(ctx, err)
 	if g.GetText() != nil {
 		cure := "The order stands. Its text is shown by: " + s.commandLine("get", g.GenerationId)
-		return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, render: g.GenerationId}
+		return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, generationID: g.GenerationId}
 	}
 	words := []string{"download", g.GenerationId}
 	cure := "The order stands, and is paid."
@@ -253,7 +253,7 @@ func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv
 		words = append(words, "--force")
 	}
 	cure += " Fetch its result with: " + s.commandLine(words...)
-	return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, render: g.GenerationId}
+	return &Problem{Exit: f.exit, Text: f.message, Cure: cure, Err: err, generationID: g.GenerationId}
 }
 
 // orderError is an error that ended an order, with what is known of the order, so that nobody wonders

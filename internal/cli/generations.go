@@ -23,7 +23,7 @@ func (*getCmd) Help() string {
 `
 }
 
-// Run shows one render.
+// Run shows one generation.
 func (c *getCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID}
@@ -34,22 +34,22 @@ func (c *getCmd) Run(ctx context.Context, p *Program) error {
 		if err != nil {
 			return err
 		}
-		s.printRender(answer.Generation, stateWord(answer.Generation))
+		s.printGeneration(answer.Generation, stateWord(answer.Generation))
 		return nil
 	})
 }
 
-// printRender shows all of a render that a person asks for.
-func (s *session) printRender(g *easelv1.Generation, brief string) {
+// printGeneration shows all of a generation that a person asks for.
+func (s *session) printGeneration(g *easelv1.Generation, brief string) {
 	s.answer(g, brief, func() {
-		s.printFields(renderFields(g, s.OutStyle))
+		s.printFields(generationFields(g, s.OutStyle))
 		if g.GetText() != nil {
 			s.PrintText("\n" + terminal.SanitizeText(g.GetText().Text))
 		}
 	})
 }
 
-func renderFields(g *easelv1.Generation, look terminal.Style) [][2]string {
+func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
 	cost, inputs := costText(g), ""
 	if cost != "" && g.State == easelv1.State_STATE_REFUNDED {
 		cost += ", given back"
@@ -96,7 +96,7 @@ func (*listCmd) Help() string {
 `
 }
 
-// Run lists the recent renders.
+// Run lists the recent generations.
 func (c *listCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		all, err := s.recent(ctx, c.Limit)
@@ -113,7 +113,7 @@ func (c *listCmd) Run(ctx context.Context, p *Program) error {
 		case len(all.Generations) == 0:
 			s.Tell("There are no renders yet.")
 		default:
-			s.printRenders(all.Generations)
+			s.printGenerations(all.Generations)
 		}
 		return nil
 	})
@@ -122,7 +122,7 @@ func (c *listCmd) Run(ctx context.Context, p *Program) error {
 // longestPage is the most that a server gives in one answer.
 const longestPage = 1000
 
-// recent reads pages until there are enough renders or no more. Its token is that of the
+// recent reads pages until there are enough generations or no more. Its token is that of the
 // page that follows: never more is asked for than is wanted.
 func (s *session) recent(ctx context.Context, limit int) (*easelv1.ListGenerationsResponse, error) {
 	all := &easelv1.ListGenerationsResponse{}
@@ -143,9 +143,9 @@ func (s *session) recent(ctx context.Context, limit int) (*easelv1.ListGeneratio
 	}
 }
 
-func (s *session) printRenders(renders []*easelv1.Generation) {
+func (s *session) printGenerations(generations []*easelv1.Generation) {
 	var rows [][]cell
-	for _, g := range renders {
+	for _, g := range generations {
 		rows = append(rows, []cell{
 			{terminal.OneLine(g.GenerationId), terminal.Bold},
 			{stateWord(g), stateColour(g.State)},
@@ -173,7 +173,7 @@ func (*deleteCmd) Help() string {
 `
 }
 
-// Run deletes one render.
+// Run deletes one generation.
 func (c *deleteCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		answer, err := s.generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{

@@ -211,7 +211,7 @@ var stateColours = map[easelv1.State]string{
 // stateColour is the colour of a state.
 func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], terminal.Blue) }
 
-// took is how long a render took, or has been taking.
+// took is how long a generation took, or has been taking.
 func took(g *easelv1.Generation, now time.Time) time.Duration {
 	if g.CreateTime == nil {
 		return 0
@@ -222,7 +222,7 @@ func took(g *easelv1.Generation, now time.Time) time.Duration {
 	return max(now.Sub(g.CreateTime.AsTime()), 0)
 }
 
-// afterText is how long a render took, "" where that is not known.
+// afterText is how long a generation took, "" where that is not known.
 func afterText(g *easelv1.Generation) string {
 	if g.TerminalTime == nil || g.CreateTime == nil {
 		return ""
@@ -230,7 +230,7 @@ func afterText(g *easelv1.Generation) string {
 	return "after " + briefly(took(g, time.Time{}))
 }
 
-// costText is what a render costs, "" where that is not known.
+// costText is what a generation costs, "" where that is not known.
 func costText(g *easelv1.Generation) string {
 	if g.CostCents == nil {
 		return ""
@@ -243,7 +243,7 @@ func joined(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// outcome tells the result of a render in a few words.
+// outcome tells the result of a generation in a few words.
 func outcome(g *easelv1.Generation) string {
 	kind := terminal.OneLine(g.GetFile().GetContentType())
 	switch {

@@ -198,7 +198,7 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	if err != nil {
 		return saved{}, err
 	}
-	if _, err = io.WriteString(part, wholeLines(g.GetText().Text)); err == nil {
+	if _, err = io.WriteString(part, endedLine(g.GetText().Text)); err == nil {
 		err = part.finish(path, force)
 	}
 	if err != nil {
@@ -208,13 +208,13 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	return saved{path, "text/plain; charset=utf-8", part.size, part.sha256()}, nil
 }
 
-// textPath is the file for the text of a render.
+// textPath is the file for the text of a generation.
 func textPath(out string, g *easelv1.Generation) (string, error) {
 	return targetPath(out, terminal.OneLine(g.GenerationId)+".txt")
 }
 
-// wholeLines ends a text as a file of text ends.
-func wholeLines(text string) string {
+// endedLine ends a text as a file of text ends.
+func endedLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
 	}

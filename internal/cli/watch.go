@@ -29,7 +29,7 @@ Examples:
 `
 }
 
-// Faults tells a render that is named twice: the contract refuses it.
+// Faults tells a generation that is named twice: the contract refuses it.
 func (c *watchCmd) Faults() []string {
 	faults := c.callFlags.Faults()
 	seen := map[string]bool{}
@@ -42,7 +42,7 @@ func (c *watchCmd) Faults() []string {
 	return faults
 }
 
-// Run tells each change until every named render has reached the goal.
+// Run tells each change until every named generation has reached the goal.
 func (c *watchCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		f := s.follow(c.IDs, c.until())
@@ -123,7 +123,7 @@ Examples:
 `
 }
 
-// Run waits for one render. It is a watch that shows no state but the last, so that a
+// Run waits for one generation. It is a watch that shows no state but the last, so that a
 // long wait outlives lost connections.
 func (c *waitCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
@@ -132,7 +132,7 @@ func (c *waitCmd) Run(ctx context.Context, p *Program) error {
 		f.seen, f.lost = v.seen, v.lost // why it takes longer is said beside the end
 		err := f.run(ctx)
 		if last := f.last(c.ID); last != nil {
-			s.printRender(last, stateWord(last))
+			s.printGeneration(last, stateWord(last))
 		}
 		if err != nil {
 			return s.stillGoing(ctx, err, c.ID)
@@ -141,26 +141,26 @@ func (c *waitCmd) Run(ctx context.Context, p *Program) error {
 	})
 }
 
-// stillGoing explains that the end of a command is not the end of the render, nor of what
+// stillGoing explains that the end of a command is not the end of the generation, nor of what
 // it costs.
 func (s *session) stillGoing(ctx context.Context, err error, ids ...string) error {
-	render := ""
+	id := ""
 	advice := "The renders go on at the catalog, and stay paid. Pick them up with: "
 	if len(ids) == 1 {
-		render = ids[0]
+		id = ids[0]
 		advice = "The render goes on at the catalog, and stays paid. Pick it up with: "
 	}
 	advice += s.commandLine(append([]string{"watch"}, ids...)...)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &Problem{Exit: ExitRetry, Text: "not finished when --timeout ran out", Cure: advice, render: render}
+		return &Problem{Exit: ExitRetry, Text: "not finished when --timeout ran out", Cure: advice, generationID: id}
 	case ctx.Err() != nil:
-		return &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: advice, render: render}
+		return &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: advice, generationID: id}
 	}
 	return err
 }
 
-// verdict turns the end of a render into the end of a command.
+// verdict turns the end of a generation into the end of a command.
 func verdict(g *easelv1.Generation) error {
 	switch g.GetState() {
 	case easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED:
@@ -171,9 +171,9 @@ func verdict(g *easelv1.Generation) error {
 		if g.FailureMessage != "" {
 			text += ": " + terminal.OneLine(g.FailureMessage)
 		}
-		return &Problem{Exit: ExitRenderFailed, Text: text, render: g.GenerationId}
+		return &Problem{Exit: ExitGenerationFailed, Text: text, generationID: g.GenerationId}
 	case easelv1.State_STATE_DELETED:
-		return &Problem{Exit: ExitNotFound, Text: "the render " + terminal.OneLine(g.GenerationId) + " is not in the catalog: it was deleted, or never was there under this key", render: g.GenerationId}
+		return &Problem{Exit: ExitNotFound, Text: "the render " + terminal.OneLine(g.GenerationId) + " is not in the catalog: it was deleted, or never was there under this key", generationID: g.GenerationId}
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func TestDelaysGrowAreSpreadAndHeedTheServer(t *testing.T) {
 
 func TestTheEndOfARenderIsTheExitCode(t *testing.T) {
 	for state, exit := range map[easelv1.State]int{
-		succeeded: ExitOK, failed: ExitRenderFailed, easelv1.State_STATE_REFUNDED: ExitRenderFailed,
+		succeeded: ExitOK, failed: ExitGenerationFailed, easelv1.State_STATE_REFUNDED: ExitGenerationFailed,
 		easelv1.State_STATE_DELETED: ExitNotFound,
 	} {
 		for _, command := range []string{"watch", "wait"} {
@@ -325,7 +325,7 @@ func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
 		}
 		slices.Sort(kinds)
 		want := []string{"error", "heartbeat", "note", "note", "update", "update"}
-		if !slices.Equal(kinds, want) || got.exit != ExitRenderFailed {
+		if !slices.Equal(kinds, want) || got.exit != ExitGenerationFailed {
 			t.Errorf("exit %d, got %q, want %q", got.exit, kinds, want)
 		}
 	})
@@ -358,7 +358,7 @@ func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
 	now := time.Now()
 	v := newWatchView(&session{Console: &terminal.Console{ErrStyle: terminal.Style{Terminal: true}, Size: func() (int, int) { return 80, 24 }}}, terminal.Style{}, func(string) {})
 	v.started = now.Add(-6 * time.Second)
-	v.renders["gen_1"] = render("gen_1", queued)
+	v.generations["gen_1"] = render("gen_1", queued)
 	for _, test := range []struct {
 		end  time.Time
 		want string
@@ -382,7 +382,7 @@ func TestTheBarNeverGoesBackwards(t *testing.T) {
 	now := time.Now()
 	v := newWatchView(&session{Console: &terminal.Console{ErrStyle: terminal.Style{Terminal: true}, Size: func() (int, int) { return 80, 24 }}}, terminal.Style{}, func(string) {})
 	v.started, v.end = now.Add(-5*time.Second), now.Add(5*time.Second)
-	v.renders["gen_1"] = render("gen_1", queued)
+	v.generations["gen_1"] = render("gen_1", queued)
 	before := strings.Count(v.liveLine(now), "#")
 	v.end = now.Add(50 * time.Second)
 	later := v.liveLine(now)

@@ -19,21 +19,21 @@ type watchView struct {
 	look    terminal.Style // of the stream that tell writes to
 	started time.Time
 
-	mu        sync.Mutex
-	renders   map[string]*easelv1.Generation
-	condition easelv1.UpstreamCondition
-	end       time.Time // when it may be done, zero where nobody knows
-	beat      *easelv1.Heartbeat
-	away      string // why there is no stream right now, "" where there is one
-	frame     int
-	share     float64 // how far the bar has come; an estimate that grows does not take it back
-	barOf     string  // the render of the bar
+	mu          sync.Mutex
+	generations map[string]*easelv1.Generation
+	condition   easelv1.UpstreamCondition
+	end         time.Time // when it may be done, zero where nobody knows
+	beat        *easelv1.Heartbeat
+	away        string // why there is no stream right now, "" where there is one
+	frame       int
+	share       float64 // how far the bar has come; an estimate that grows does not take it back
+	barOf       string  // the generation of the bar
 }
 
 func newWatchView(s *session, look terminal.Style, tell func(string)) *watchView {
 	return &watchView{
 		session: s, tell: tell, look: look,
-		started: time.Now(), renders: map[string]*easelv1.Generation{},
+		started: time.Now(), generations: map[string]*easelv1.Generation{},
 	}
 }
 
@@ -48,7 +48,7 @@ func (v *watchView) seen(e event) {
 	}
 }
 
-// note takes an event in, for the live line. It reports whether the render of an update was there
+// note takes an event in, for the live line. It reports whether the generation of an update was there
 // before.
 func (v *watchView) note(e event) (known bool) {
 	v.mu.Lock()
@@ -61,13 +61,13 @@ func (v *watchView) note(e event) (known bool) {
 		v.heard(e.heartbeat)
 	}
 	if e.update != nil {
-		_, known = v.renders[e.update.Generation.GenerationId]
-		v.renders[e.update.Generation.GenerationId] = e.update.Generation
+		_, known = v.generations[e.update.Generation.GenerationId]
+		v.generations[e.update.Generation.GenerationId] = e.update.Generation
 	}
 	return known
 }
 
-// changed writes the line of a new state. The contract says "deleted" of every render that the catalog
+// changed writes the line of a new state. The contract says "deleted" of every generation that the catalog
 // does not have; of one that nobody here has seen that would be a guess.
 func (v *watchView) changed(g *easelv1.Generation, known bool) {
 	if v.quiet {
@@ -143,7 +143,7 @@ func (v *watchView) lost(err error, delay time.Duration) {
 	}
 	v.away = why
 	what := "lost the stream"
-	if len(v.renders) == 0 && v.beat == nil {
+	if len(v.generations) == 0 && v.beat == nil {
 		what = "can't watch yet"
 	}
 	v.aside(what + " (" + v.away + "), trying again in " + briefly(delay))
@@ -185,20 +185,20 @@ func (v *watchView) liveLine(now time.Time) string {
 	return line
 }
 
-// subject tells what is being watched: one render, or how many are in which state.
+// subject tells what is being watched: one generation, or how many are in which state.
 func (v *watchView) subject(now time.Time) string {
-	if len(v.renders) == 1 {
-		for _, g := range v.renders {
+	if len(v.generations) == 1 {
+		for _, g := range v.generations {
 			return v.one(g, now)
 		}
 	}
 	going := 0
-	for _, g := range v.renders {
+	for _, g := range v.generations {
 		if !g.Terminal {
 			going++
 		}
 	}
-	return fmt.Sprintf("%d going on, %d finished  %s", going, len(v.renders)-going, briefly(now.Sub(v.started)))
+	return fmt.Sprintf("%d going on, %d finished  %s", going, len(v.generations)-going, briefly(now.Sub(v.started)))
 }
 
 func (v *watchView) one(g *easelv1.Generation, now time.Time) string {

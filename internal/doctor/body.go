@@ -42,9 +42,9 @@ func pathOf(value any, target reflect.Value, depth int) (string, bool) {
 	return "", false
 }
 
-// hunt looks for a part below wrappers that the rules do not know. Nil where it is in no
+// searchWrapped looks for a part below wrappers that the rules do not know. Nil where it is in no
 // object of the body.
-func (b body) hunt(sl slot, wrappers catalog.Rule) []Fix {
+func (b body) searchWrapped(sl slot, wrappers catalog.Rule) []Fix {
 	var best []Fix
 	for path, r := range b.objects() {
 		var fixes []Fix

@@ -103,7 +103,7 @@ func (d *diagnosis) money(r catalog.Record, sl slot, wrappers catalog.Rule) {
 	d.inspect(r, at, []slot{sl})
 	last := &d.found[len(d.found)-1]
 	if last.Fault != "" && len(last.Fixes) == 0 && last.Where == "" {
-		last.Fixes = d.hunt(sl, wrappers)
+		last.Fixes = d.searchWrapped(sl, wrappers)
 	}
 }
 
@@ -143,7 +143,7 @@ func (d *diagnosis) model() {
 	r, ok := d.rules.Model.Record(d.value)
 	slots := modelSlots(d.rules, true)
 	if !ok || !d.rules.Model.Fits(r) {
-		d.add(Finding{Part: "model", Fault: "no record of a model in the body", Fixes: d.hunt(slots[0], d.rules.Model.Wrappers)})
+		d.add(Finding{Part: "model", Fault: "no record of a model in the body", Fixes: d.searchWrapped(slots[0], d.rules.Model.Wrappers)})
 		return
 	}
 	at := d.at(r.Members())
@@ -211,7 +211,7 @@ func (d *diagnosis) generation() {
 	if !ok || !d.rules.Generation.Fits(r) || catalog.IsEnvelope(r) {
 		d.add(Finding{
 			Part: "render", Fault: "no record with a status or an identifier in the body",
-			Fixes: d.hunt(generationSlots(d.rules)[1], d.rules.Generation.Wrappers),
+			Fixes: d.searchWrapped(generationSlots(d.rules)[1], d.rules.Generation.Wrappers),
 		})
 		return
 	}

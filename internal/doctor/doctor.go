@@ -39,35 +39,35 @@ type Config struct {
 
 // Examine asks a catalog everything that is free, and reports. Its error is one of the base URL.
 func Examine(ctx context.Context, cfg Config) (*Report, error) {
-	transport := catalog.NewTransport()
-	defer transport.CloseIdleConnections()
-	eye := &readOnlyTransport{next: transport}
-	client, err := catalog.New(catalog.Config{BaseURL: cfg.BaseURL, AllowInsecure: cfg.AllowInsecure, Transport: eye})
+	network := catalog.NewTransport()
+	defer network.CloseIdleConnections()
+	transport := &readOnlyTransport{next: network}
+	client, err := catalog.New(catalog.Config{BaseURL: cfg.BaseURL, AllowInsecure: cfg.AllowInsecure, Transport: transport})
 	if err != nil {
 		return nil, err
 	}
-	d := &examination{ctx: ctx, client: client, cred: cfg.Credential, eye: eye, model: cfg.Model, inputs: cfg.Inputs}
+	d := &examination{ctx: ctx, client: client, cred: cfg.Credential, transport: transport, model: cfg.Model, inputs: cfg.Inputs}
 	d.examine()
 	return newReport(cfg.BaseURL, d.checks), nil
 }
 
 // examination looks at a catalog.
 type examination struct {
-	ctx    context.Context
-	client *catalog.Client
-	cred   catalog.Credential
-	eye    *readOnlyTransport
-	model  string
-	inputs func(model string) (json.RawMessage, error)
+	ctx       context.Context
+	client    *catalog.Client
+	cred      catalog.Credential
+	transport *readOnlyTransport
+	model     string
+	inputs    func(model string) (json.RawMessage, error)
 
-	fields []catalog.InputField
-	render string // one that the list has shown
-	checks []Check
+	fields     []catalog.InputField
+	generation string // one that the list has shown
+	checks     []Check
 }
 
 // examine asks everything, unless the catalog does not let it look at all.
 func (d *examination) examine() {
-	for _, look := range []func(){d.account, d.listModels, d.oneModel, d.quote, d.list, d.oneRender, d.noRender} {
+	for _, look := range []func(){d.account, d.listModels, d.oneModel, d.quote, d.list, d.oneGeneration, d.missingGeneration} {
 		look()
 		if k := d.checks[len(d.checks)-1].kind; k == catalog.KindCredentialRejected || k == catalog.KindUnavailable || d.ctx.Err() != nil {
 			return
@@ -78,8 +78,8 @@ func (d *examination) examine() {
 // note keeps what a question has brought.
 func (d *examination) note(name, route string, err error) {
 	c := Check{Name: name, Route: route, kind: catalog.KindOf(err)}
-	if d.eye.body != nil {
-		c.Findings = Diagnose(route, d.eye.body, d.cred)
+	if d.transport.body != nil {
+		c.Findings = Diagnose(route, d.transport.body, d.cred)
 	}
 	if err != nil {
 		c.Error = errorText(err)
@@ -144,7 +144,7 @@ func (d *examination) quote() {
 		d.skip("quote", routeQuote, "no model is known: name one with --model")
 		return
 	}
-	inputs := madeUp(d.fields)
+	inputs := sampleInputs(d.fields)
 	if d.inputs != nil {
 		var err error
 		if inputs, err = d.inputs(d.model); err != nil {
@@ -159,8 +159,8 @@ func (d *examination) quote() {
 	}
 }
 
-// madeUp are inputs that a model should take: a value for each that it needs.
-func madeUp(fields []catalog.InputField) json.RawMessage {
+// sampleInputs are inputs that a model should take: a value for each that it needs.
+func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	inputs := map[string]any{}
 	for _, f := range fields {
 		if f.Required != nil && *f.Required && f.Default == nil || f.Required == nil && f.Name == "prompt" {
@@ -203,24 +203,24 @@ func sample(f catalog.InputField) any {
 }
 
 func (d *examination) list() {
-	renders, err := d.client.Generations(d.ctx, d.cred)
+	generations, err := d.client.Generations(d.ctx, d.cred)
 	d.note("list", routeGenerations, err)
-	if len(renders) > 0 {
-		d.render = renders[0].ID
+	if len(generations) > 0 {
+		d.generation = generations[0].ID
 	}
 }
 
-func (d *examination) oneRender() {
-	if d.render == "" {
+func (d *examination) oneGeneration() {
+	if d.generation == "" {
 		d.skip("render", routeGeneration, "the list shows no render to look at")
 		return
 	}
-	_, err := d.client.Generation(d.ctx, d.cred, d.render)
+	_, err := d.client.Generation(d.ctx, d.cred, d.generation)
 	d.note("render", routeGeneration, err)
 }
 
-// noRender asks for a render that is not there, to see an error.
-func (d *examination) noRender() {
+// missingGeneration asks for a generation that is not there, to see an error.
+func (d *examination) missingGeneration() {
 	_, err := d.client.Generation(d.ctx, d.cred, "easel-doctor-no-such-render")
 	d.note("an error", routeGeneration, err)
 	c := &d.checks[len(d.checks)-1]

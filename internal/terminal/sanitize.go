@@ -28,10 +28,10 @@ var colourCodes = strings.NewReplacer(uncoloured, "\x1b[0m", Dim, "\x1b[2m", Bol
 // isColour reports whether a character may be one of the above.
 func isColour(r rune) bool { return r >= 0xFDD0 && r <= 0xFDEF }
 
-// isObeyed reports whether a terminal obeys a character instead of showing it: controls, with which
+// isControl reports whether a terminal obeys a character instead of showing it: controls, with which
 // escape sequences begin, the directions of writing, and separators of lines. The end of a line and
 // the tab are for the caller to judge.
-func isObeyed(r rune) bool {
+func isControl(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7F && r <= 0x9F:
 		return true
@@ -43,7 +43,7 @@ func isObeyed(r rune) bool {
 
 // Sanitize writes foreign text so that a terminal shows all of it. Its lines stay.
 func Sanitize(text string) string {
-	return spelled(text, func(r rune) bool { return isColour(r) || isObeyed(r) && r != '\n' && r != '\t' })
+	return escaped(text, func(r rune) bool { return isColour(r) || isControl(r) && r != '\n' && r != '\t' })
 }
 
 // OneLine does the same, and makes one line of it.
@@ -52,8 +52,8 @@ func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(t
 // SanitizeText does the same to a text of lines, whatever ends them.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// spelled writes the characters of a kind, and bytes that are none, in their visible form.
-func spelled(text string, kind func(rune) bool) string {
+// escaped writes the characters of a kind, and bytes that are none, in their visible form.
+func escaped(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
@@ -73,7 +73,7 @@ type SanitizingWriter struct{ io.Writer }
 
 // Write implements io.Writer.
 func (w SanitizingWriter) Write(p []byte) (int, error) {
-	if !obeyed(p) {
+	if !hasControl(p) {
 		return w.Writer.Write(p)
 	}
 	if _, err := io.WriteString(w.Writer, Sanitize(string(p))); err != nil {
@@ -82,8 +82,8 @@ func (w SanitizingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// obeyed reports whether there is anything to make harmless; nearly all logs are plain.
-func obeyed(p []byte) bool {
+// hasControl reports whether there is anything to make harmless; nearly all logs are plain.
+func hasControl(p []byte) bool {
 	for _, b := range p {
 		if b < ' ' && b != '\n' && b != '\t' || b >= 0x7F {
 			return true

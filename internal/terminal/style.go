@@ -41,7 +41,7 @@ func (s Style) Paint(colour, text string) string {
 // visible writes what a terminal would obey in one line in its visible form, but for the colours of
 // a stream that has some.
 func (s Style) visible(line string) string {
-	return spelled(line, func(r rune) bool { return isObeyed(r) && r != '\t' || isColour(r) && !s.Colour })
+	return escaped(line, func(r rune) bool { return isControl(r) && r != '\t' || isColour(r) && !s.Colour })
 }
 
 // shown writes one line as a stream gets it.

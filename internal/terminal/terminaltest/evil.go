@@ -11,8 +11,8 @@ import (
 // both forms, directional overrides, lines of its own, and the program's own marks of colours.
 const Evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + "\uFDD5e\uFDD0"
 
-// obeyed reports whether a terminal obeys a character instead of showing it, or whether it stands for a colour.
-func obeyed(r rune) bool {
+// hasControl reports whether a terminal obeys a character instead of showing it, or whether it stands for a colour.
+func hasControl(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':
 		return false
@@ -25,7 +25,7 @@ func obeyed(r rune) bool {
 // WantHarmless checks that nothing but the visible form of [Evil] has come through.
 func WantHarmless(t *testing.T, what, text string) {
 	t.Helper()
-	if at := strings.IndexFunc(text, obeyed); at >= 0 {
+	if at := strings.IndexFunc(text, hasControl); at >= 0 {
 		t.Errorf("%s: %q is printed in %q", what, text[at:min(at+6, len(text))], text)
 	}
 	for line := range strings.Lines(text) {
