@@ -40,7 +40,7 @@ func (c *devCmd) Faults() []string {
 		list.AddError(a.name, err)
 	}
 	c.hostFaults(&list)
-	c.tuningFlags.faults(&list)
+	c.tuningFaults(&list)
 	return list
 }
 

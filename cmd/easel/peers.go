@@ -28,7 +28,7 @@ func (f *natsFlags) config() cluster.Config {
 	}
 }
 
-func (f *natsFlags) faults(list *cli.FaultList) {
+func (f *natsFlags) natsFaults(list *cli.FaultList) {
 	if f.NATSURL == "" {
 		list.Require(*f == natsFlags{}, "EASEL_NATS_CREDS_FILE, EASEL_NATS_NKEY_FILE, EASEL_NATS_CA_FILE, EASEL_NATS_CERT_FILE and EASEL_NATS_KEY_FILE need EASEL_NATS_URL")
 		return

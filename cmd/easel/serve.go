@@ -79,8 +79,8 @@ func (c *serveCmd) Faults() []string {
 	c.callerFaults(list)
 	c.addressFaults(list)
 	c.hostFaults(list)
-	c.tuningFlags.faults(list)
-	c.natsFlags.faults(list)
+	c.tuningFaults(list)
+	c.natsFaults(list)
 	return *list
 }
 
@@ -177,7 +177,7 @@ func (c *serveCmd) guard() {
 	}
 }
 
-func (f *tuningFlags) faults(list *cli.FaultList) {
+func (f *tuningFlags) tuningFaults(list *cli.FaultList) {
 	list.Require(f.PollMinInterval > 0, "EASEL_POLL_MIN_INTERVAL must be above 0")
 	list.Require(f.PollMaxInterval >= f.PollMinInterval, "EASEL_POLL_MAX_INTERVAL must not be below EASEL_POLL_MIN_INTERVAL")
 	list.Require(f.PollRate > 0, "EASEL_POLL_RATE must be above 0")

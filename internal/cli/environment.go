@@ -228,14 +228,17 @@ func (p *Program) warnOfUnknown(line *kong.Context, unknown []UnknownVariable) {
 // FaultList collects what is wrong, so that all of it is told at once.
 type FaultList []string
 
+// Add adds a sentence.
 func (l *FaultList) Add(text string) { *l = append(*l, terminal.OneLine(text)) }
 
+// AddError adds what is wrong with a setting, where something is.
 func (l *FaultList) AddError(name string, err error) {
 	if err != nil {
 		l.Add(fmt.Sprintf("%s: %v", name, err))
 	}
 }
 
+// Require adds a sentence unless something holds.
 func (l *FaultList) Require(ok bool, text string) {
 	if !ok {
 		l.Add(text)

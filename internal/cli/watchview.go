@@ -156,7 +156,7 @@ func (v *watchView) aside(text string) {
 	case v.json:
 		v.noteJSON(text)
 	default:
-		v.session.Tell(v.ErrStyle.Paint(terminal.Dim, text))
+		v.Tell(v.ErrStyle.Paint(terminal.Dim, text))
 	}
 }
 

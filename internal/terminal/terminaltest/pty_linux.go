@@ -44,9 +44,9 @@ func Open(t *testing.T, width, height int) *Terminal {
 	term.Resize(t, width, height)
 	go term.read()
 	t.Cleanup(func() {
-		child.Close()
+		_ = child.Close() // a test is over
 		<-term.ended
-		user.Close()
+		_ = user.Close()
 	})
 	return term
 }
