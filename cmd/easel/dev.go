@@ -65,7 +65,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
-			_ = c.tellHow(p.Stdout, devPlace(s, catalog), p.Self(), key, c.keeping(key, reopened)) // it runs, whether or not anybody reads
+			_ = c.printBanner(p.Stdout, devAddresses(s, catalog), p.Self(), key, c.keeping(key, reopened)) // it runs, whether or not anybody reads
 		})
 	})
 }
@@ -87,20 +87,20 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// place is where everything is once it runs.
-type place struct {
+// addresses is where everything is once it runs.
+type addresses struct {
 	grpc, http, admin, catalog string
 }
 
-func devPlace(s *server.Server, catalog *catalogServer) place {
-	return place{
-		grpc: local(s.GRPCAddr()), http: local(s.HTTPAddr()), admin: local(s.AdminAddr()),
+func devAddresses(s *server.Server, catalog *catalogServer) addresses {
+	return addresses{
+		grpc: dialable(s.GRPCAddr()), http: dialable(s.HTTPAddr()), admin: dialable(s.AdminAddr()),
 		catalog: catalog.addr + sandbox.BasePath,
 	}
 }
 
-// local writes a bound address as it is dialled from here.
-func local(addr string) string {
+// dialable writes a bound address as it is dialled from here.
+func dialable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return addr
@@ -111,8 +111,8 @@ func local(addr string) string {
 	return addr
 }
 
-// tellHow prints lines that can be copied.
-func (c *devCmd) tellHow(w io.Writer, at place, self string, key shownKey, keeping string) error {
+// printBanner prints lines that can be copied.
+func (c *devCmd) printBanner(w io.Writer, at addresses, self string, key shownKey, keeping string) error {
 	addr := ""
 	if at.grpc != "localhost:50051" {
 		addr = " --addr " + at.grpc

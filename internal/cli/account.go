@@ -19,7 +19,7 @@ func (c *accountCmd) Run(ctx context.Context, p *Program) error {
 		s.answer(answer.Account, balance, func() {
 			s.printFields([][2]string{
 				{"balance", balance},
-				{"observed", moment(answer.Account.ObserveTime)},
+				{"observed", formatTime(answer.Account.ObserveTime)},
 			})
 		})
 		return nil

@@ -138,7 +138,7 @@ func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error)
 	defer cancel()
 	answer, err := retry(ctx, outcomeUnknown, func(err error, delay time.Duration) {
 		t.maybe = t.maybe || !sentNothing(err)
-		b.change(func() { t.trouble = messageOf(err) + ", again in " + briefly(delay) })
+		b.change(func() { t.trouble = messageOf(err) + ", again in " + formatDuration(delay) })
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		t.sent = true
 		return b.generations.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
@@ -256,7 +256,7 @@ func (b *batch) save(ctx context.Context, t *task, g *easelv1.Generation) (strin
 	d := &transfer{id: g.GenerationId, out: b.flags.Out, force: b.flags.Force, silent: true}
 	b.change(func() { t.phase, t.transfer, t.since = phaseSaving, d, time.Now() })
 	path, err := b.silent().transfer(ctx, d)
-	if err != nil && d.whole() {
+	if err != nil && d.isSaved() {
 		return d.target, nil
 	}
 	return path, err
@@ -276,8 +276,8 @@ func (b *batch) saveText(g *easelv1.Generation) (string, error) {
 	return file.Path, err
 }
 
-// whole reports whether the target is a file of the size that the result has.
-func (d *transfer) whole() bool {
+// isSaved reports whether the target is a file of the size that the result has.
+func (d *transfer) isSaved() bool {
 	info, err := os.Lstat(d.target)
 	return d.part == nil && d.size >= 0 && err == nil && info.Mode().Type() == fs.FileMode(0) && info.Size() == d.size
 }

@@ -76,7 +76,7 @@ func (b *batch) why(ctx context.Context, err error) string {
 
 func (b *batch) resultLine(ctx context.Context, r orderResult, err error) string {
 	g := r.generation
-	after, result := "", outcome(g)
+	after, result := "", resultSummary(g)
 	if g.Terminal {
 		after = afterText(g)
 	}
@@ -87,7 +87,7 @@ func (b *batch) resultLine(ctx context.Context, r orderResult, err error) string
 		result = b.OutStyle.Paint(terminal.Red, b.why(ctx, err))
 	}
 	state := b.OutStyle.Paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
-	return b.number(r.Order) + "  " + terminal.OneLine(g.GenerationId) + "  " + state + "  " + joined(costText(g), after, result)
+	return b.number(r.Order) + "  " + terminal.OneLine(g.GenerationId) + "  " + state + "  " + joinNonEmpty(costText(g), after, result)
 }
 
 // number is how an order is called, as wide as the last one's.
@@ -117,7 +117,7 @@ func (b *batch) tellSum() {
 		parts = append(parts, fmt.Sprintf("%d %s", states[word], word))
 	}
 	b.Tell(b.ErrStyle.Paint(terminal.Dim, fmt.Sprintf("%d orders: %s; %s in %s",
-		len(b.tasks), strings.Join(parts, ", "), Money(cents, ""), briefly(time.Since(b.started)))))
+		len(b.tasks), strings.Join(parts, ", "), Money(cents, ""), formatDuration(time.Since(b.started)))))
 }
 
 func indented(text string) string {
@@ -147,7 +147,7 @@ func (b *batch) redraw() {
 	if hidden > 0 {
 		sum += fmt.Sprintf(", %d more under way", hidden)
 	}
-	b.ShowLines(append(lines, sum+"  "+b.ErrStyle.Paint(terminal.Dim, briefly(time.Since(b.started)))))
+	b.ShowLines(append(lines, sum+"  "+b.ErrStyle.Paint(terminal.Dim, formatDuration(time.Since(b.started)))))
 }
 
 // row is the live line of one order.

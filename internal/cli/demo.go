@@ -39,7 +39,7 @@ func (d Demo) Run(ctx context.Context, p *Program) error {
 	if err := t.run(ctx); err != nil {
 		return err
 	}
-	t.Print("\nEverything is as it should be, after " + briefly(time.Since(t.started)) + ".")
+	t.Print("\nEverything is as it should be, after " + formatDuration(time.Since(t.started)) + ".")
 	t.Print("Next: " + p.Self() + " dev keeps it running and says how to call it.")
 	return t.Err()
 }
@@ -179,7 +179,7 @@ func (t *demo) watch(ctx context.Context, g *easelv1.Generation) (*easelv1.Gener
 	f.seen = func(e event) {
 		if e.update != nil {
 			state := t.OutStyle.Paint(stateColour(e.update.Generation.State), stateWord(e.update.Generation))
-			t.say(heading, fmt.Sprintf("%5s  %s", briefly(time.Since(v.started)), state))
+			t.say(heading, fmt.Sprintf("%5s  %s", formatDuration(time.Since(v.started)), state))
 			heading = ""
 		}
 		v.note(e)
@@ -216,7 +216,7 @@ func (t *demo) download(ctx context.Context, g *easelv1.Generation) error {
 		return mismatch("%s is no picture: %v", path, err)
 	}
 	t.say("Download", t.OutStyle.Paint(terminal.Bold, path))
-	t.say("", fmt.Sprintf("%s, %dx%d, %s", format, picture.Width, picture.Height, size(d.part.size)))
+	t.say("", fmt.Sprintf("%s, %dx%d, %s", format, picture.Width, picture.Height, formatBytes(d.part.size)))
 	t.say("", t.OutStyle.Paint(terminal.Dim, "sha256 "+d.part.sha256()+", as the server says"))
 	return nil
 }

@@ -105,7 +105,7 @@ func (s *session) printSaved(result saved) {
 		s.printFields([][2]string{
 			{"file", result.Path},
 			{"type", terminal.OneLine(result.ContentType)},
-			{"size", size(result.SizeBytes)},
+			{"size", formatBytes(result.SizeBytes)},
 			{"sha256", result.SHA256},
 		})
 	}
@@ -131,7 +131,7 @@ func (s *session) transferToStdout(ctx context.Context, d *transfer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // the system clears up there too
-	d.out, d.silent, d.fleeting = filepath.Join(dir, "result"), true, true
+	d.out, d.silent, d.temporary = filepath.Join(dir, "result"), true, true
 	path, err := s.transfer(ctx, d)
 	if err != nil {
 		return err

@@ -62,22 +62,17 @@ func environOf(env map[string]string) func() []string {
 	}
 }
 
-// buffer is a stream that may be read while it is written, and tells that it was.
+// buffer is a stream that several may write.
 type buffer struct {
-	mu      sync.Mutex
-	text    bytes.Buffer
-	written chan struct{}
+	mu   sync.Mutex
+	text strings.Builder
 }
 
-func newBuffer() *buffer { return &buffer{written: make(chan struct{}, 1)} }
+func newBuffer() *buffer { return &buffer{} }
 
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	select {
-	case b.written <- struct{}{}:
-	default:
-	}
 	return b.text.Write(p)
 }
 

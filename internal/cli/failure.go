@@ -197,7 +197,7 @@ func (f failure) line() string {
 		line += " (" + strings.TrimSuffix(f.code+" "+f.reason, " ") + ")"
 	}
 	if f.retryDelay > 0 {
-		line += "; try again in " + briefly(f.retryDelay)
+		line += "; try again in " + formatDuration(f.retryDelay)
 	}
 	return terminal.OneLine(line)
 }

@@ -129,7 +129,7 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 	frame := 0
 	defer s.ticking(func() {
 		frame++
-		s.ShowLive(s.ErrStyle.Paint(terminal.Blue, s.ErrStyle.Spinner(frame)) + " ordering " + briefly(time.Since(started)))
+		s.ShowLive(s.ErrStyle.Paint(terminal.Blue, s.ErrStyle.Spinner(frame)) + " ordering " + formatDuration(time.Since(started)))
 	})()
 	if !s.ErrStyle.Terminal {
 		defer time.AfterFunc(slowAnswer, func() {
@@ -139,7 +139,7 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 	answer, err := retry(ctx, outcomeUnknown, func(err error, delay time.Duration) {
 		maybe = maybe || !sentNothing(err)
 		s.remark("retry", order.IdempotencyKey, "the outcome is not known yet ("+messageOf(err)+
-			"); sending the same order again in "+briefly(delay))
+			"); sending the same order again in "+formatDuration(delay))
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		return s.generations.CreateGeneration(ctx, order)
 	})

@@ -69,15 +69,15 @@ func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
 		{"reason", terminal.OneLine(g.FailureMessage)},
 		{"cost", cost},
 		{"inputs", inputs},
-		{"ordered", moment(g.CreateTime)},
-		{"finished", joined(moment(g.TerminalTime), afterText(g))},
+		{"ordered", formatTime(g.CreateTime)},
+		{"finished", joinNonEmpty(formatTime(g.TerminalTime), afterText(g))},
 		{"result", resultText(g)},
 	}
 }
 
 func resultText(g *easelv1.Generation) string {
 	if g.State == easelv1.State_STATE_SUCCEEDED {
-		return outcome(g)
+		return resultSummary(g)
 	}
 	return ""
 }
@@ -151,8 +151,8 @@ func (s *session) printGenerations(generations []*easelv1.Generation) {
 			{stateWord(g), stateColour(g.State)},
 			{terminal.OneLine(g.ModelId), ""},
 			{costText(g), ""},
-			{moment(g.CreateTime), ""},
-			{outcome(g), terminal.Dim},
+			{formatTime(g.CreateTime), ""},
+			{resultSummary(g), terminal.Dim},
 		})
 	}
 	s.printTable([]string{"RENDER", "STATE", "MODEL", "COST", "ORDERED", "RESULT"}, rows)

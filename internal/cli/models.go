@@ -151,11 +151,11 @@ func allowedText(f *easelv1.InputField) string {
 	}
 	switch {
 	case f.Minimum != nil && f.Maximum != nil && f.GetMaximum() < 1<<53:
-		return fmt.Sprintf("%s to %s", number(f.GetMinimum()), number(f.GetMaximum()))
+		return fmt.Sprintf("%s to %s", formatNumber(f.GetMinimum()), formatNumber(f.GetMaximum()))
 	case f.Minimum != nil:
-		return "from " + number(f.GetMinimum())
+		return "from " + formatNumber(f.GetMinimum())
 	case f.Maximum != nil && f.GetMaximum() < 1<<53:
-		return "up to " + number(f.GetMaximum())
+		return "up to " + formatNumber(f.GetMaximum())
 	}
 	return ""
 }
@@ -168,9 +168,9 @@ func allowedWords(f *easelv1.InputField) (values []string) {
 	return values
 }
 
-// number writes a limit. One that is as large as an integer can be says nothing to a person,
+// formatNumber writes a limit. One that is as large as an integer can be says nothing to a person,
 // and is left out.
-func number(v float64) string { return fmt.Sprintf("%v", v) }
+func formatNumber(v float64) string { return fmt.Sprintf("%v", v) }
 
 type quoteCmd struct {
 	callFlags

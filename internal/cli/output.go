@@ -159,8 +159,8 @@ func (a *Amount) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// size writes a number of bytes for people.
-func size(bytes int64) string {
+// formatBytes writes a number of bytes for people.
+func formatBytes(bytes int64) string {
 	if bytes < 1000 {
 		return fmt.Sprintf("%d B", bytes)
 	}
@@ -172,8 +172,8 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %cB", value, " kMGTPE"[unit])
 }
 
-// briefly writes a time span with as much detail as is of interest.
-func briefly(d time.Duration) string {
+// formatDuration writes a time span with as much detail as is of interest.
+func formatDuration(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"
@@ -187,8 +187,8 @@ func briefly(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// moment writes a time for people, in their own zone.
-func moment(t *timestamppb.Timestamp) string {
+// formatTime writes a time for people, in their own zone.
+func formatTime(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""
 	}
@@ -211,8 +211,8 @@ var stateColours = map[easelv1.State]string{
 // stateColour is the colour of a state.
 func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], terminal.Blue) }
 
-// took is how long a generation took, or has been taking.
-func took(g *easelv1.Generation, now time.Time) time.Duration {
+// timeTaken is how long a generation took, or has been taking.
+func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	if g.CreateTime == nil {
 		return 0
 	}
@@ -227,7 +227,7 @@ func afterText(g *easelv1.Generation) string {
 	if g.TerminalTime == nil || g.CreateTime == nil {
 		return ""
 	}
-	return "after " + briefly(took(g, time.Time{}))
+	return "after " + formatDuration(timeTaken(g, time.Time{}))
 }
 
 // costText is what a generation costs, "" where that is not known.
@@ -238,17 +238,17 @@ func costText(g *easelv1.Generation) string {
 	return Money(g.GetCostCents(), "")
 }
 
-// joined puts commas between the texts that there are.
-func joined(texts ...string) string {
+// joinNonEmpty puts commas between the texts that there are.
+func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// outcome tells the result of a generation in a few words.
-func outcome(g *easelv1.Generation) string {
+// resultSummary tells the result of a generation in a few words.
+func resultSummary(g *easelv1.Generation) string {
 	kind := terminal.OneLine(g.GetFile().GetContentType())
 	switch {
 	case g.GetFile() != nil && g.GetFile().SizeBytes != nil:
-		return strings.TrimPrefix(kind+", ", ", ") + size(g.GetFile().GetSizeBytes())
+		return strings.TrimPrefix(kind+", ", ", ") + formatBytes(g.GetFile().GetSizeBytes())
 	case g.GetFile() != nil:
 		return strings.TrimSuffix("file "+kind, " ")
 	case g.GetText() != nil:

@@ -41,14 +41,14 @@ func TestAnAmountNamesItsUnit(t *testing.T) {
 
 func TestSizesAndTimesAreShort(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB", 64 << 20: "67.1 MB"} {
-		if got := size(bytes); got != want {
+		if got := formatBytes(bytes); got != want {
 			t.Errorf("%d bytes: got %s, want %s", bytes, got, want)
 		}
 	}
 	for span, want := range map[time.Duration]string{
 		-1: "0s", 1500 * time.Millisecond: "1.5s", 12 * time.Second: "12s", 61 * time.Second: "1m01s", 3725 * time.Second: "1h02m",
 	} {
-		if got := briefly(span); got != want {
+		if got := formatDuration(span); got != want {
 			t.Errorf("%v: got %s, want %s", span, got, want)
 		}
 	}

@@ -75,7 +75,7 @@ func askedToRetry(err error) bool {
 // retryRead asks a question that changes nothing, as often as the server asks to come again.
 func retryRead[T any](ctx context.Context, s *session, ask func() (T, error)) (T, error) {
 	return retry(ctx, askedToRetry, func(err error, delay time.Duration) {
-		text := "no answer yet (" + messageOf(err) + "), asking again in " + briefly(delay)
+		text := "no answer yet (" + messageOf(err) + "), asking again in " + formatDuration(delay)
 		switch {
 		case s.quiet:
 		case s.json:

@@ -25,8 +25,8 @@ type transfer struct {
 	force bool
 	wait  time.Duration
 
-	silent   bool // no progress is shown
-	fleeting bool // no part is kept for another run
+	silent    bool // no progress is shown
+	temporary bool // no part is kept for another run
 
 	info    *easelv1.ContentInfo // nil until the first chunk
 	target  string
@@ -78,7 +78,7 @@ func (d *transfer) leave(ctx context.Context, err error) error {
 		d.part.discard()
 		return err
 	}
-	if d.fleeting || errors.As(err, new(*Problem)) {
+	if d.temporary || errors.As(err, new(*Problem)) {
 		d.part.discard()
 		return err
 	}
@@ -88,7 +88,7 @@ func (d *transfer) leave(ctx context.Context, err error) error {
 	f := explain(ctx, err)
 	return &Problem{
 		Exit: f.exit, Text: f.message, Err: err,
-		Cure: "Run the same command again to go on after " + size(d.part.size) + ".",
+		Cure: "Run the same command again to go on after " + formatBytes(d.part.size) + ".",
 	}
 }
 
@@ -118,7 +118,7 @@ func (s *session) transferAll(ctx context.Context, d *transfer) error {
 		}
 		delay := delayAfter(err, idle)
 		if !s.quiet && !s.json {
-			s.Tell(s.ErrStyle.Paint(terminal.Dim, "the download broke off ("+messageOf(err)+"), going on in "+briefly(delay)))
+			s.Tell(s.ErrStyle.Paint(terminal.Dim, "the download broke off ("+messageOf(err)+"), going on in "+formatDuration(delay)))
 		}
 		if err := sleep(ctx, delay); err != nil {
 			return err
@@ -256,13 +256,13 @@ func (p *progress) line(look terminal.Style, bar int, elapsed time.Duration) str
 	here, total := p.begun.Load()+p.arrived.Load(), p.total.Load()
 	rate := ""
 	if elapsed > 100*time.Millisecond {
-		rate = "  " + size(int64(float64(p.arrived.Load())/elapsed.Seconds())) + "/s"
+		rate = "  " + formatBytes(int64(float64(p.arrived.Load())/elapsed.Seconds())) + "/s"
 	}
 	if here == 0 {
-		return "waiting for the first byte" + look.Paint(terminal.Dim, "  "+briefly(elapsed))
+		return "waiting for the first byte" + look.Paint(terminal.Dim, "  "+formatDuration(elapsed))
 	}
 	if total == 0 {
-		return "downloading " + size(here) + look.Paint(terminal.Dim, rate)
+		return "downloading " + formatBytes(here) + look.Paint(terminal.Dim, rate)
 	}
-	return look.Bar(float64(here)/float64(total), bar) + " " + size(here) + " of " + size(total) + look.Paint(terminal.Dim, rate)
+	return look.Bar(float64(here)/float64(total), bar) + " " + formatBytes(here) + " of " + formatBytes(total) + look.Paint(terminal.Dim, rate)
 }

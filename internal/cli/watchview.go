@@ -85,9 +85,9 @@ func (v *watchView) stateLine(g *easelv1.Generation, known bool) string {
 		word = "not found"
 	}
 	state := v.look.Paint(stateColour(g.State), fmt.Sprintf("%-9s", word))
-	facts := joined(terminal.OneLine(g.ModelId), costText(g))
+	facts := joinNonEmpty(terminal.OneLine(g.ModelId), costText(g))
 	if g.Terminal {
-		facts = joined(afterText(g), outcome(g))
+		facts = joinNonEmpty(afterText(g), resultSummary(g))
 	}
 	line := v.clock() + "  " + terminal.OneLine(g.GenerationId) + "  " + state + "  " + facts
 	return strings.TrimRight(line, " ")
@@ -146,7 +146,7 @@ func (v *watchView) lost(err error, delay time.Duration) {
 	if len(v.generations) == 0 && v.beat == nil {
 		what = "can't watch yet"
 	}
-	v.aside(what + " (" + v.away + "), trying again in " + briefly(delay))
+	v.aside(what + " (" + v.away + "), trying again in " + formatDuration(delay))
 }
 
 // aside writes a remark about the watch, never between the results.
@@ -198,24 +198,24 @@ func (v *watchView) subject(now time.Time) string {
 			going++
 		}
 	}
-	return fmt.Sprintf("%d going on, %d finished  %s", going, len(v.generations)-going, briefly(now.Sub(v.started)))
+	return fmt.Sprintf("%d going on, %d finished  %s", going, len(v.generations)-going, formatDuration(now.Sub(v.started)))
 }
 
 func (v *watchView) one(g *easelv1.Generation, now time.Time) string {
 	look, elapsed := v.ErrStyle, now.Sub(v.started)
 	if g.CreateTime != nil {
-		elapsed = took(g, now)
+		elapsed = timeTaken(g, now)
 	}
 	text := look.Paint(stateColour(g.State), stateWord(g)) + " "
 	if v.end.IsZero() || g.Terminal {
-		return text + briefly(elapsed)
+		return text + formatDuration(elapsed)
 	}
 	left := max(v.end.Sub(now), 0)
-	text += look.Bar(v.advance(g, float64(elapsed)/float64(max(elapsed+left, 1))), v.BarWidth()) + " " + briefly(elapsed)
+	text += look.Bar(v.advance(g, float64(elapsed)/float64(max(elapsed+left, 1))), v.BarWidth()) + " " + formatDuration(elapsed)
 	if left == 0 {
 		return text + look.Paint(terminal.Dim, ", longer than usual")
 	}
-	return text + look.Paint(terminal.Dim, ", about "+briefly(left)+" left")
+	return text + look.Paint(terminal.Dim, ", about "+formatDuration(left)+" left")
 }
 
 // advance gives the share to show: the one that follows from the estimate, or the one that

@@ -17,12 +17,12 @@ import (
 // keeps live lines at the bottom of a terminal. Its methods may be called
 // at the same time.
 type Console struct {
-	mu   sync.Mutex
-	out  io.Writer
-	err  io.Writer
-	live []string // the live lines that are asked for, none where there are none
-	rows []int    // how wide each of them was drawn
-	lost error    // why a line of the result could not be written
+	mu     sync.Mutex
+	out    io.Writer
+	err    io.Writer
+	live   []string // the live lines that are asked for, none where there are none
+	rows   []int    // how wide each of them was drawn
+	failed error    // why a line of the result could not be written
 
 	OutStyle, ErrStyle Style
 	Size               func() (width, height int) // of the terminal behind err
@@ -47,22 +47,22 @@ func sizeOf(w io.Writer) (width, height int) {
 }
 
 // Print writes a line of the result.
-func (c *Console) Print(line string) { c.above(c.out, c.OutStyle.shown(line)) }
+func (c *Console) Print(line string) { c.printAbove(c.out, c.OutStyle.shown(line)) }
 
 // PrintText writes lines of the result.
-func (c *Console) PrintText(text string) { c.above(c.out, c.OutStyle.shownLines(text)) }
+func (c *Console) PrintText(text string) { c.printAbove(c.out, c.OutStyle.shownLines(text)) }
 
 // Tell writes a line about the result: what happens, and what to do.
-func (c *Console) Tell(line string) { c.above(c.err, c.ErrStyle.shown(line)) }
+func (c *Console) Tell(line string) { c.printAbove(c.err, c.ErrStyle.shown(line)) }
 
-// above writes what is harmless, and puts the live lines below it again.
-func (c *Console) above(w io.Writer, text string) {
+// printAbove writes what is harmless, and puts the live lines below it again.
+func (c *Console) printAbove(w io.Writer, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	live := c.live
 	c.erase()
-	if _, err := fmt.Fprintln(w, text); err != nil && w == c.out && c.lost == nil {
-		c.lost = err
+	if _, err := fmt.Fprintln(w, text); err != nil && w == c.out && c.failed == nil {
+		c.failed = err
 	}
 	c.draw(live)
 }
@@ -71,7 +71,7 @@ func (c *Console) above(w io.Writer, text string) {
 func (c *Console) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lost
+	return c.failed
 }
 
 // ShowLive replaces the live lines with one, or with none for "". Without a terminal there
