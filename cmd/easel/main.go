@@ -1,9 +1,8 @@
 // Command easel is the whole product in one binary: the facade (serve), the catalog
 // to try it against (sandbox, dev, demo), and a client for every call of the contract.
 //
-// This package is the only one that knows all the others. Each command is a struct
-// whose fields are its flags and whose Run does the work; what runs is a value with
-// its own streams and environment, so that a test starts the real thing on port 0.
+// This package holds the flags and settings of the servers and wires them up; it is the only one
+// that knows all the others. The client commands, and how every command line is read, are package cli.
 package main
 
 import (

@@ -12,9 +12,10 @@ import (
 	"sync"
 	"time"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 const (

@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
-	"google.golang.org/protobuf/encoding/protojson"
 )
 
 type getCmd struct {

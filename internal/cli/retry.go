@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/terminal"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 const (

@@ -101,15 +101,15 @@ func (p *Program) retryCommand(madeUp bool, key string) string {
 // connectionFlagsOf repeats the flags of the connection that were given on the command line. What
 // the environment and profiles say is there the next time too.
 func connectionFlagsOf(line *kong.Context) string {
-	var reach strings.Builder
+	var flags strings.Builder
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {
 			continue
 		}
-		reach.WriteString(" --" + at.Flag.Name)
+		flags.WriteString(" --" + at.Flag.Name)
 		if !at.Flag.IsBool() {
-			reach.WriteString(" " + terminal.ShellQuote(fmt.Sprint(line.FlagValue(at.Flag))))
+			flags.WriteString(" " + terminal.ShellQuote(fmt.Sprint(line.FlagValue(at.Flag))))
 		}
 	}
-	return reach.String()
+	return flags.String()
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Everything that this program prints passes style.shown or harmless: what a terminal would obey and not
+// Everything that this program prints passes Style.shown or Sanitize: what a terminal would obey and not
 // show, in a text from a catalog, a server or a file, gets the form that JSON has for it, as in
 // \u001b. So a text of JSON stays the same JSON.
 
 // Colours, by what they mean. Inside the program they are characters that are not meant for
-// exchange (Unicode's noncharacters); style.shown makes a terminal's codes of them.
+// exchange (Unicode's noncharacters); Style.shown makes a terminal's codes of them.
 const (
 	uncoloured = "\uFDD0"
 	Dim        = "\uFDD1"
