@@ -9,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/easel-grpc/easel/internal/catalog"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTheDoctorCanNotOrder(t *testing.T) {
 	var sent atomic.Int64
