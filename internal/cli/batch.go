@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"sync"
@@ -275,12 +274,6 @@ func (b *batch) saveText(g *easelv1.Generation) (string, error) {
 	}
 	file, err := writeText(path, b.flags.Force, g)
 	return file.Path, err
-}
-
-// isSaved reports whether the target is a file of the size that the result has.
-func (d *transfer) isSaved() bool {
-	info, err := os.Lstat(d.target)
-	return d.part == nil && d.size >= 0 && err == nil && info.Mode().Type() == fs.FileMode(0) && info.Size() == d.size
 }
 
 // change changes what the batch knows.

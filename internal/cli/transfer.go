@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -241,6 +242,12 @@ func (d *transfer) check() error {
 		return fmt.Errorf("%w: the SHA-256 is %s instead of %s", errCorrupt, d.part.sha256(), d.summary.Sha256)
 	}
 	return nil
+}
+
+// isSaved reports whether the target is a file of the size that the result has.
+func (d *transfer) isSaved() bool {
+	info, err := os.Lstat(d.target)
+	return d.part == nil && d.size >= 0 && err == nil && info.Mode().Type() == fs.FileMode(0) && info.Size() == d.size
 }
 
 // progress counts bytes as they arrive. It is written by the download and read by the
