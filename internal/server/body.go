@@ -55,7 +55,7 @@ type bodies struct {
 func newBodies(calls *interceptor, limit int) bodies {
 	b := bodies{calls, limit, map[string]string{}}
 	bindings(func(m protoreflect.MethodDescriptor, route binding) {
-		b.methods[route.verb+" "+bareTemplate(route.template)] = fullMethod(m)
+		b.methods[route.verb+" "+bareTemplate(route.template)] = service.FullMethod(m)
 	})
 	return b
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -11,35 +10,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
-
-// services are those of the contract. What the server has to know of them, it reads
-// from here: names for health, methods for tracing, routes for people.
-func services() []protoreflect.ServiceDescriptor {
-	return []protoreflect.ServiceDescriptor{
-		easelv1.File_easel_v1_account_service_proto.Services().Get(0),
-		easelv1.File_easel_v1_model_service_proto.Services().Get(0),
-		easelv1.File_easel_v1_generation_service_proto.Services().Get(0),
-	}
-}
-
-func methods(visit func(protoreflect.MethodDescriptor)) {
-	for _, service := range services() {
-		for n := range service.Methods().Len() {
-			visit(service.Methods().Get(n))
-		}
-	}
-}
 
 // fullMethods are the methods of the contract as gRPC names them.
 func fullMethods() map[string]bool {
 	names := map[string]bool{}
-	methods(func(m protoreflect.MethodDescriptor) { names[fullMethod(m)] = true })
+	service.Methods(func(m protoreflect.MethodDescriptor) { names[service.FullMethod(m)] = true })
 	return names
-}
-
-func fullMethod(m protoreflect.MethodDescriptor) string {
-	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 }
 
 // lasting are the calls that may last: they are counted as streams, and wait for no turn,
@@ -92,7 +70,7 @@ func bareTemplate(template string) string {
 
 // bindings visits every method that has a REST form.
 func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
-	methods(func(m protoreflect.MethodDescriptor) {
+	service.Methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if !ok {
 			return

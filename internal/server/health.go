@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // healthServer is the standard health service, except that its watches end once
@@ -25,8 +27,8 @@ func newHealthServer() *healthServer {
 
 func (h *healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatus) {
 	h.SetServingStatus("", status)
-	for _, service := range services() {
-		h.SetServingStatus(string(service.FullName()), status)
+	for _, s := range service.Services() {
+		h.SetServingStatus(string(s.FullName()), status)
 	}
 }
 

@@ -70,7 +70,7 @@ func (i *interceptor) unary(method string, handler grpc.MethodHandler) grpc.Stre
 		case err == nil:
 			return stream.SendMsg(answer)
 		case method == easelv1.GenerationService_CreateGeneration_FullMethodName:
-			return orderFailure(err, entered)
+			return service.OrderFailure(err, entered)
 		}
 		return err
 	}

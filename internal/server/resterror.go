@@ -54,7 +54,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == "":
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not read the request
 	case isOrder(r):
-		err = orderFailure(err, true) // what the server behind the gateway has not answered itself may have been sent
+		err = service.OrderFailure(err, true) // what the server behind the gateway has not answered itself may have been sent
 	}
 	writeError(w, r, err)
 }
@@ -84,7 +84,7 @@ func isOrder(r *http.Request) bool {
 // sent nowhere, where the error does not say otherwise.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
-		err = orderFailure(err, false)
+		err = service.OrderFailure(err, false)
 	}
 	st := service.Status(err)
 	code := httpCode(st)

@@ -22,7 +22,7 @@ type rules struct {
 
 func newRules() (rules, error) {
 	var requests []protoreflect.MessageDescriptor
-	methods(func(m protoreflect.MethodDescriptor) { requests = append(requests, m.Input()) })
+	service.Methods(func(m protoreflect.MethodDescriptor) { requests = append(requests, m.Input()) })
 	// Every rule is compiled here: one that can't be is found at start, and the
 	// first call is as fast as the second.
 	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...), protovalidate.WithDisableLazy())

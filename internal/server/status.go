@@ -40,16 +40,6 @@ func retryInfo(after time.Duration) protoadapt.MessageV1 {
 	return &errdetails.RetryInfo{RetryDelay: durationpb.New(after)}
 }
 
-// orderFailure says of a failed order what is known of it, where its handler did not: one that
-// was never entered has sent nothing.
-func orderFailure(err error, entered bool) error {
-	outcome := service.OrderNotPlacedByThisCall
-	if entered {
-		outcome = service.OrderUnknown
-	}
-	return service.WithOrderOutcome(service.Status(err), outcome).Err()
-}
-
 // refusals count what was refused, so that callers that are sent away together do not
 // come back together.
 type refusals struct{ count atomic.Uint32 }

@@ -165,7 +165,7 @@ func TestEveryMethodIsLetInByItsKind(t *testing.T) {
 	if counted != len(lasting) || ranked != len(rankOf) {
 		t.Error("a method is named that the contract does not have")
 	}
-	for _, service := range services() {
+	for _, service := range service.Services() {
 		for n := range service.Methods().Len() {
 			m := service.Methods().Get(n)
 			name := "/" + string(service.FullName()) + "/" + string(m.Name())

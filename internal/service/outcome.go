@@ -44,9 +44,19 @@ func outcomeOf(err error) OrderOutcome {
 	return OrderUnknown
 }
 
-// WithOrderOutcome adds to the status of a failed order what is known of the order, unless the
+// OrderFailure adds to the error of a failed order what is known of the order, unless the error says it
+// already. An order that has not entered its handler was sent nowhere.
+func OrderFailure(err error, entered bool) error {
+	outcome := OrderNotPlacedByThisCall
+	if entered {
+		outcome = OrderUnknown
+	}
+	return withOrderOutcome(Status(err), outcome).Err()
+}
+
+// withOrderOutcome adds to the status of a failed order what is known of the order, unless the
 // status says it already.
-func WithOrderOutcome(st *status.Status, outcome OrderOutcome) *status.Status {
+func withOrderOutcome(st *status.Status, outcome OrderOutcome) *status.Status {
 	told := st.Proto()
 	for i, detail := range told.GetDetails() {
 		info := &errdetails.ErrorInfo{}

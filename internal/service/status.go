@@ -133,7 +133,7 @@ func Status(err error) *status.Status {
 		return nil
 	}
 	if order, ok := errors.AsType[*orderError](err); ok {
-		return WithOrderOutcome(Status(order.err), order.outcome)
+		return withOrderOutcome(Status(order.err), order.outcome)
 	}
 	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
 		return fromCatalog(upstream, err)

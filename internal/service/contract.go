@@ -1,0 +1,32 @@
+package service
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// Services are those of the contract.
+func Services() []protoreflect.ServiceDescriptor {
+	return []protoreflect.ServiceDescriptor{
+		easelv1.File_easel_v1_account_service_proto.Services().Get(0),
+		easelv1.File_easel_v1_model_service_proto.Services().Get(0),
+		easelv1.File_easel_v1_generation_service_proto.Services().Get(0),
+	}
+}
+
+// Methods visits every method of the contract.
+func Methods(visit func(protoreflect.MethodDescriptor)) {
+	for _, service := range Services() {
+		for n := range service.Methods().Len() {
+			visit(service.Methods().Get(n))
+		}
+	}
+}
+
+// FullMethod is the name of a method in gRPC: "/easel.v1.AccountService/GetAccount".
+func FullMethod(m protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
+}
