@@ -7,9 +7,7 @@ import (
 	"net/http"
 	"runtime"
 
-	"google.golang.org/grpc/codes"
-
-	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/crossorigin"
 )
 
 // newHTTPServer is an HTTP server with every limit that does not end a stream: there
@@ -32,8 +30,8 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 
 // publicHandler is all that the HTTP listener serves, which is bound to addr, from the outside in.
 func publicHandler(config Config, gateway http.Handler, addr string) http.Handler {
-	handler := refuseCrossOrigin(readable(gateway))
-	handler = publicHosts(config.AllowedHosts, addr).refuseOthers(handler)
+	handler := crossorigin.RefuseWrites(readable(gateway), writeError)
+	handler = crossorigin.PublicHosts(config.AllowedHosts, addr).RefuseOthers(handler, writeError)
 	return skipAbandoned(limitReads(steadyWrites(securityHeaders(traceRequests(handler)))))
 }
 
@@ -49,34 +47,6 @@ func skipAbandoned(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// refuseCrossOrigin stops web pages of elsewhere from ordering renders through the
-// browser of somebody who may.
-func refuseCrossOrigin(next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
-	return protection.Handler(next)
-}
-
-// refuseOtherPages stops web pages of elsewhere from reading too, as to ask for a profile slows the
-// process. A link to the first page alone may be followed, which does nothing.
-func refuseOtherPages(next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asWrite := *r
-		asWrite.Method = http.MethodPost // which is what the library looks at
-		link := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
-		if !link && protection.Check(&asWrite) != nil {
-			denyCrossOrigin(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func denyCrossOrigin(w http.ResponseWriter, r *http.Request) {
-	writeError(w, r, service.Fail(codes.PermissionDenied, reasonCrossOrigin, "a page of another origin may not make this request"))
 }
 
 // securityHeaders go on every answer. Answers hold what belongs to one caller, and

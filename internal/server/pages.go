@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	channelz "google.golang.org/grpc/channelz/service"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/easel-grpc/easel/internal/crossorigin"
 )
 
 // handlePages adds what is not of the contract to the gateway's routes.
@@ -86,6 +88,6 @@ func adminHandler(config Config, health *healthServer, inspect *grpc.Server, add
 		}
 		mux.ServeHTTP(w, r)
 	}
-	own := adminHosts(config.AllowedHosts, config.AdminAddr, addr)
-	return own.refuseOthers(refuseOtherPages(http.HandlerFunc(serve)))
+	own := crossorigin.AdminHosts(config.AllowedHosts, config.AdminAddr, addr)
+	return own.RefuseOthers(crossorigin.RefuseReads(http.HandlerFunc(serve), writeError), writeError)
 }

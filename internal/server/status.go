@@ -20,7 +20,6 @@ const (
 	reasonMediaType    = "UNSUPPORTED_MEDIA_TYPE"
 	reasonTooLarge     = "REQUEST_TOO_LARGE"
 	reasonSlowBody     = "REQUEST_BODY_TIMEOUT"
-	reasonCrossOrigin  = "CROSS_ORIGIN_REQUEST"
 	reasonHost         = "HOST_NOT_ALLOWED"
 	reasonPrecondition = "PRECONDITION_FAILED"
 	reasonRange        = "READ_OFFSET_OUT_OF_RANGE"

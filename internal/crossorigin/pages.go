@@ -1,0 +1,39 @@
+package crossorigin
+
+import (
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// RefuseWrites stops web pages of elsewhere from ordering renders through the browser of somebody who
+// may.
+func RefuseWrites(next http.Handler, deny Deny) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(denied(deny))
+	return protection.Handler(next)
+}
+
+// RefuseReads stops web pages of elsewhere from reading too, as a profile slows the process. A link to
+// the first page may be followed, which does nothing.
+func RefuseReads(next http.Handler, deny Deny) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asWrite := *r
+		asWrite.Method = http.MethodPost // the library looks at writes alone
+		link := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+		if !link && protection.Check(&asWrite) != nil {
+			denied(deny).ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func denied(deny Deny) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		deny(w, r, service.Fail(codes.PermissionDenied, "CROSS_ORIGIN_REQUEST", "a page of another origin may not make this request"))
+	}
+}
