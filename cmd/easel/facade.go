@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/gen/openapi"
+	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/page"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
-	"github.com/easel-grpc/easel/internal/status"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/terminal"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -70,7 +70,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	look := status.Source{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered}
+	look := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered}
 	front, err := c.frontend(services, look, observed, clock)
 	if err != nil {
 		return err
@@ -161,13 +161,13 @@ func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, logger *slog
 }
 
 // frontend puts the server in front of the services.
-func (c *serveCmd) frontend(services *service.Service, look status.Source, observed *telemetry.Telemetry, clock *stopClock) (front *server.Server, err error) {
+func (c *serveCmd) frontend(services *service.Service, look admin.Status, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
 	c.warnOfAnyHost(observed.Logger)
-	front, err = server.New(server.Config{
+	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth)},
-		Service: timedService{services, clock}, Logger: observed.Logger, Metrics: observed.Metrics,
-		OpenAPI: openapi.Document, Pages: page.Handlers(), Admin: operatorPages(look, observed.Level, func() *server.Server { return front }),
+		Service: timedService{services, clock}, Logger: observed.Logger,
+		OpenAPI: openapi.Document, Pages: page.Handlers(), Admin: c.operators(look, observed),
 		DrainTimeout: clock.calls(), AllowedHosts: c.HTTPAllowedHosts,
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
@@ -186,16 +186,22 @@ func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
 	}
 }
 
-// operatorPages are what operators see and change. The server itself is asked later: it is
-// made with them.
-func operatorPages(look status.Source, level http.Handler, front func() *server.Server) map[string]http.Handler {
-	this := thisBuild()
-	look.Version, look.Revision, look.Began = this.Version, this.Revision, time.Now()
-	look.Rooms = func() []server.Room { return front().Rooms() }
-	look.Serving = func(ctx context.Context) bool { return front().Serving(ctx) }
-	pages := look.Handlers()
-	pages["/loglevel"] = level
-	return pages
+// operators makes what the admin listener serves, once the server is there that it tells of.
+func (c *serveCmd) operators(look admin.Status, observed *telemetry.Telemetry) func(*server.Server) (http.Handler, func()) {
+	return func(front *server.Server) (http.Handler, func()) {
+		this := thisBuild()
+		look.Version, look.Revision, look.Began = this.Version, this.Revision, time.Now()
+		look.Serving, look.Limits = front.Serving, func() (limits []admin.Limit) {
+			for _, room := range front.Rooms() {
+				limits = append(limits, admin.Limit(room))
+			}
+			return limits
+		}
+		return admin.New(admin.Config{
+			Status: look, LogLevel: observed.Level, Metrics: observed.Metrics,
+			Addr: front.AdminAddr(), ConfiguredAddr: c.AdminAddr, AllowedHosts: c.HTTPAllowedHosts,
+		})
+	}
 }
 
 // held is the credential of a key that this server holds, nil where callers bring theirs.

@@ -51,11 +51,9 @@ type Config struct {
 	Service Service
 	// Logger takes the server's logs. nil discards them.
 	Logger *slog.Logger
-	// Metrics is served at /metrics of the admin listener. nil serves none.
-	Metrics http.Handler
-	// Admin are more that is for operators: what answers at each pattern of the admin
-	// listener. nil adds nothing.
-	Admin map[string]http.Handler
+	// Admin makes what the admin listener serves, and what ends it, when the addresses are bound. nil
+	// serves nothing there.
+	Admin func(*Server) (handler http.Handler, shutdown func())
 	// OpenAPI is served at /openapi.json. Empty serves none.
 	OpenAPI []byte
 	// Pages are for people with a browser: what answers GET and HEAD at each path.
@@ -66,7 +64,7 @@ type Config struct {
 	DrainTimeout time.Duration
 	// AllowedHosts are the names that REST requests may call this server by, beside localhost
 	// and loopback addresses. Empty: no other where the HTTP listener is on loopback, and
-	// elsewhere any. Requests of operators may use them too; there no listener takes any name.
+	// elsewhere any.
 	AllowedHosts []string
 	// Limits bound what one caller can take. The zero value has good defaults.
 	Limits Limits
@@ -146,6 +144,13 @@ const (
 )
 
 func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*time.Second) }
+
+func (c Config) admin(s *Server) (handler http.Handler, shutdown func()) {
+	if c.Admin == nil {
+		return http.NotFoundHandler(), func() {}
+	}
+	return c.Admin(s)
+}
 
 func (c Config) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 

@@ -195,9 +195,7 @@ func wantAdmin(t *testing.T, s *site, path string, code int) {
 }
 
 func TestOperatorsHaveMetricsAndProfiles(t *testing.T) {
-	s := serve(t, newStudio(), func(c *Config) {
-		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
-	})
+	s := serve(t, newStudio())
 	wantAdmin(t, s, "/metrics", http.StatusOK)
 	wantAdmin(t, s, "/debug/pprof/", http.StatusOK)
 	wantAdmin(t, s, "/v1/generations", http.StatusNotFound)

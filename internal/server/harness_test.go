@@ -24,7 +24,9 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
 func TestMain(m *testing.M) {
@@ -129,6 +131,7 @@ func serve(t testing.TB, studio *studio, change ...func(*Config)) *site {
 	config := Config{
 		Listeners: Listeners{GRPC: grpcPipe, HTTP: httpPipe, Admin: adminPipe},
 		Service:   studio,
+		Admin:     operators,
 		Logger:    slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OpenAPI:   []byte(`{"openapi":"3.1.0"}`),
 		Pages:     map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a page")) })},
@@ -157,6 +160,14 @@ func serve(t testing.TB, studio *studio, change ...func(*Config)) *site {
 		}
 	})
 	return s
+}
+
+// operators makes what the admin listener serves.
+func operators(s *Server) (http.Handler, func()) {
+	return admin.New(admin.Config{
+		Status: admin.Status{Serving: s.Serving}, LogLevel: &telemetry.Level{}, Addr: s.AdminAddr(),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }),
+	})
 }
 
 // httpClient makes a connection for each request: an in-memory connection that is used

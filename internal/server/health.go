@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
 
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -67,23 +66,4 @@ func (s *healthStream) Send(answer *grpc_health_v1.HealthCheckResponse) error {
 		s.cancel()
 	}
 	return err
-}
-
-// alive answers as long as the process does.
-func alive(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
-
-// ready answers whether calls should be sent here.
-func (h *healthServer) ready(w http.ResponseWriter, r *http.Request) {
-	if h.serving(r.Context()) {
-		writeText(w, http.StatusOK, "ready\n")
-		return
-	}
-	writeText(w, http.StatusServiceUnavailable, "not ready\n")
-}
-
-func writeText(w http.ResponseWriter, code int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text)) // a prober that went away has its answer
 }

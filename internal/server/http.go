@@ -28,6 +28,15 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	}
 }
 
+// newAdminServer is the HTTP server for operators.
+func newAdminServer(config Config, handler http.Handler) *http.Server {
+	server := newHTTPServer(config, handler)
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC
+	return server
+}
+
 // publicHandler is all that the HTTP listener serves, which is bound to addr, from the outside in.
 func publicHandler(config Config, gateway http.Handler, addr string) http.Handler {
 	handler := crossorigin.RefuseWrites(readable(gateway), writeError)

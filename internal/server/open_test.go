@@ -119,7 +119,7 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 }
 
 func TestWhatIsForOperatorsIsOnTheAdminPortAlone(t *testing.T) {
-	s := serve(t, newStudio(), func(c *Config) { c.Metrics = http.NotFoundHandler() })
+	s := serve(t, newStudio())
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
 		if answer, _ := do(t, s.http, request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
 			t.Errorf("the public port answers %s with %s", path, answer.Status)

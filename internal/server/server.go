@@ -158,16 +158,16 @@ func (s *Server) assemble(ctx context.Context) (*servers, error) {
 		_ = conn.Close() // it was never used
 		return nil, fmt.Errorf("route the gateway: %w", err)
 	}
-	inspect := newInspection()
+	admin, endAdmin := s.config.admin(s)
 	run := &servers{
 		public:        newPublicGRPC(s.config, s.calls.from(peerOrigin), s.health, s.certificates),
 		rest:          newRESTGRPC(s.config, behind),
 		http:          newHTTPServer(s.config, publicHandler(s.config, gateway, s.HTTPAddr())),
-		admin:         newAdminServer(s.config, adminHandler(s.config, s.health, inspect, s.AdminAddr())),
+		admin:         newAdminServer(s.config, admin),
 		pipe:          pipe,
 		gatewayClient: conn,
 	}
-	run.admin.RegisterOnShutdown(inspect.Stop)
+	run.admin.RegisterOnShutdown(endAdmin)
 	if s.certificates != nil {
 		run.http.TLSConfig = newestCertificates(s.certificates)
 	}

@@ -45,7 +45,7 @@ type Config struct {
 type Telemetry struct {
 	// Logger adds the ids of the trace that the context is part of.
 	Logger *slog.Logger
-	// Level is the least level that Logger logs, and answers GET and PUT for operators.
+	// Level is the least level that Logger logs.
 	Level *Level
 	// Troubles are the last warnings and errors, at most 50, the newest first.
 	Troubles func() []Trouble

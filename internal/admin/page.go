@@ -1,4 +1,4 @@
-package status
+package admin
 
 import (
 	_ "embed"
@@ -18,9 +18,9 @@ var (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handlers are the page and what it reads, by the pattern of the admin listener: the page at /
+// handlers are the page and what it reads, by the pattern of the admin listener: the page at /
 // and /status, and the same for programs at /status.json.
-func (s Source) Handlers() map[string]http.Handler {
+func (s Status) handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /{$}":         file("text/html; charset=utf-8", page),
 		"GET /status":      file("text/html; charset=utf-8", page),

@@ -1,6 +1,4 @@
-// Package status is what an operator sees who opens the admin address in a browser: whether
-// all is well, and if not, what it is. It needs nothing else installed, and asks nobody else.
-package status
+package admin
 
 import (
 	"context"
@@ -9,22 +7,36 @@ import (
 	"strings"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Source is where the page reads what it shows. All of it is required, but for Replicas: nil
-// where polls are not shared.
-type Source struct {
+// Status is where the status page reads what it shows an operator: whether all is well, and if not, what
+// it is. All of it is required, but for Replicas: nil where polls are not shared.
+type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
 	Replicas          func() telemetry.Replicas
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // keys whose calls get no answer, by fingerprint, and for how long
-	Rooms             func() []server.Room
-	Serving           func(context.Context) bool
+	Limits            func() []Limit
+	Serving           func(context.Context) bool // false where calls should not be sent here
+}
+
+// Limit is how much of one of the limits for all callers together is taken.
+type Limit struct {
+	Name        string // "streams", "calls" or such
+	Taken, Most int
+}
+
+// ready answers whether calls should be sent here.
+func (s Status) ready(w http.ResponseWriter, r *http.Request) {
+	if s.Serving(r.Context()) {
+		writeText(w, http.StatusOK, "ready\n")
+		return
+	}
+	writeText(w, http.StatusServiceUnavailable, "not ready\n")
 }
 
 // report is what /status.json answers. Members are camelCase, times RFC 3339 or null.
@@ -124,7 +136,7 @@ type trouble struct {
 var conditions = [...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}
 
 // report reads everything now.
-func (s Source) report(ctx context.Context) report {
+func (s Status) report(ctx context.Context) report {
 	hub := s.Hub()
 	r := report{
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
@@ -133,7 +145,7 @@ func (s Source) report(ctx context.Context) report {
 	if s.Replicas != nil {
 		r.Replicas = replicasOf(hub.Stats, s.Replicas())
 	}
-	for _, l := range s.Rooms() {
+	for _, l := range s.Limits() {
 		r.Rooms = append(r.Rooms, room(l))
 	}
 	for _, k := range hub.Keys {
@@ -196,7 +208,7 @@ func when(t time.Time) *time.Time {
 }
 
 // serveReport answers with the report.
-func (s Source) serveReport(w http.ResponseWriter, r *http.Request) {
+func (s Status) serveReport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	encoder := json.NewEncoder(w)

@@ -1,4 +1,4 @@
-package status
+package admin
 
 import (
 	"fmt"
@@ -61,7 +61,7 @@ func are(keys int) string {
 
 // withCalls adds the keys whose calls get no answer to what polls have found. Where nobody watches
 // there are no polls.
-func (s Source) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
+func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
 	lasting := s.Unanswered()
 	for _, k := range r.Keys {
 		if k.Condition != conditions[watch.ConditionHealthy] && k.Condition != conditions[watch.ConditionUnknown] {

@@ -1,4 +1,4 @@
-package status
+package admin
 
 import (
 	"context"
@@ -9,20 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // quiet is a server that all is well with, until a test changes something.
-func quiet() (*watch.Snapshot, Source) {
+func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
-	return hub, Source{
+	return hub, Status{
 		Version: "v1", Began: time.Now(),
 		Hub:        func() watch.Snapshot { return *hub },
 		Troubles:   func() []telemetry.Trouble { return nil },
 		Unanswered: func() map[string]time.Duration { return nil },
-		Rooms:      func() []server.Room { return []server.Room{{Name: "calls", Taken: 1, Most: 240}} },
+		Limits:     func() []Limit { return []Limit{{Name: "calls", Taken: 1, Most: 240}} },
 		Serving:    func(context.Context) bool { return true },
 	}
 }
@@ -35,51 +34,51 @@ func in(hub *watch.Snapshot, k watch.Key) {
 
 func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*watch.Snapshot, *Source)
+		change func(*watch.Snapshot, *Status)
 		say    string
 		grave  bool
 	}{
-		"nothing":       {func(*watch.Snapshot, *Source) {}, "", false},
-		"a healthy key": {func(h *watch.Snapshot, _ *Source) { in(h, watch.Key{Condition: watch.ConditionHealthy}) }, "", false},
-		"one poll that failed": {func(h *watch.Snapshot, _ *Source) {
+		"nothing":       {func(*watch.Snapshot, *Status) {}, "", false},
+		"a healthy key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.Key{Condition: watch.ConditionHealthy}) }, "", false},
+		"one poll that failed": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.Key{Condition: watch.ConditionUnreachable, Failures: 1})
 		}, "does not answer", false},
-		"an outage": {func(h *watch.Snapshot, _ *Source) {
+		"an outage": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.Key{Condition: watch.ConditionUnreachable, Failures: 9})
 		}, "does not answer", true},
-		"a call that got no answer, though nobody watches": {func(_ *watch.Snapshot, s *Source) {
+		"a call that got no answer, though nobody watches": {func(_ *watch.Snapshot, s *Status) {
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"aa": 0} }
 		}, "does not answer as it should for a key (aa)", false},
-		"calls that get no answer": {func(h *watch.Snapshot, s *Source) {
+		"calls that get no answer": {func(h *watch.Snapshot, s *Status) {
 			in(h, watch.Key{Condition: watch.ConditionUnknown, Tenant: "bb"})
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"bb": time.Minute, "aa": 0} }
 		}, "for 2 keys (aa, bb)", true},
-		"an outage that calls and polls meet": {func(h *watch.Snapshot, s *Source) {
+		"an outage that calls and polls meet": {func(h *watch.Snapshot, s *Status) {
 			in(h, watch.Key{Condition: watch.ConditionUnreachable, Failures: 1, Tenant: "aa"})
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"aa": time.Minute} }
 		}, "for a key (aa)", false},
-		"a throttled key":               {func(h *watch.Snapshot, _ *Source) { in(h, watch.Key{Condition: watch.ConditionThrottled}) }, "slow down", false},
-		"a wrong key of a caller's own": {func(h *watch.Snapshot, _ *Source) { in(h, watch.Key{Condition: watch.ConditionCredentialRejected}) }, "rejects", false},
-		"our own key that is rejected": {func(h *watch.Snapshot, _ *Source) {
+		"a throttled key":               {func(h *watch.Snapshot, _ *Status) { in(h, watch.Key{Condition: watch.ConditionThrottled}) }, "slow down", false},
+		"a wrong key of a caller's own": {func(h *watch.Snapshot, _ *Status) { in(h, watch.Key{Condition: watch.ConditionCredentialRejected}) }, "rejects", false},
+		"our own key that is rejected": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.Key{Condition: watch.ConditionCredentialRejected, Held: true, Tenant: "held"})
 		}, "rejects a key (held)", true},
-		"more than can be polled": {func(h *watch.Snapshot, _ *Source) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
-		"a limit that is near": {func(_ *watch.Snapshot, s *Source) {
-			s.Rooms = func() []server.Room { return []server.Room{{Name: "streams", Taken: 80, Most: 100}} }
+		"more than can be polled": {func(h *watch.Snapshot, _ *Status) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
+		"a limit that is near": {func(_ *watch.Snapshot, s *Status) {
+			s.Limits = func() []Limit { return []Limit{{Name: "streams", Taken: 80, Most: 100}} }
 		}, "80 of 100 streams", false},
-		"a limit that is reached": {func(_ *watch.Snapshot, s *Source) {
-			s.Rooms = func() []server.Room { return []server.Room{{Name: "streams", Taken: 100, Most: 100}} }
+		"a limit that is reached": {func(_ *watch.Snapshot, s *Status) {
+			s.Limits = func() []Limit { return []Limit{{Name: "streams", Taken: 100, Most: 100}} }
 		}, "100 of 100 streams", true},
-		"replicas that hear each other": {func(_ *watch.Snapshot, s *Source) {
+		"replicas that hear each other": {func(_ *watch.Snapshot, s *Status) {
 			s.Replicas = func() telemetry.Replicas { return telemetry.Replicas{Connected: true, Leading: 1} }
 		}, "", false},
-		"NATS that is gone": {func(h *watch.Snapshot, s *Source) {
+		"NATS that is gone": {func(h *watch.Snapshot, s *Status) {
 			s.Replicas, h.Stats.Alone = func() telemetry.Replicas { return telemetry.Replicas{} }, 2
 		}, "NATS is not reached", false},
-		"a lease that nobody can take": {func(h *watch.Snapshot, s *Source) {
+		"a lease that nobody can take": {func(h *watch.Snapshot, s *Status) {
 			s.Replicas, h.Stats.Alone = func() telemetry.Replicas { return telemetry.Replicas{Connected: true} }, 2
 		}, "2 keys are polled under for this replica alone", false},
-		"a drain": {func(_ *watch.Snapshot, s *Source) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
+		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
 	} {
 		hub, source := quiet()
 		test.change(hub, &source)
@@ -106,7 +105,7 @@ func TestFiveKeysInTroubleAreNamedAndTheOthersCounted(t *testing.T) {
 func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
 	_, source := quiet()
 	w := httptest.NewRecorder()
-	source.Handlers()["GET /status.json"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status.json", nil))
+	source.handlers()["GET /status.json"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status.json", nil))
 	if !json.Valid(w.Body.Bytes()) || strings.Contains(w.Body.String(), "null") || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%s", w.Body)
 	}

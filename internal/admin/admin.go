@@ -1,0 +1,99 @@
+// Package admin is what operators have: probes, metrics, the status page, the level of the log,
+// profiles, and over gRPC channelz. Nothing of it is for callers, and none of it needs a credential.
+package admin
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+	channelz "google.golang.org/grpc/channelz/service"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/easel-grpc/easel/internal/crossorigin"
+	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/telemetry"
+)
+
+// Config says what operators have.
+type Config struct {
+	// Status is what the probes and the status page tell.
+	Status Status
+	// LogLevel is shown and changed at /loglevel.
+	LogLevel *telemetry.Level
+	// Metrics is served at /metrics. nil serves none.
+	Metrics http.Handler
+	// Addr is the address that the listener is bound to, ConfiguredAddr that of the settings. The
+	// host of a request must be one of theirs, or one of AllowedHosts.
+	Addr, ConfiguredAddr string
+	AllowedHosts         []string
+}
+
+// New makes the handler of the admin listener. shutdown ends the calls of channelz.
+func New(config Config) (handler http.Handler, shutdown func()) {
+	pages, inspect := config.pages(), newInspection()
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			inspect.ServeHTTP(w, r) // slower than a listener of its own, which nobody minds here
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}
+	hosts := crossorigin.AdminHosts(config.AllowedHosts, config.ConfiguredAddr, config.Addr)
+	return hosts.RefuseOthers(crossorigin.RefuseReads(http.HandlerFunc(serve), deny), deny), inspect.Stop
+}
+
+func (c Config) pages() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /readyz", c.Status.ready)
+	if c.Metrics != nil {
+		mux.Handle("GET /metrics", c.Metrics)
+	}
+	mux.Handle("/loglevel", logLevel{c.LogLevel})
+	for pattern, handler := range c.Status.handlers() {
+		mux.Handle(pattern, handler)
+	}
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// newInspection is the gRPC server for operators. channelz tells of every connection and
+// every call that is open, of all callers.
+func newInspection() *grpc.Server {
+	server := grpc.NewServer()
+	channelz.RegisterChannelzServiceToServer(server)
+	reflection.Register(server)
+	return server
+}
+
+// deny answers a request of a web page of elsewhere, with the status as JSON that the REST form has too.
+func deny(w http.ResponseWriter, _ *http.Request, why error) {
+	st, code := service.Status(why), http.StatusForbidden
+	if service.Reason(st) == "HOST_NOT_ALLOWED" {
+		code = http.StatusMisdirectedRequest
+	}
+	body, _ := protojson.Marshal(st.Proto()) // its texts are our own
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // a client that went away needs no error
+}
+
+// alive answers as long as the process does.
+func alive(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
+
+func writeText(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text)) // a prober that went away has its answer
+}
