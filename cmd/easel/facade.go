@@ -17,6 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/page"
+	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/telemetry"
@@ -71,7 +72,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer services.Close()
 
 	look := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered}
-	front, err := c.frontend(services, look, observed, clock)
+	front, err := c.frontend(services, look, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
@@ -167,8 +168,7 @@ func (c *serveCmd) frontend(services *service.Service, look admin.Status, observ
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth)},
 		Service: timedService{services, clock}, Logger: observed.Logger,
-		OpenAPI: openapi.Document, Pages: page.Handlers(), Admin: c.operators(look, observed),
-		DrainTimeout: clock.calls(), AllowedHosts: c.HTTPAllowedHosts,
+		REST: c.rest(services), Admin: c.operators(look, observed), DrainTimeout: clock.calls(),
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
 	if err != nil {
@@ -183,6 +183,16 @@ func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
 	host, _, _ := net.SplitHostPort(c.HTTPAddr) // it has been checked
 	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !cli.IsLoopback(host) {
 		logger.Warn("anybody may call under any host name, a web page by DNS rebinding too: EASEL_HTTP_ALLOWED_HOSTS lists the hosts that are answered")
+	}
+}
+
+// rest makes what the HTTP listener serves.
+func (c *serveCmd) rest(services *service.Service) func(*server.Server, *server.Local) (http.Handler, error) {
+	return func(front *server.Server, local *server.Local) (http.Handler, error) {
+		return rest.New(rest.Config{
+			Calls: local, Content: services.Content, OpenAPI: openapi.Document, Pages: page.Handlers(),
+			Addr: front.HTTPAddr(), AllowedHosts: c.HTTPAllowedHosts,
+		})
 	}
 }
 

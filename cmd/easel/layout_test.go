@@ -29,9 +29,11 @@ var allowed = map[string][]string{
 	"internal/reload":                {},
 	"internal/service":               {module + "/gen/", module + "/internal/catalog", module + "/internal/reload", module + "/internal/watch", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/crossorigin":           {module + "/internal/service", "google.golang.org/"},
-	"internal/server":                {module + "/gen/", module + "/internal/crossorigin", module + "/internal/reload", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
+	"internal/server":                {module + "/gen/", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
+	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
 	"internal/admin":                 {module + "/internal/crossorigin", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/page":                  {module + "/gen/scalar"},
+	"internal/server/servertest":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
 	"internal/telemetry":             {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
 	"internal/sandbox":               {"modernc.org/sqlite", "golang.org/x/image/"},
 	"internal/simulation":            {}, // all of it is test code

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 const (
@@ -141,8 +142,8 @@ type siege struct {
 
 func besiege(t *testing.T, encrypted bool) siege {
 	t.Helper()
-	studio := newStudio()
-	studio.watch = func(_ *easelv1.WatchGenerationRequest, s grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+	studio := servertest.NewStudio()
+	studio.Watch = func(_ *easelv1.WatchGenerationRequest, s grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 		for range 100 {
 			update := &easelv1.GenerationUpdate{Generation: &easelv1.Generation{FailureMessage: strings.Repeat("x", 10_000)}}
 			if err := s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: update}}); err != nil {
@@ -234,7 +235,7 @@ func (s siege) healthy(ctx context.Context, t *testing.T, served *atomic.Int64) 
 	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: s.client}}
 	defer browser.CloseIdleConnections()
 	for ctx.Err() == nil {
-		patient, cancel := context.WithTimeout(withKey(context.WithoutCancel(ctx)), 10*time.Second)
+		patient, cancel := context.WithTimeout(servertest.WithKey(context.WithoutCancel(ctx)), 10*time.Second)
 		_, err := easelv1.NewGenerationServiceClient(conn).GetGeneration(patient, &easelv1.GetGenerationRequest{GenerationId: "g1"})
 		if err == nil {
 			err = fetch(patient, browser, scheme+"://"+s.httpAddr+"/v1/generations/g1")

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
@@ -21,8 +23,8 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := serve(t, newStudio())
-				conn, err := s.httpPipe.Dial()
+				s := serve(t, servertest.NewStudio())
+				conn, err := s.HTTPPipe.Dial()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -54,8 +56,8 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
 
 func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) { // L9
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio())
-		conn, err := s.httpPipe.Dial()
+		s := serve(t, servertest.NewStudio())
+		conn, err := s.HTTPPipe.Dial()
 		if err != nil {
 			t.Fatal(err)
 		}

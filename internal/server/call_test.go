@@ -16,13 +16,14 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 // openCall opens a call that sends nothing.
 func (s *site) openCall(t *testing.T, ctx context.Context, method string) grpc.ClientStream {
 	t.Helper()
-	stream, err := s.grpc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, method)
+	stream, err := s.GRPC.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, method)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,17 +39,17 @@ func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
 	} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := serve(t, newStudio())
+				s := serve(t, servertest.NewStudio())
 				began := time.Now()
-				err := s.openCall(t, withKey(t.Context()), method).RecvMsg(&easelv1.CreateGenerationResponse{})
-				wantError(t, err, codes.DeadlineExceeded, "REQUEST_BODY_TIMEOUT")
+				err := s.openCall(t, servertest.WithKey(t.Context()), method).RecvMsg(&easelv1.CreateGenerationResponse{})
+				servertest.WantError(t, err, codes.DeadlineExceeded, "REQUEST_BODY_TIMEOUT")
 				if took := time.Since(began); took != requestTimeout {
 					t.Errorf("it was given up after %v", took)
 				}
 				if s.gates.streams.taken() != 0 || s.gates.turns.taken() != 0 || s.gates.bytes.total != 0 {
 					t.Error("it took a place")
 				}
-				if lines := s.lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "DeadlineExceeded" {
+				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "DeadlineExceeded" {
 					t.Errorf("logged %v", lines)
 				}
 			})
@@ -58,11 +59,11 @@ func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
 
 func TestAStreamTakesItsPlaceWhenItsMessageHasCome(t *testing.T) { // A3
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = watchUntilLeft
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilLeft
 		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = 1 })
 		ctx, cancel := context.WithCancel(t.Context())
-		stream := s.openCall(t, withKey(ctx), easelv1.GenerationService_WatchGeneration_FullMethodName)
+		stream := s.openCall(t, servertest.WithKey(ctx), easelv1.GenerationService_WatchGeneration_FullMethodName)
 		synctest.Wait()
 		if n := s.gates.streams.taken(); n != 0 {
 			t.Errorf("%d streams are counted before the message", n)
@@ -84,26 +85,26 @@ func TestAStreamTakesItsPlaceWhenItsMessageHasCome(t *testing.T) { // A3
 
 func TestACallWithoutACredentialIsDeniedAtItsHeaders(t *testing.T) { // A1 A2
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio())
+		s := serve(t, servertest.NewStudio())
 		began := time.Now()
 		for _, method := range []string{
 			easelv1.GenerationService_CreateGeneration_FullMethodName, easelv1.GenerationService_WatchGeneration_FullMethodName,
 		} {
 			err := s.openCall(t, t.Context(), method).RecvMsg(&easelv1.CreateGenerationResponse{})
-			wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+			servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
 		}
-		answer, body := do(t, s.http, request(t, http.MethodPost, "/v1/generations", "no JSON", "Authorization: "))
+		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", "no JSON", "Authorization: "))
 		if answer.StatusCode != http.StatusUnauthorized || answer.Header.Get("WWW-Authenticate") == "" {
 			t.Errorf("over REST it is answered %s", answer.Status)
 		}
-		st := wantError(t, restStatus(t, body).Err(), codes.Unauthenticated, "CREDENTIAL_MISSING")
+		st := servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.Unauthenticated, "CREDENTIAL_MISSING")
 		if got := service.Detail[*errdetails.ErrorInfo](st).GetMetadata()["order_outcome"]; got != "not_placed_by_this_call" {
 			t.Errorf("of the order is known: %q", got)
 		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the denials took %v", took)
 		}
-		if lines := s.lines(t, "call"); len(lines) != 3 {
+		if lines := s.Lines(t, "call"); len(lines) != 3 {
 			t.Errorf("logged %v", lines)
 		}
 	})
@@ -111,8 +112,8 @@ func TestACallWithoutACredentialIsDeniedAtItsHeaders(t *testing.T) { // A1 A2
 
 func TestLargeRequestsKeepToTheBudget(t *testing.T) { // A1 A2
 	synctest.Test(t, func(t *testing.T) {
-		studio, answer := newStudio(), make(chan struct{})
-		studio.create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+		studio, answer := servertest.NewStudio(), make(chan struct{})
+		studio.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 			<-answer
 			return &easelv1.CreateGenerationResponse{}, nil
 		}
@@ -120,7 +121,7 @@ func TestLargeRequestsKeepToTheBudget(t *testing.T) { // A1 A2
 		s := serve(t, studio, func(c *Config) { c.Limits.RequestBytes = 2 * most * newcomersPart })
 		inputs := `"` + strings.Repeat("x", 100<<10) + `"`
 		order := func(ctx context.Context) error {
-			_, err := s.generations().CreateGeneration(withKey(ctx), &easelv1.CreateGenerationRequest{ModelId: "m", IdempotencyKey: "k", InputsJson: inputs})
+			_, err := s.Generations().CreateGeneration(servertest.WithKey(ctx), &easelv1.CreateGenerationRequest{ModelId: "m", IdempotencyKey: "k", InputsJson: inputs})
 			return err
 		}
 		body := `{"modelId":"m","idempotencyKey":"k","inputsJson":` + strconv.Quote(inputs) + `}`
@@ -128,10 +129,10 @@ func TestLargeRequestsKeepToTheBudget(t *testing.T) { // A1 A2
 			go func() { _ = order(t.Context()) }()
 			synctest.Wait()
 		}
-		wantError(t, order(t.Context()), codes.ResourceExhausted, "OVERLOADED")
-		s.http.Transport.(*http.Transport).DisableKeepAlives = false // what is refused is read to its end then
-		refused, text := do(t, s.http, request(t, http.MethodPost, "/v1/generations", body))
-		if wantError(t, restStatus(t, text).Err(), codes.ResourceExhausted, "OVERLOADED"); refused.Header.Get("Retry-After") == "" {
+		servertest.WantError(t, order(t.Context()), codes.ResourceExhausted, "OVERLOADED")
+		s.HTTP.Transport.(*http.Transport).DisableKeepAlives = false // what is refused is read to its end then
+		refused, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", body))
+		if servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.ResourceExhausted, "OVERLOADED"); refused.Header.Get("Retry-After") == "" {
 			t.Errorf("over REST it is answered %s, with %v", refused.Status, refused.Header)
 		}
 		close(answer)
@@ -139,7 +140,7 @@ func TestLargeRequestsKeepToTheBudget(t *testing.T) { // A1 A2
 		if s.gates.bytes.total != 0 || len(s.gates.bytes.held) != 0 {
 			t.Errorf("%d bytes are held", s.gates.bytes.total)
 		}
-		if answer, _ := do(t, s.http, request(t, http.MethodPost, "/v1/generations", body)); answer.StatusCode != http.StatusOK {
+		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", body)); answer.StatusCode != http.StatusOK {
 			t.Errorf("with room again it is answered %s", answer.Status)
 		}
 	})
@@ -147,14 +148,14 @@ func TestLargeRequestsKeepToTheBudget(t *testing.T) { // A1 A2
 
 func TestAMessageThatStaysAwayTakesItsShareOfTheBudget(t *testing.T) { // A1
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio(), func(c *Config) { c.Limits.RequestBytes = newcomersPart * 32 << 10 })
-		transport := &http.Transport{DialContext: pipeDialer(s.grpcPipe), Protocols: new(http.Protocols)}
+		s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.RequestBytes = newcomersPart * 32 << 10 })
+		transport := &http.Transport{DialContext: servertest.PipeDialer(s.GRPCPipe), Protocols: new(http.Protocols)}
 		transport.Protocols.SetUnencryptedHTTP2(true)
 		defer transport.CloseIdleConnections()
 		send := func(bytes int) (status string, took time.Duration) {
 			body, writer := io.Pipe()
 			defer writer.Close()
-			r := request(t, http.MethodPost, easelv1.GenerationService_GetGeneration_FullMethodName, "",
+			r := servertest.Request(t, http.MethodPost, easelv1.GenerationService_GetGeneration_FullMethodName, "",
 				"Content-Type: application/grpc", "Te: trailers")
 			r.Body = body
 			go func() {

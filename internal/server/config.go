@@ -13,7 +13,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -29,8 +28,6 @@ type Service interface {
 	// Accepted reports whether the catalog is known to accept the key of a caller, by the
 	// subject of its calls. Those whom it does not know share a small part of the limits.
 	Accepted(subject string) bool
-	// Content opens the result of a generation as DownloadGeneration does, for its REST form.
-	Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error)
 	// Drain tells every open watch and wait that the server goes down. Downloads go on
 	// until the time of the drain is over.
 	Drain()
@@ -51,21 +48,13 @@ type Config struct {
 	Service Service
 	// Logger takes the server's logs. nil discards them.
 	Logger *slog.Logger
-	// Admin makes what the admin listener serves, and what ends it, when the addresses are bound. nil
-	// serves nothing there.
+	// REST makes what the HTTP listener serves, and Admin what the admin listener serves and what ends
+	// that, when the addresses are bound. nil serves nothing there.
+	REST  func(*Server, *Local) (http.Handler, error)
 	Admin func(*Server) (handler http.Handler, shutdown func())
-	// OpenAPI is served at /openapi.json. Empty serves none.
-	OpenAPI []byte
-	// Pages are for people with a browser: what answers GET and HEAD at each path.
-	// They need no credential. nil serves none.
-	Pages map[string]http.Handler
 	// DrainTimeout is how long a stop waits for calls to end before it cuts them
 	// off. 0 means 10 s.
 	DrainTimeout time.Duration
-	// AllowedHosts are the names that REST requests may call this server by, beside localhost
-	// and loopback addresses. Empty: no other where the HTTP listener is on loopback, and
-	// elsewhere any.
-	AllowedHosts []string
 	// Limits bound what one caller can take. The zero value has good defaults.
 	Limits Limits
 }
@@ -129,10 +118,8 @@ const (
 	// size in one go. What lies there unread is bounded by the windows of the calls.
 	connWindow = 4 << 20
 	// writeTimeout is how long a client may take no byte while bytes wait for it.
-	// It holds for each piece written, as a stream has no total.
-	writeTimeout = 30 * time.Second
-	// downloadTimeout is the same for the bytes of a result.
-	downloadTimeout = 2 * time.Minute
+	// It holds for each chunk written, as a stream has no total.
+	writeTimeout = service.DefaultSendTimeout
 	// callsPerConn is how many calls a connection may have open beside the streams of a
 	// caller. There are not more, as each that is open may take some 20 KB, whether anything
 	// is done for it or not: a client that opens and takes back without a pause has as many
@@ -144,6 +131,13 @@ const (
 )
 
 func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*time.Second) }
+
+func (c Config) rest(s *Server, local *Local) (http.Handler, error) {
+	if c.REST == nil {
+		return http.NotFoundHandler(), nil
+	}
+	return c.REST(s, local)
+}
 
 func (c Config) admin(s *Server) (handler http.Handler, shutdown func()) {
 	if c.Admin == nil {

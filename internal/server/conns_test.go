@@ -11,33 +11,34 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 func TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn(t *testing.T) { // L9
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = watchUntilLeft
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilLeft
 		s := serve(t, studio, func(c *Config) { c.Limits.Conns = 3 })
 		var conns []*grpc.ClientConn
 		for range 3 {
-			conn := dial(t, s.grpcPipe)
+			conn := servertest.Dial(t, s.GRPCPipe)
 			conns = append(conns, conn)
 			if err := openWatch(t.Context(), easelv1.NewGenerationServiceClient(conn)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := openWatch(t.Context(), s.generations()); status.Code(err) != codes.Unavailable {
+		if err := openWatch(t.Context(), s.Generations()); status.Code(err) != codes.Unavailable {
 			t.Errorf("a connection too many is answered with %v", err)
 		}
 		if err := openWatch(t.Context(), easelv1.NewGenerationServiceClient(conns[0])); err != nil {
 			t.Errorf("a connection that stands is answered with %v", err)
 		}
-		if logged := s.lines(t, "connections are closed at once, as there are too many"); len(logged) != 1 {
+		if logged := s.Lines(t, "connections are closed at once, as there are too many"); len(logged) != 1 {
 			t.Errorf("logged %v", logged)
 		}
 		conns[0].Close()
 		synctest.Wait()
-		conn := dial(t, s.grpcPipe)
+		conn := servertest.Dial(t, s.GRPCPipe)
 		if err := openWatch(t.Context(), easelv1.NewGenerationServiceClient(conn)); err != nil {
 			t.Errorf("after one has ended: %v", err)
 		}
@@ -49,23 +50,23 @@ func TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn(t *testing.T) { // L9
 
 func TestTheHTTPListenerHasTheSameRoom(t *testing.T) { // L9
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio(), func(c *Config) { c.Limits.Conns = 2 })
+		s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.Conns = 2 })
 		var silent []net.Conn
 		for range 2 {
-			conn, err := s.httpPipe.Dial()
+			conn, err := s.HTTPPipe.Dial()
 			if err != nil {
 				t.Fatal(err)
 			}
 			silent = append(silent, conn)
 		}
-		if answer, err := s.http.Do(request(t, http.MethodGet, "/", "")); err == nil {
+		if answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/", "")); err == nil {
 			t.Errorf("a connection too many is answered %s", answer.Status)
 		}
 		for _, conn := range silent {
 			conn.Close()
 		}
 		synctest.Wait()
-		if answer, _ := do(t, s.http, request(t, http.MethodGet, "/", "")); answer.StatusCode != http.StatusOK {
+		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/", "")); answer.StatusCode != http.StatusOK {
 			t.Errorf("after they have ended it is answered %s", answer.Status)
 		}
 	})

@@ -1,25 +1,13 @@
 package server
 
 import (
-	"context"
 	"net"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/test/bufconn"
 )
-
-func pipe() *bufconn.Listener { return bufconn.Listen(1 << 16) }
-
-func pipeDialer(pipe *bufconn.Listener) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
-}
-
-func grpcDialer(pipe *bufconn.Listener) func(context.Context, string) (net.Conn, error) {
-	return func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
-}
 
 // muteConn is the connection of a client whose host vanishes: what it writes goes
 // nowhere, and nobody is told.

@@ -12,10 +12,10 @@ import (
 
 // servers are what runs between the start of Serve and its end.
 type servers struct {
-	public, rest  *grpc.Server
-	http, admin   *http.Server
-	pipe          *bufconn.Listener // between the gateway and rest
-	gatewayClient *grpc.ClientConn
+	public, rest *grpc.Server
+	http, admin  *http.Server
+	pipe         *bufconn.Listener // between local and rest
+	local        *Local
 }
 
 // stop lets calls end until ctx does, and cuts off what has not ended by then. Operators can

@@ -18,30 +18,33 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 // watchUntilDrained is a watch as the real service has it.
-func (s *studio) watchUntilDrained(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-	_ = stream.Send(updateEvent("g", "e1"))
-	select {
-	case <-s.draining:
-		_ = stream.Send(closingEvent(time.Second))
-		return draining()
-	case <-stream.Context().Done():
-		return stream.Context().Err()
+func watchUntilDrained(studio *servertest.Studio) func(*easelv1.WatchGenerationRequest, servertest.WatchStream) error {
+	return func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
+		_ = stream.Send(servertest.UpdateEvent("g", "e1"))
+		select {
+		case <-studio.Draining:
+			_ = stream.Send(servertest.ClosingEvent(time.Second))
+			return servertest.Draining()
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
 	}
 }
 
 func TestAStopTellsEveryStreamAndReturns(t *testing.T) { // N4
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = studio.watchUntilDrained
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilDrained(studio)
 		s := serve(t, studio)
-		stream, err := s.generations().WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+		stream, err := s.Generations().WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
+		answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +53,7 @@ func TestAStopTellsEveryStreamAndReturns(t *testing.T) { // N4
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Errorf("Serve says %v", err)
 		}
 		if took := time.Since(began); took > time.Second {
@@ -60,7 +63,7 @@ func TestAStopTellsEveryStreamAndReturns(t *testing.T) { // N4
 			t.Errorf("the stream ends with %v, %v", m, err)
 		}
 		_, err = stream.Recv()
-		wantError(t, err, codes.Unavailable, "SERVER_DRAINING")
+		servertest.WantError(t, err, codes.Unavailable, "SERVER_DRAINING")
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || !strings.Contains(string(body), "event: closing") || !strings.Contains(string(body), "event: failure") {
 			t.Errorf("the event stream ends with %v: %s", err, body)
@@ -70,27 +73,27 @@ func TestAStopTellsEveryStreamAndReturns(t *testing.T) { // N4
 
 func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-			_ = stream.Send(updateEvent("g", "e1"))
+		studio := servertest.NewStudio()
+		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
+			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
 			<-stream.Context().Done() // heeds no drain
 			return stream.Context().Err()
 		}
 		s := serve(t, studio, func(c *Config) { c.DrainTimeout = 3 * time.Second })
-		stream, err := s.generations().WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+		stream, err := s.Generations().WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := stream.Recv(); err != nil {
 			t.Fatal(err)
 		}
-		answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g:watch", ""))
+		answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", ""))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer answer.Body.Close()
 		began := time.Now()
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Errorf("Serve says %v", err)
 		}
 		if took := time.Since(began); took != 3*time.Second {
@@ -108,9 +111,9 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 
 func TestACallInProgressMayEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
+		studio := servertest.NewStudio()
 		began := make(chan struct{}, 2)
-		studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 			began <- struct{}{}
 			time.Sleep(5 * time.Second)
 			return &easelv1.GetGenerationResponse{}, nil
@@ -118,11 +121,11 @@ func TestACallInProgressMayEnd(t *testing.T) {
 		s := serve(t, studio)
 		results := make(chan error, 2)
 		go func() {
-			_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
+			_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
 			results <- err
 		}()
 		go func() {
-			answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g", ""))
+			answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
 			if err == nil && answer.StatusCode != http.StatusOK {
 				err = errors.New(answer.Status)
 			}
@@ -133,7 +136,7 @@ func TestACallInProgressMayEnd(t *testing.T) {
 		}()
 		<-began
 		<-began
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Errorf("Serve says %v", err)
 		}
 		for range 2 {
@@ -146,13 +149,13 @@ func TestACallInProgressMayEnd(t *testing.T) {
 
 func TestHealthTellsServingAndDraining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		studio := servertest.NewStudio()
+		studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 			time.Sleep(5 * time.Second)
 			return &easelv1.GetGenerationResponse{}, nil
 		}
 		s := serve(t, studio)
-		health := grpc_health_v1.NewHealthClient(s.grpc)
+		health := grpc_health_v1.NewHealthClient(s.GRPC)
 		watch, err := health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "easel.v1.GenerationService"})
 		if err != nil {
 			t.Fatal(err)
@@ -165,9 +168,9 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 			}
 		}
 		wantAdmin(t, s, "/readyz", http.StatusOK)
-		go func() { _, _ = s.http.Do(request(t, http.MethodGet, "/v1/generations/g", "")) }() // holds up the stop
+		go func() { _, _ = s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", "")) }() // holds up the stop
 		synctest.Wait()
-		go s.stop()
+		go s.Stop()
 		synctest.Wait()
 		wantAdmin(t, s, "/healthz", http.StatusOK)
 		wantAdmin(t, s, "/readyz", http.StatusServiceUnavailable)
@@ -187,35 +190,35 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 
 func wantAdmin(t *testing.T, s *site, path string, code int) {
 	t.Helper()
-	r := request(t, http.MethodGet, path, "", "Authorization: ")
+	r := servertest.Request(t, http.MethodGet, path, "", "Authorization: ")
 	r.Host = "localhost"
-	if answer, body := do(t, s.admin, r); answer.StatusCode != code {
+	if answer, body := servertest.Do(t, s.Admin, r); answer.StatusCode != code {
 		t.Errorf("%s is answered %s: %s", path, answer.Status, body)
 	}
 }
 
 func TestOperatorsHaveMetricsAndProfiles(t *testing.T) {
-	s := serve(t, newStudio())
+	s := serve(t, servertest.NewStudio())
 	wantAdmin(t, s, "/metrics", http.StatusOK)
 	wantAdmin(t, s, "/debug/pprof/", http.StatusOK)
 	wantAdmin(t, s, "/v1/generations", http.StatusNotFound)
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz"} {
-		if answer, _ := do(t, s.http, request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
+		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
 			t.Errorf("the public listener answers %s with %s", path, answer.Status)
 		}
 	}
 }
 
 func TestOperatorsAloneSeeTheConnections(t *testing.T) {
-	studio := newStudio()
-	studio.watch = watchUntilLeft
+	studio := servertest.NewStudio()
+	studio.Watch = watchUntilLeft
 	s := serve(t, studio)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := openWatch(ctx, s.generations()); err != nil {
+	if err := openWatch(ctx, s.Generations()); err != nil {
 		t.Fatal(err)
 	}
-	admin := dial(t, s.adminPipe, grpc.WithAuthority("localhost"))
+	admin := servertest.Dial(t, s.AdminPipe, grpc.WithAuthority("localhost"))
 	defer admin.Close()
 	servers, err := channelzv1.NewChannelzClient(admin).GetServers(t.Context(), &channelzv1.GetServersRequest{})
 	if err != nil {
@@ -228,7 +231,7 @@ func TestOperatorsAloneSeeTheConnections(t *testing.T) {
 	if open < 1 {
 		t.Errorf("the open watch is not among %v", servers)
 	}
-	_, err = channelzv1.NewChannelzClient(s.grpc).GetServers(withKey(t.Context()), &channelzv1.GetServersRequest{})
+	_, err = channelzv1.NewChannelzClient(s.GRPC).GetServers(servertest.WithKey(t.Context()), &channelzv1.GetServersRequest{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("a caller is answered with %v", err)
 	}
@@ -242,8 +245,8 @@ func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("taken
 func TestAListenerThatFailsStopsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := Config{
-			Service:   newStudio(),
-			Listeners: Listeners{GRPC: pipe(), HTTP: brokenListener{pipe()}, Admin: pipe()},
+			Service:   servertest.NewStudio(),
+			Listeners: Listeners{GRPC: servertest.Pipe(), HTTP: brokenListener{servertest.Pipe()}, Admin: servertest.Pipe()},
 		}
 		server, err := New(config)
 		if err != nil {
@@ -257,7 +260,7 @@ func TestAListenerThatFailsStopsTheRest(t *testing.T) {
 
 func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := New(Config{Service: newStudio(), Listeners: Listeners{GRPC: pipe(), HTTP: pipe(), Admin: pipe()}})
+		server, err := New(Config{Service: servertest.NewStudio(), Listeners: Listeners{GRPC: servertest.Pipe(), HTTP: servertest.Pipe(), Admin: servertest.Pipe()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,23 +274,23 @@ func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
 
 func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // N2
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
+		studio := servertest.NewStudio()
 		ended := make(chan struct{})
-		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			defer close(ended)
-			_ = stream.Send(updateEvent("g", "e1"))
+			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
 			<-stream.Context().Done()
 			return stream.Context().Err()
 		}
 		s := serve(t, studio)
 		var mute muteConn
-		conn := dial(t, s.grpcPipe, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		conn := servertest.Dial(t, s.GRPCPipe, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			var err error
-			mute.Conn, err = s.grpcPipe.DialContext(ctx)
+			mute.Conn, err = s.GRPCPipe.DialContext(ctx)
 			return &mute, err
 		}))
 		defer conn.Close()
-		stream, err := easelv1.NewGenerationServiceClient(conn).WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+		stream, err := easelv1.NewGenerationServiceClient(conn).WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,16 +309,16 @@ func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // N2
 
 func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // L8
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio())
+		s := serve(t, servertest.NewStudio())
 		accepted := 0
-		conn := dial(t, s.grpcPipe, pingEvery(10*time.Second), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		conn := servertest.Dial(t, s.GRPCPipe, pingEvery(10*time.Second), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			accepted++
-			return s.grpcPipe.DialContext(ctx)
+			return s.GRPCPipe.DialContext(ctx)
 		}))
 		defer conn.Close()
 		client := easelv1.NewGenerationServiceClient(conn)
 		for range 10 {
-			if _, err := client.GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+			if _, err := client.GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute) // idle, with nothing but pings

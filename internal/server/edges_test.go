@@ -19,16 +19,17 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 // Limits that lie below any call: each at the limit, and past it.
 
 func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
-	s := serve(t, newStudio())
+	s := serve(t, servertest.NewStudio())
 	call := func(n int) error {
-		ctx := metadata.AppendToOutgoingContext(withKey(t.Context()), "x-large", strings.Repeat("x", n))
-		_, err := s.generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
+		ctx := metadata.AppendToOutgoingContext(servertest.WithKey(t.Context()), "x-large", strings.Repeat("x", n))
+		_, err := s.Generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
 		return err
 	}
 	limit := headerBytes
@@ -39,7 +40,7 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 		t.Errorf("headers of more are answered with %v", err) // by the client's own library, which knows the limit
 	}
 	for n, want := range map[int]int{limit - 1000: http.StatusOK, limit + 5000: http.StatusRequestHeaderFieldsTooLarge} {
-		answer, _ := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "", "X-Large: "+strings.Repeat("x", n)))
+		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "X-Large: "+strings.Repeat("x", n)))
 		if answer.StatusCode != want {
 			t.Errorf("over REST %d bytes are answered %s", n, answer.Status)
 		}
@@ -47,21 +48,21 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 }
 
 func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
-	studio := newStudio()
+	studio := servertest.NewStudio()
 	s := serve(t, studio)
 	limit := Limits{}.messageBytes()
 	send := func(n int) error {
-		_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)})
+		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)})
 		return err
 	}
 	const around = 4 // the tag of a field and its length
-	wantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
+	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	if err := send(limit - around + 1); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one byte more is answered with %v", err)
 	}
 	for n, want := range map[int]string{limit: "INVALID_REQUEST", limit + 1: "REQUEST_TOO_LARGE"} {
-		_, body := do(t, s.http, request(t, http.MethodPost, "/v1/generations", strings.Repeat(" ", n-1)+"1"))
-		if got := service.Reason(restStatus(t, body)); got != want {
+		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", strings.Repeat(" ", n-1)+"1"))
+		if got := service.Reason(servertest.RESTStatus(t, body)); got != want {
 			t.Errorf("a body of %d bytes is refused as %s, want %s", n, got, want)
 		}
 	}
@@ -70,8 +71,8 @@ func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
 func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // L9
 	files := newTLSFiles(t, "server")
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
-		for name, pipe := range map[string]*bufconn.Listener{"gRPC": s.grpcPipe, "HTTP": s.httpPipe} {
+		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
+		for name, pipe := range map[string]*bufconn.Listener{"gRPC": s.GRPCPipe, "HTTP": s.HTTPPipe} {
 			began, conn := time.Now(), dialPipe(t, pipe)
 			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the beginning of a hello
 				t.Fatal(err)
@@ -96,12 +97,12 @@ func dialPipe(t *testing.T, pipe *bufconn.Listener) net.Conn {
 
 func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+		studio := servertest.NewStudio()
+		studio.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 			return &easelv1.CreateGenerationResponse{}, nil
 		}
 		s := serve(t, studio)
-		conn := dialPipe(t, s.httpPipe)
+		conn := dialPipe(t, s.HTTPPipe)
 		defer conn.Close()
 		body := `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`
 		fmt.Fprintf(conn, "POST /v1/generations HTTP/1.1\r\nHost: easel.test\r\nAuthorization: Bearer key\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:9])
@@ -129,9 +130,9 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) {
 	// A client of the library does not ping faster than every 10 s: this one is our own.
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio())
+		s := serve(t, servertest.NewStudio())
 		for interval, allowed := range map[time.Duration]bool{keepaliveMinimum: true, keepaliveMinimum - time.Second: false} {
-			conn := dialPipe(t, s.grpcPipe)
+			conn := dialPipe(t, s.GRPCPipe)
 			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and empty SETTINGS
 			said := make(chan string, 1)
 			go func() {
@@ -152,23 +153,23 @@ func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) {
 
 func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = watchUntilLeft
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilLeft
 		s := serve(t, studio)
 		accepted := 0
-		conn := dial(t, s.grpcPipe, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		conn := servertest.Dial(t, s.GRPCPipe, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			accepted++
-			return s.grpcPipe.DialContext(ctx)
+			return s.GRPCPipe.DialContext(ctx)
 		}))
 		defer conn.Close()
 		client := easelv1.NewGenerationServiceClient(conn)
-		stream, err := client.WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+		stream, err := client.WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		call := func() {
 			t.Helper()
-			if _, err := client.GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+			if _, err := client.GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -188,8 +189,8 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 
 func TestACallTooManyOnAConnectionIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		studio := servertest.NewStudio()
+		studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 			time.Sleep(time.Second)
 			return &easelv1.GetGenerationResponse{}, nil
 		}
@@ -198,7 +199,7 @@ func TestACallTooManyOnAConnectionIsHeldBack(t *testing.T) {
 		took := make(chan time.Duration, 3)
 		for range 3 {
 			go func() {
-				if _, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+				if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
 					t.Error(err)
 				}
 				took <- time.Since(began)

@@ -15,6 +15,5 @@ var (
 	ConnAge, DrainTimeout                     = Limits{}.connAge(), Config{}.drainTimeout()
 	HandshakeTimeout, HeaderTimeout           = handshakeTimeout, headerTimeout
 	RequestTimeout, IdleTimeout, WriteTimeout = requestTimeout, idleTimeout, writeTimeout
-	DownloadTimeout                           = downloadTimeout
 	TurnPatience, VanishedTimeout, PingsMin   = turnPatience, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )

@@ -6,12 +6,11 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-
-	"github.com/easel-grpc/easel/internal/crossorigin"
+	"time"
 )
 
 // newHTTPServer is an HTTP server with every limit that does not end a stream: there
-// is no total for an answer, steadyWriter limits each write instead.
+// is no total for an answer, its handler limits each write instead.
 func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -37,13 +36,6 @@ func newAdminServer(config Config, handler http.Handler) *http.Server {
 	return server
 }
 
-// publicHandler is all that the HTTP listener serves, which is bound to addr, from the outside in.
-func publicHandler(config Config, gateway http.Handler, addr string) http.Handler {
-	handler := crossorigin.RefuseWrites(readable(gateway), writeError)
-	handler = crossorigin.PublicHosts(config.AllowedHosts, addr).RefuseOthers(handler, writeError)
-	return skipAbandoned(limitReads(steadyWrites(securityHeaders(traceRequests(handler)))))
-}
-
 // skipAbandoned does nothing for a request that was taken back before its turn came. A
 // client that asks and takes back without a pause costs little that way: the standard
 // library keeps thousands of such requests for each connection while handlers are busy.
@@ -58,15 +50,13 @@ func skipAbandoned(next http.Handler) http.Handler {
 	})
 }
 
-// securityHeaders go on every answer. Answers hold what belongs to one caller, and
-// none of them is a page that may be framed or run anything.
-func securityHeaders(next http.Handler) http.Handler {
+// limitReads gives every body its time from the beginning, whoever refuses it.
+func limitReads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cache-Control", "no-store")
+		if r.ContentLength != 0 {
+			// A connection that knows no deadline goes without: only tests have such.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTimeout))
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -10,10 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
@@ -80,22 +78,6 @@ func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, c *call) error {
 		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, call: c})
 	})
-}
-
-// local makes a call that the gateway handles itself: handle is in the place of the handler of a
-// gRPC call. ctx is one that a client would call with.
-func (i *interceptor) local(ctx context.Context, method string, req proto.Message, handle func(context.Context, *callSpan) error) error {
-	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
-	ctx = i.stats.TagRPC(metadata.NewIncomingContext(ctx, md), &stats.RPCTagInfo{FullMethodName: method})
-	began := time.Now()
-	err := i.around(ctx, method, true, func(ctx context.Context, c *call) error {
-		if err := c.enter(ctx, req); err != nil {
-			return err
-		}
-		return handle(ctx, c.span)
-	})
-	i.stats.HandleRPC(ctx, &stats.End{BeginTime: began, EndTime: time.Now(), Error: err})
-	return err
 }
 
 // around makes one call: its error or panic becomes a status, and one line says how it went.

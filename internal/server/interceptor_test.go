@@ -16,27 +16,28 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestACallWithoutACredentialIsDenied(t *testing.T) {
-	s := serve(t, newStudio())
-	_, err := s.generations().GetGeneration(t.Context(), &easelv1.GetGenerationRequest{GenerationId: "g"})
-	wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
-	stream, err := s.generations().WatchGeneration(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+	s := serve(t, servertest.NewStudio())
+	_, err := s.Generations().GetGeneration(t.Context(), &easelv1.GetGenerationRequest{GenerationId: "g"})
+	servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+	stream, err := s.Generations().WatchGeneration(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = stream.Recv()
-	wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+	servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
 }
 
 func TestEveryViolationIsListedByItsField(t *testing.T) {
-	s := serve(t, newStudio())
-	_, err := s.generations().CreateGeneration(withKey(t.Context()), &easelv1.CreateGenerationRequest{
+	s := serve(t, servertest.NewStudio())
+	_, err := s.Generations().CreateGeneration(servertest.WithKey(t.Context()), &easelv1.CreateGenerationRequest{
 		IdempotencyKey: "not visible\n", MaxCostCents: proto.Int64(-1),
 	})
-	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	st := servertest.WantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
 	var fields []string
 	for _, v := range service.Detail[*errdetails.BadRequest](st).GetFieldViolations() {
 		fields = append(fields, v.GetField())
@@ -55,42 +56,42 @@ func TestEveryViolationIsListedByItsField(t *testing.T) {
 }
 
 func TestTheRequestOfAStreamIsCheckedToo(t *testing.T) {
-	s := serve(t, newStudio())
-	stream, err := s.generations().WatchGenerations(withKey(t.Context()), &easelv1.WatchGenerationsRequest{GenerationIds: []string{"a", ".."}})
+	s := serve(t, servertest.NewStudio())
+	stream, err := s.Generations().WatchGenerations(servertest.WithKey(t.Context()), &easelv1.WatchGenerationsRequest{GenerationIds: []string{"a", ".."}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = stream.Recv()
-	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	st := servertest.WantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
 	if got := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "generation_ids[1]" {
 		t.Errorf("the violation is in %q", got)
 	}
 }
 
 func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
-	studio := newStudio()
-	studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	studio := servertest.NewStudio()
+	studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 		panic("the secret of the house")
 	}
-	studio.watch = func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+	studio.Watch = func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 		panic("the secret of the house")
 	}
 	s := serve(t, studio)
-	_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
-	if st := wantError(t, err, codes.Internal, "INTERNAL"); strings.Contains(st.String(), "secret") {
+	_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
+	if st := servertest.WantError(t, err, codes.Internal, "INTERNAL"); strings.Contains(st.String(), "secret") {
 		t.Errorf("the caller is told %v", st)
 	}
-	stream, err := s.generations().WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+	stream, err := s.Generations().WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = stream.Recv()
-	wantError(t, err, codes.Internal, "INTERNAL")
-	panics := s.lines(t, "panic in a call")
+	servertest.WantError(t, err, codes.Internal, "INTERNAL")
+	panics := s.Lines(t, "panic in a call")
 	if len(panics) != 2 || !strings.Contains(panics[0]["stack"].(string), "interceptor_test.go") {
 		t.Errorf("logged %v", panics)
 	}
-	for _, call := range s.lines(t, "call") {
+	for _, call := range s.Lines(t, "call") {
 		if call["code"] != "Internal" || call["error"] != nil {
 			t.Errorf("what is in the log already is logged again: %v", call)
 		}
@@ -107,7 +108,7 @@ func (s *contextStream) Context() context.Context { return s.ctx }
 
 func TestAPanicBeforeAnybodyIsAskedIsAnInternalErrorToo(t *testing.T) {
 	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
-		logs := &lockedBuffer{}
+		logs := &servertest.Buffer{}
 		tracing, err := newTracing()
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +118,7 @@ func TestAPanicBeforeAnybodyIsAskedIsAnInternalErrorToo(t *testing.T) {
 			origin: func(context.Context) origin { panic("the secret of the house") },
 		}
 		err = i.stream(nil, &contextStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
-		if wantError(t, err, codes.Internal, "INTERNAL"); strings.Count(logs.String(), "\n") != 2 {
+		if servertest.WantError(t, err, codes.Internal, "INTERNAL"); strings.Count(logs.String(), "\n") != 2 {
 			t.Errorf("%s is logged as\n%s", method, logs)
 		}
 	}
@@ -136,8 +137,8 @@ func TestACallThatWasTakenBackBeforeItBeganIsNoWorkAndNoLine(t *testing.T) {
 }
 
 func TestEachCallIsOneLine(t *testing.T) {
-	studio := newStudio()
-	studio.get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	studio := servertest.NewStudio()
+	studio.Get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 		if req.GetGenerationId() == "broken" {
 			return nil, errors.New("what only the log may know")
 		}
@@ -145,15 +146,15 @@ func TestEachCallIsOneLine(t *testing.T) {
 	}
 	s := serve(t, studio)
 	for _, id := range []string{"missing", "broken"} {
-		_, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: id})
+		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: id})
 		if err == nil || strings.Contains(err.Error(), "what only the log") {
 			t.Errorf("the caller is told %v", err)
 		}
 	}
-	if err := s.stop(); err != nil {
+	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	calls := s.lines(t, "call")
+	calls := s.Lines(t, "call")
 	if len(calls) != 2 {
 		t.Fatalf("logged %v", calls)
 	}
@@ -186,19 +187,19 @@ func (rawCodec) Name() string                       { return "proto" }
 var _ encoding.Codec = rawCodec{}
 
 func TestARequestThatCannotBeDecodedIsTheCallersMistake(t *testing.T) {
-	s := serve(t, newStudio())
+	s := serve(t, servertest.NewStudio())
 	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1, a string
-	err := s.grpc.Invoke(withKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
+	err := s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
 		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
-	wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
-	err = s.grpc.Invoke(withKey(t.Context()), easelv1.GenerationService_CreateGeneration_FullMethodName, notUTF8,
+	servertest.WantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	err = s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_CreateGeneration_FullMethodName, notUTF8,
 		&easelv1.CreateGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
-	st := wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	st := servertest.WantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
 	if got := service.Detail[*errdetails.ErrorInfo](st).GetMetadata()["order_outcome"]; got != "not_placed_by_this_call" {
 		t.Errorf("of the order is known: %q", got)
 	}
 
-	stream, err := s.grpc.NewStream(withKey(t.Context()), &grpc.StreamDesc{ServerStreams: true},
+	stream, err := s.GRPC.NewStream(servertest.WithKey(t.Context()), &grpc.StreamDesc{ServerStreams: true},
 		easelv1.GenerationService_WatchGeneration_FullMethodName, grpc.ForceCodec(rawCodec{}))
 	if err != nil {
 		t.Fatal(err)
@@ -209,19 +210,19 @@ func TestARequestThatCannotBeDecodedIsTheCallersMistake(t *testing.T) {
 	if err := stream.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, stream.RecvMsg(&easelv1.WatchGenerationResponse{}), codes.InvalidArgument, "INVALID_REQUEST")
-	if err := s.stop(); err != nil {
+	servertest.WantError(t, stream.RecvMsg(&easelv1.WatchGenerationResponse{}), codes.InvalidArgument, "INVALID_REQUEST")
+	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if calls := s.lines(t, "call"); len(calls) != 3 {
+	if calls := s.Lines(t, "call"); len(calls) != 3 {
 		t.Errorf("logged %v", calls)
 	}
 }
 
 func TestAMessageOverTheLimitIsRefused(t *testing.T) { // I1
-	s := serve(t, newStudio(), func(c *Config) { c.Limits.MessageBytes = 1 << 10 })
+	s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.MessageBytes = 1 << 10 })
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
-		_, err := s.generations().CreateGeneration(withKey(t.Context()),
+		_, err := s.Generations().CreateGeneration(servertest.WithKey(t.Context()),
 			&easelv1.CreateGenerationRequest{InputsJson: strings.Repeat("0", 1<<20)}, options...)
 		st := status.Convert(err)
 		if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "larger than max") {
@@ -231,14 +232,14 @@ func TestAMessageOverTheLimitIsRefused(t *testing.T) { // I1
 }
 
 func TestTheGatewaysMetadataIsBelievedFromTheGatewayAlone(t *testing.T) {
-	s := serve(t, newStudio())
+	s := serve(t, servertest.NewStudio())
 	ctx := metadata.AppendToOutgoingContext(t.Context(), metadataCertificate, "admin", metadataPeer, "1.2.3.4", metadataIdempotencyKey, "stolen")
-	_, err := s.generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
-	wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
-	if s.certNames[0] != "" {
-		t.Errorf("a caller named itself %q", s.certNames[0])
+	_, err := s.Generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
+	servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+	if s.CertNames()[0] != "" {
+		t.Errorf("a caller named itself %q", s.CertNames()[0])
 	}
-	for key := range s.lastMetadata() {
+	for key := range s.LastMetadata() {
 		if strings.HasPrefix(key, "easel-") {
 			t.Errorf("a handler would see %s", key)
 		}

@@ -17,6 +17,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // The limits of requests, and the values that the table and the probes share.
@@ -127,7 +128,7 @@ func limits() []limit {
 			"TestAttackOneOwnersOrdersPushOutNoOthers", "TestReceiptsAreBoundedInBytesAndAge",
 		}, nil},
 		{
-			"a reader that takes nothing", long(server.WriteTimeout) + ", a download " + long(server.DownloadTimeout),
+			"a reader that takes nothing", long(server.WriteTimeout) + ", a download " + long(service.DefaultDownloadTimeout),
 			"`RESOURCE_EXHAUSTED` `READER_TOO_SLOW`; REST breaks the connection",
 			[]string{"TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp", "TestADownloadThatIsStuckIsFreedAfterTwoMinutes", "TestAClientThatDoesNotReadLosesItsStream", "TestADownloadMayPauseForTwoMinutesOverRESTToo"},
 			nil,
@@ -215,7 +216,7 @@ func TestTheTableOfLimitsInTheREADMEIsThatOfTheCode(t *testing.T) {
 
 func TestEveryLimitHasATestAtItAndPastIt(t *testing.T) {
 	known := map[string]bool{}
-	for _, dir := range []string{".", "../service", "../catalog", "../../cmd/easel"} {
+	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../../cmd/easel"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)

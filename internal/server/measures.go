@@ -54,7 +54,7 @@ func closureOf(st *status.Status) string {
 		return "draining"
 	case "STREAM_MAX_AGE":
 		return "max_age"
-	case reasonTooSlow:
+	case "READER_TOO_SLOW":
 		return "reader_too_slow"
 	case "UPSTREAM_CREDENTIAL_REJECTED":
 		return "credential_rejected"

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 // openCalls are the calls that need no credential. All others must refuse who has none.
@@ -26,19 +26,10 @@ var openCalls = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// openPages are the paths of the HTTP port that need no credential.
-var openPages = []string{"/", "/openapi.json"}
-
-// routes are the REST routes of the contract, as "METHOD /template".
-func routes() (all []string) {
-	bindings(func(_ protoreflect.MethodDescriptor, b binding) { all = append(all, b.verb+" "+b.template) })
-	return slices.Compact(all)
-}
-
 // served lists what the server says that it serves.
 func (s *site) served(t *testing.T) (services []string) {
 	t.Helper()
-	stream, err := reflectionpb.NewServerReflectionClient(s.grpc).ServerReflectionInfo(t.Context())
+	stream, err := reflectionpb.NewServerReflectionClient(s.GRPC).ServerReflectionInfo(t.Context())
 	if err == nil {
 		err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 	}
@@ -70,12 +61,12 @@ func callsOf(t *testing.T, service string) (names []string) {
 }
 
 func TestNoCallIsOpenByAccident(t *testing.T) {
-	s := serve(t, newStudio())
+	s := serve(t, servertest.NewStudio())
 	var open []string
 	refused := 0
 	for _, service := range s.served(t) {
 		for _, name := range callsOf(t, service) {
-			stream, err := s.grpc.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
+			stream, err := s.GRPC.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +76,7 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 				open = append(open, name)
 				continue
 			}
-			wantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
+			servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
 			refused++
 		}
 	}
@@ -95,33 +86,10 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 	}
 }
 
-func TestNoPathIsOpenByAccident(t *testing.T) {
-	s := serve(t, newStudio())
-	refused := 0
-	for _, route := range routes() {
-		verb, path, _ := strings.Cut(route, " ")
-		body := map[bool]string{true: "{}"}[verb == http.MethodPost]
-		path = strings.NewReplacer("{generation_id}", "g1", "{model_id=**}", "studio/haiku").Replace(path)
-		answer, text := do(t, s.http, request(t, verb, path, body, "Authorization: "))
-		if answer.StatusCode != http.StatusUnauthorized || service.Reason(restStatus(t, text)) != "CREDENTIAL_MISSING" {
-			t.Errorf("%s answers %s without a credential: %s", route, answer.Status, text)
-		}
-		refused++
-	}
-	if refused != 12 {
-		t.Errorf("%d routes were tried, and the contract has 12 calls", refused)
-	}
-	for _, path := range openPages {
-		if answer, _ := do(t, s.http, request(t, http.MethodGet, path, "", "Authorization: ")); answer.StatusCode != http.StatusOK {
-			t.Errorf("%s answers %s", path, answer.Status)
-		}
-	}
-}
-
 func TestWhatIsForOperatorsIsOnTheAdminPortAlone(t *testing.T) {
-	s := serve(t, newStudio())
+	s := serve(t, servertest.NewStudio())
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
-		if answer, _ := do(t, s.http, request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
+		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
 			t.Errorf("the public port answers %s with %s", path, answer.Status)
 		}
 	}

@@ -61,7 +61,7 @@ func restOrigin(ctx context.Context) origin {
 }
 
 // describeCall writes what restOrigin reads.
-func describeCall(_ context.Context, r *http.Request) metadata.MD {
+func describeCall(r *http.Request) metadata.MD {
 	md := metadata.Pairs(metadataPeer, r.RemoteAddr)
 	if name := certificateName(r.TLS); name != "" {
 		md.Set(metadataCertificate, name)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -9,7 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -19,35 +23,34 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const size = 1 << 20 // far more than lies in buffers
-				f := &file{size: size, etag: "e"}
-				studio, ended := newStudio(), make(chan struct{})
-				studio.content = func(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+				studio, ended := servertest.NewStudio(), make(chan struct{})
+				studio.OpenContent = func(ctx context.Context, _ *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 					context.AfterFunc(ctx, func() { close(ended) })
-					return f.content(ctx, req)
+					return &service.Content{Info: &easelv1.ContentInfo{SizeBytes: proto.Int64(size)}, Body: io.NopCloser(bytes.NewReader(make([]byte, size)))}, nil
 				}
 				s := serve(t, studio, func(c *Config) { c.TLS = files.TLS })
 				transport := smallWindows(s, files.clientConfig(t, nil), http2)
 				defer transport.CloseIdleConnections()
-				r := request(t, http.MethodGet, "/v1/generations/g/content", "")
+				r := servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "")
 				r.URL.Scheme = "https"
 				answer, err := transport.RoundTrip(r)
 				if err != nil || (answer.ProtoMajor == 2) != http2 {
 					t.Fatal(answer, err)
 				}
 				defer answer.Body.Close()
-				time.Sleep(downloadTimeout - time.Second) // a pause that is allowed
+				time.Sleep(service.DefaultDownloadTimeout - time.Second) // a pause that is allowed
 				if _, err := io.CopyN(io.Discard, answer.Body, size/2); err != nil {
 					t.Fatalf("after a pause of two minutes the download broke off: %v", err)
 				}
 				synctest.Wait()
 				stuck := time.Now()
 				<-ended
-				if took := time.Since(stuck); took != downloadTimeout {
+				if took := time.Since(stuck); took != service.DefaultDownloadTimeout {
 					t.Errorf("a download that is stuck was freed after %v", took)
 				}
 				time.Sleep(5 * time.Second) // TLS tries to say goodbye for so long
 				synctest.Wait()
-				if lines := s.lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
+				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
 					t.Errorf("the call is logged as %v", lines)
 				}
 				if n, err := io.Copy(io.Discard, answer.Body); err == nil {
@@ -61,7 +64,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
 // smallWindows is a client that takes little ahead of what is read.
 func smallWindows(s *site, tlsConfig *tls.Config, http2 bool) *http.Transport {
 	return &http.Transport{
-		DialContext:        pipeDialer(s.httpPipe),
+		DialContext:        servertest.PipeDialer(s.HTTPPipe),
 		TLSClientConfig:    tlsConfig,
 		ForceAttemptHTTP2:  http2,
 		DisableCompression: true,

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,12 +14,13 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 // watchUntilLeft is a watch that lasts until its caller ends it.
-func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-	if err := stream.Send(updateEvent("g", "e1")); err != nil {
+func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
+	if err := stream.Send(servertest.UpdateEvent("g", "e1")); err != nil {
 		return err
 	}
 	<-stream.Context().Done()
@@ -29,7 +29,7 @@ func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream watchStream) error
 
 // openWatch opens a watch and waits until it stands.
 func openWatch(ctx context.Context, client easelv1.GenerationServiceClient) error {
-	stream, err := client.WatchGeneration(withKey(ctx), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+	stream, err := client.WatchGeneration(servertest.WithKey(ctx), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 	if err == nil {
 		_, err = stream.Recv()
 	}
@@ -38,7 +38,7 @@ func openWatch(ctx context.Context, client easelv1.GenerationServiceClient) erro
 
 func wantOverQuota(t *testing.T, err error) {
 	t.Helper()
-	st := wantError(t, err, codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED")
+	st := servertest.WantError(t, err, codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED")
 	delay := service.Detail[*errdetails.RetryInfo](st).GetRetryDelay().AsDuration()
 	violations := service.Detail[*errdetails.QuotaFailure](st).GetViolations()
 	if delay < time.Second || delay > 2*time.Second || len(violations) != 1 || violations[0].GetDescription() == "" {
@@ -48,24 +48,24 @@ func wantOverQuota(t *testing.T, err error) {
 
 func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testing.T) { // L5
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = watchUntilLeft
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilLeft
 		s := serve(t, studio) // with the limits that it has by itself
 		ctx, cancel := context.WithCancel(t.Context())
 		limit := Limits{}.callerStreams()
 		for n := range limit { // over one connection
-			if err := openWatch(ctx, s.generations()); err != nil {
+			if err := openWatch(ctx, s.Generations()); err != nil {
 				t.Fatalf("stream %d: %v", n+1, err)
 			}
 		}
 		began := time.Now()
-		wantOverQuota(t, openWatch(ctx, s.generations()))
-		answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", ""))
+		wantOverQuota(t, openWatch(ctx, s.Generations()))
+		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", ""))
 		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "2" {
 			t.Errorf("over REST it is answered %s after %q", answer.Status, answer.Header.Get("Retry-After"))
 		}
-		wantOverQuota(t, restStatus(t, body).Err())
-		if _, err := s.generations().GetGeneration(withKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+		wantOverQuota(t, servertest.RESTStatus(t, body).Err())
+		if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
 			t.Errorf("beside the streams a call is answered with %v", err)
 		}
 		if took := time.Since(began); took != 0 {
@@ -73,7 +73,7 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 		}
 		cancel()
 		synctest.Wait()
-		if err := openWatch(t.Context(), s.generations()); err != nil {
+		if err := openWatch(t.Context(), s.Generations()); err != nil {
 			t.Errorf("after the streams have ended, one more: %v", err)
 		}
 	})
@@ -82,11 +82,11 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // L5
 	files := newTLSFiles(t, "server")
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = watchUntilLeft
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilLeft
 		s := serve(t, studio, func(c *Config) { c.TLS = files.TLS })
 		transport := &http.Transport{
-			DialContext:       pipeDialer(s.httpPipe),
+			DialContext:       servertest.PipeDialer(s.HTTPPipe),
 			TLSClientConfig:   files.clientConfig(t, nil),
 			ForceAttemptHTTP2: true,
 			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // as a browser has it
@@ -95,7 +95,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // L5
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ask := func() *http.Response {
-			r := request(t, http.MethodGet, "/v1/generations/g:watch", "").WithContext(ctx)
+			r := servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "").WithContext(ctx)
 			r.URL.Scheme = "https"
 			answer, err := transport.RoundTrip(r)
 			if err != nil {
@@ -120,31 +120,28 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // L5
 	})
 }
 
-// ending is a body that ends as it says.
-type ending func() error
-
-func (e ending) Read([]byte) (int, error) { return 0, cmp.Or(e(), io.EOF) }
-
 func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
+		studio := servertest.NewStudio()
 		var end func(context.Context) error
-		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error { return end(stream.Context()) }
-		studio.content = func(ctx context.Context, _ *easelv1.DownloadGenerationRequest) (*service.Content, error) {
-			return &service.Content{Info: &easelv1.ContentInfo{}, Body: io.NopCloser(ending(func() error { return end(ctx) }))}, nil
+		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
+			return end(stream.Context())
+		}
+		studio.OpenContent = func(ctx context.Context, _ *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+			return &service.Content{Info: &easelv1.ContentInfo{}, Body: io.NopCloser(servertest.Ending(func() error { return end(ctx) }))}, nil
 		}
 		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = 1 })
 		caller := func(ctx context.Context) {
-			_, _ = s.generations().WaitGeneration(withKey(ctx), &easelv1.WaitGenerationRequest{GenerationId: "g"})
-			_, _ = s.generations().WatchGeneration(withKey(ctx), &easelv1.WatchGenerationRequest{GenerationId: "g", Until: 99})
+			_, _ = s.Generations().WaitGeneration(servertest.WithKey(ctx), &easelv1.WaitGenerationRequest{GenerationId: "g"})
+			_, _ = s.Generations().WatchGeneration(servertest.WithKey(ctx), &easelv1.WatchGenerationRequest{GenerationId: "g", Until: 99})
 			for _, path := range []string{"/v1/generations/g:watch", "/v1/generations/g:wait", "/v1/generations/g/content"} {
-				if answer, err := s.http.Do(request(t, http.MethodGet, path, "").WithContext(ctx)); err == nil {
+				if answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, path, "").WithContext(ctx)); err == nil {
 					_, _ = io.Copy(io.Discard, answer.Body)
 					answer.Body.Close()
 				}
 				synctest.Wait() // one at a time
 			}
-			_ = openWatch(ctx, s.generations())
+			_ = openWatch(ctx, s.Generations())
 		}
 		for name, ends := range map[string]func(context.Context) error{
 			"OK":                      func(context.Context) error { return nil },
@@ -156,9 +153,9 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 		} {
 			end = ends
 			if ends == nil {
-				conn := dial(t, s.grpcPipe)
+				conn := servertest.Dial(t, s.GRPCPipe)
 				end = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-				stream, err := easelv1.NewGenerationServiceClient(conn).WatchGeneration(withKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
+				stream, err := easelv1.NewGenerationServiceClient(conn).WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -193,9 +190,9 @@ func TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded(t *testing.T) 
 
 func TestStreamsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio(), func(c *Config) { c.Limits.CallerStreams = 2 })
+		s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.CallerStreams = 2 })
 		ctx, cancel := context.WithCancel(t.Context())
-		health := grpc_health_v1.NewHealthClient(s.grpc)
+		health := grpc_health_v1.NewHealthClient(s.GRPC)
 		watch := func() error {
 			stream, err := health.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
 			if err == nil {

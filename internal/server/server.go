@@ -1,15 +1,12 @@
-// Package server puts the services on the network: gRPC, the REST form of the same
-// calls, and what operators look at.
+// Package server puts the services on the network: listeners, TLS, the interceptor of every call,
+// admission, health and the drain.
 //
-// Every call takes one path. REST requests become calls of a second gRPC server that
-// is reached in memory, with the same interceptors as the public one. The event streams have
-// handlers of their own, over the same calls. The bytes of a download alone take no way through
-// that server: their handler passes the interceptors, and copies them from the service.
+// Every call takes one path. Requests of the REST form, which package rest has, become calls of a second
+// gRPC server that is reached in memory, with the same interceptor as the public one.
 //
-//	gRPC client ── TLS ──▶ public gRPC server ─┐
-//	                                           ├─▶ interceptor ─▶ service
-//	HTTP client ── TLS ──▶ gateway ─▶ in-memory┘
-//	                                gRPC server
+//	gRPC client ── TLS ──▶ public gRPC server ────────────────┐
+//	                                                          ├─▶ interceptor ─▶ service
+//	HTTP client ── TLS ──▶ rest ─▶ Local: in-memory gRPC server ┘
 //
 // A stop tells every open stream, waits a while, and then cuts off what is left.
 package server
@@ -114,12 +111,12 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
-	run, err := s.assemble(ctx)
+	run, err := s.assemble()
 	if err != nil {
 		closeAll([]listener{{ready: s.grpcListener}, {ready: s.httpListener}, {ready: s.adminListener}})
 		return err
 	}
-	defer func() { _ = run.gatewayClient.Close() }() // every call over it has ended
+	defer func() { _ = run.local.conn.Close() }() // every call over it has ended
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return named("grpc", run.public.Serve(roomy(s.grpcListener, s.grpcRoom, s.logger))) })
@@ -143,29 +140,26 @@ func named(server string, err error) error {
 }
 
 // assemble makes the servers.
-func (s *Server) assemble(ctx context.Context) (*servers, error) {
-	pipe := bufconn.Listen(gatewayPipe)
-	conn, err := dialGateway(pipe)
-	if err != nil {
-		return nil, fmt.Errorf("connect the gateway: %w", err)
-	}
+func (s *Server) assemble() (*servers, error) {
+	pipe := bufconn.Listen(localPipe)
 	behind := s.calls.from(restOrigin)
-	gateway, err := newGateway(ctx, conn, s.config.Service, behind, s.config.Limits.messageBytes())
-	if err == nil {
-		err = handlePages(gateway, s.config)
-	}
+	local, err := newLocal(pipe, behind, s.config.Limits.messageBytes())
 	if err != nil {
-		_ = conn.Close() // it was never used
-		return nil, fmt.Errorf("route the gateway: %w", err)
+		return nil, fmt.Errorf("connect in memory: %w", err)
+	}
+	rest, err := s.config.rest(s, local)
+	if err != nil {
+		_ = local.conn.Close() // it was never used
+		return nil, err
 	}
 	admin, endAdmin := s.config.admin(s)
 	run := &servers{
-		public:        newPublicGRPC(s.config, s.calls.from(peerOrigin), s.health, s.certificates),
-		rest:          newRESTGRPC(s.config, behind),
-		http:          newHTTPServer(s.config, publicHandler(s.config, gateway, s.HTTPAddr())),
-		admin:         newAdminServer(s.config, admin),
-		pipe:          pipe,
-		gatewayClient: conn,
+		public: newPublicGRPC(s.config, s.calls.from(peerOrigin), s.health, s.certificates),
+		rest:   newRESTGRPC(s.config, behind),
+		http:   newHTTPServer(s.config, skipAbandoned(limitReads(rest))),
+		admin:  newAdminServer(s.config, admin),
+		pipe:   pipe,
+		local:  local,
 	}
 	run.admin.RegisterOnShutdown(endAdmin)
 	if s.certificates != nil {

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/propagation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
@@ -21,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 func countLines(text, with string) (n int) {
@@ -45,15 +43,15 @@ func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
 			t.Errorf("%q is not among the faults: %v", want, err)
 		}
 	}
-	if err := (Config{GRPCAddr: ":0", HTTPAddr: "127.0.0.1:0", AdminAddr: "[::1]:0", Service: newStudio()}).Validate(); err != nil {
+	if err := (Config{GRPCAddr: ":0", HTTPAddr: "127.0.0.1:0", AdminAddr: "[::1]:0", Service: servertest.NewStudio()}).Validate(); err != nil {
 		t.Errorf("a good configuration is refused: %v", err)
 	}
 }
 
 func TestTheAddressesThatWereBoundAreLogged(t *testing.T) {
-	logs := &lockedBuffer{}
+	logs := &servertest.Buffer{}
 	server, err := New(Config{
-		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: newStudio(),
+		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: servertest.NewStudio(),
 		Logger: slog.New(slog.NewJSONHandler(logs, nil)),
 	})
 	if err != nil {
@@ -91,7 +89,7 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	server, err := New(Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: taken.Addr().String(), AdminAddr: "127.0.0.1:0", Service: newStudio()})
+	server, err := New(Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: taken.Addr().String(), AdminAddr: "127.0.0.1:0", Service: servertest.NewStudio()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +102,8 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 }
 
 func TestReflectionIsOpen(t *testing.T) {
-	s := serve(t, newStudio())
-	stream, err := grpc_reflection_v1.NewServerReflectionClient(s.grpc).ServerReflectionInfo(t.Context())
+	s := serve(t, servertest.NewStudio())
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(s.GRPC).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,36 +122,19 @@ func TestReflectionIsOpen(t *testing.T) {
 	}
 }
 
-// record collects the spans of a test.
-func record(t *testing.T) *tracetest.InMemoryExporter {
-	t.Helper()
-	exporter := tracetest.NewInMemoryExporter()
-	traces, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
-	otel.SetTracerProvider(provider)
-	otel.SetTextMapPropagator(propagation.TraceContext{})
-	t.Cleanup(func() {
-		otel.SetTracerProvider(traces)
-		otel.SetTextMapPropagator(propagator)
-		// What was traced before has taken this provider for its own, and keeps it.
-		_ = provider.Shutdown(context.WithoutCancel(t.Context()))
-	})
-	return exporter
-}
-
 func TestARESTRequestAndItsCallAreOneTrace(t *testing.T) {
-	exporter := record(t)
-	studio := newStudio()
+	exporter := servertest.RecordSpans(t)
+	studio := servertest.NewStudio()
 	var inside trace.SpanContext
-	studio.get = func(ctx context.Context, _ *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	studio.Get = func(ctx context.Context, _ *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 		inside = trace.SpanContextFromContext(ctx)
 		return &easelv1.GetGenerationResponse{}, nil
 	}
 	s := serve(t, studio)
-	answer, _ := do(t, s.http, request(t, http.MethodGet, "/v1/generations/gen_1", "",
+	answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/gen_1", "",
 		"Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
-	do(t, s.http, request(t, http.MethodGet, "/v9/gen_1", ""))
-	if err := s.stop(); err != nil {
+	servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v9/gen_1", ""))
+	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	const id = "0af7651916cd43dd8448eb211c80319c"
@@ -179,32 +160,17 @@ func TestARESTRequestAndItsCallAreOneTrace(t *testing.T) {
 }
 
 func TestNamesThatCallersMakeUpAreNoSpans(t *testing.T) {
-	exporter := record(t)
-	s := serve(t, newStudio())
-	err := s.grpc.Invoke(t.Context(), "/made.up/Method", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+	exporter := servertest.RecordSpans(t)
+	s := serve(t, servertest.NewStudio())
+	err := s.GRPC.Invoke(t.Context(), "/made.up/Method", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("a made-up method is answered with %v", err)
 	}
-	if err := s.stop(); err != nil {
+	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if spans := exporter.GetSpans(); len(spans) != 0 {
 		t.Errorf("spans: %v", spans)
-	}
-}
-
-func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
-	served := map[string]bool{}
-	for _, route := range routes() {
-		served[route] = true
-	}
-	for _, path := range []string{watchPath, watchAllPath, contentPath} {
-		if !served["GET "+path] {
-			t.Errorf("%s is not a route of the contract", path)
-		}
-	}
-	if len(served) != 12 {
-		t.Errorf("the contract has %d routes", len(served))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // eventually waits for a condition.
@@ -33,7 +33,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func handlers() (n int) {
 	stacks := make([]byte, 8<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, frame := range []string{"service.(*generations).", "service.(*patient).content(", "server.(*fileAnswer).serve("} {
+	for _, frame := range []string{"service.(*generations).", "service.(*patient).content(", "rest.(*fileAnswer).serve("} {
 		n += bytes.Count(stacks, []byte(frame))
 	}
 	return n
@@ -96,10 +96,10 @@ func TestARESTCallerThatReadsNothingOfAResultIsLetGoAndNobodyElse(t *testing.T) 
 			t.Fatal(err)
 		}
 		defer answer.Body.Close()
-		time.Sleep(server.DownloadTimeout - time.Nanosecond)
+		time.Sleep(service.DefaultDownloadTimeout - time.Nanosecond)
 		synctest.Wait()
 		if handlers() == 0 {
-			t.Errorf("it was let go before %v", server.DownloadTimeout)
+			t.Errorf("it was let go before %v", service.DefaultDownloadTimeout)
 		}
 		time.Sleep(2 * time.Nanosecond)
 		synctest.Wait()

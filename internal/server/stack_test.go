@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
@@ -89,6 +90,9 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	services, err := service.New(o.service)
 	must(err)
 	o.server.Service = services
+	o.server.REST = func(front *server.Server, local *server.Local) (http.Handler, error) {
+		return rest.New(rest.Config{Calls: local, Content: services.Content, Addr: front.HTTPAddr()})
+	}
 	dialers := inMemory(&o)
 	srv, err := server.New(o.server)
 	must(err)

@@ -12,22 +12,13 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Reasons of refusals that are the server's own. The rest are package service's.
+// Reasons of refusals that are the server's own. The rest are package service's and package rest's.
 const (
-	reasonInternal     = "INTERNAL"
-	reasonNoRoute      = "ROUTE_NOT_FOUND"
-	reasonMethod       = "METHOD_NOT_ALLOWED"
-	reasonMediaType    = "UNSUPPORTED_MEDIA_TYPE"
-	reasonTooLarge     = "REQUEST_TOO_LARGE"
-	reasonSlowBody     = "REQUEST_BODY_TIMEOUT"
-	reasonHost         = "HOST_NOT_ALLOWED"
-	reasonPrecondition = "PRECONDITION_FAILED"
-	reasonRange        = "READ_OFFSET_OUT_OF_RANGE"
-	reasonBalance      = "INSUFFICIENT_BALANCE"
-	reasonChanged      = "CONTENT_CHANGED"
-	reasonStreamQuota  = "STREAM_QUOTA_EXCEEDED"
-	reasonOverloaded   = "OVERLOADED"
-	reasonTooSlow      = "READER_TOO_SLOW"
+	reasonInternal    = "INTERNAL"
+	reasonTooLarge    = "REQUEST_TOO_LARGE"
+	reasonSlowBody    = "REQUEST_BODY_TIMEOUT"
+	reasonStreamQuota = "STREAM_QUOTA_EXCEEDED"
+	reasonOverloaded  = "OVERLOADED"
 )
 
 // overload refuses what there is no room for.

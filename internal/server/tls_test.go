@@ -26,6 +26,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/reload"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 // authority signs the certificates of a test.
@@ -150,22 +151,22 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 		{"no certificate", nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+			s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 			config := files.clientConfig(t, test.template)
 			_, err := s.getOverTLS(t, config)
 			if denied := status.Code(err) == codes.Unauthenticated; denied != (test.want == "") {
 				t.Errorf("the call is answered with %v", err)
 			}
-			transport := s.http.Transport.(*http.Transport)
+			transport := s.HTTP.Transport.(*http.Transport)
 			transport.TLSClientConfig, transport.ForceAttemptHTTP2 = config, true
-			r := request(t, http.MethodGet, "/v1/generations/g", "", "Authorization: ")
+			r := servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "Authorization: ")
 			r.URL.Scheme = "https"
-			answer, _ := do(t, s.http, r)
+			answer, _ := servertest.Do(t, s.HTTP, r)
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("answered over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			if len(s.certNames) != 2 || s.certNames[0] != test.want || s.certNames[1] != test.want {
-				t.Errorf("the names are %q, want %q", s.certNames, test.want)
+			if len(s.CertNames()) != 2 || s.CertNames()[0] != test.want || s.CertNames()[1] != test.want {
+				t.Errorf("the names are %q, want %q", s.CertNames(), test.want)
 			}
 		})
 	}
@@ -180,7 +181,7 @@ func (s *site) getOverTLS(t *testing.T, config *tls.Config) (server string, err 
 // getWithKey does the same with the key.
 func (s *site) getWithKey(t *testing.T, config *tls.Config) (server string, err error) {
 	t.Helper()
-	return s.getWith(withKey(t.Context()), t, config)
+	return s.getWith(servertest.WithKey(t.Context()), t, config)
 }
 
 func (s *site) getWith(ctx context.Context, t *testing.T, config *tls.Config) (server string, err error) {
@@ -190,7 +191,7 @@ func (s *site) getWith(ctx context.Context, t *testing.T, config *tls.Config) (s
 		server = state.PeerCertificates[0].Subject.CommonName
 		return nil
 	}
-	conn := dial(t, s.grpcPipe, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	conn := servertest.Dial(t, s.GRPCPipe, grpc.WithTransportCredentials(credentials.NewTLS(config)))
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -200,7 +201,7 @@ func (s *site) getWith(ctx context.Context, t *testing.T, config *tls.Config) (s
 
 func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
 	files, others := newTLSFiles(t, "server"), newTLSFiles(t, "other")
-	s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+	s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 	config := files.clientConfig(t, nil)
 	config.Certificates = others.clientConfig(t, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}}).Certificates
 	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
@@ -218,15 +219,15 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // A13
 		{"", "require", false}, {RequireClientCert, "require", false}, {VerifyClientCertIfGiven, "verify_if_given", true},
 	} {
 		files.ClientAuth = test.auth
-		s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 		for name, template := range map[string]*x509.Certificate{"attacker": nil, "neighbour": {Subject: pkix.Name{CommonName: "neighbour"}}} {
 			served, config := test.served || template != nil, files.clientConfig(t, template)
 			if _, err := s.getWithKey(t, config); (err == nil) != served {
 				t.Errorf("%q: the %s is answered %v over gRPC", test.auth, name, err)
 			}
 			for form, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
-				transport := &http.Transport{DialContext: pipeDialer(s.httpPipe), TLSClientConfig: config.Clone(), ForceAttemptHTTP2: http2}
-				r := request(t, http.MethodGet, "/v1/generations/g", "")
+				transport := &http.Transport{DialContext: servertest.PipeDialer(s.HTTPPipe), TLSClientConfig: config.Clone(), ForceAttemptHTTP2: http2}
+				r := servertest.Request(t, http.MethodGet, "/v1/generations/g", "")
 				r.URL.Scheme = "https"
 				answer, err := transport.RoundTrip(r)
 				if err == nil {
@@ -238,7 +239,7 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // A13
 				transport.CloseIdleConnections()
 			}
 		}
-		if lines := s.lines(t, "TLS"); len(lines) != 1 || lines[0]["client_auth"] != test.logged {
+		if lines := s.Lines(t, "TLS"); len(lines) != 1 || lines[0]["client_auth"] != test.logged {
 			t.Errorf("%q is logged as %v", test.auth, lines)
 		}
 	}
@@ -246,13 +247,13 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // A13
 
 func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 	files := newTLSFiles(t, "server")
-	s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+	s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 	config := files.clientConfig(t, nil)
 	config.MaxVersion = tls.VersionTLS12
 	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
 		t.Errorf("TLS 1.2 is answered with %v", err)
 	}
-	if answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g", "")); err == nil {
+	if answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", "")); err == nil {
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("plaintext is answered %s", answer.Status)
@@ -263,7 +264,7 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) { // X4
 	files := newTLSFiles(t, "first")
 	synctest.Test(t, func(t *testing.T) {
-		logs := &lockedBuffer{}
+		logs := &servertest.Buffer{}
 		c, err := loadCertificates(files.TLS, slog.New(slog.NewTextHandler(logs, nil)))
 		if err != nil {
 			t.Fatal(err)
@@ -311,7 +312,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
 	var handshakes int
 	seen := map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, newStudio(), func(c *Config) { c.TLS = files.TLS })
+		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 		client := files.clientConfig(t, nil)
 		done := make(chan struct{})
 		var mu sync.Mutex
@@ -358,7 +359,7 @@ func TestCertificatesThatCannotBeReadAreRefusedAtStart(t *testing.T) {
 		"a key for a certificate":  {CertFile: files.KeyFile, KeyFile: files.KeyFile},
 		"no authority in the file": {CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: files.KeyFile},
 	} {
-		config := Config{Service: newStudio(), TLS: tls, Listeners: Listeners{GRPC: pipe(), HTTP: pipe(), Admin: pipe()}}
+		config := Config{Service: servertest.NewStudio(), TLS: tls, Listeners: Listeners{GRPC: servertest.Pipe(), HTTP: servertest.Pipe(), Admin: servertest.Pipe()}}
 		if _, err := New(config); err == nil {
 			t.Errorf("%s is no error", name)
 		}

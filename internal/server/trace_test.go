@@ -1,24 +1,21 @@
 package server_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
-	"go.opentelemetry.io/otel/propagation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
@@ -38,28 +35,13 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(r)
 }
 
-// recordSpans makes this process trace into memory for one test.
-func recordSpans(t *testing.T) *tracetest.InMemoryExporter {
-	exporter := tracetest.NewInMemoryExporter()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
-	before, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
-	otel.SetTracerProvider(provider)
-	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
-	t.Cleanup(func() {
-		otel.SetTracerProvider(before)
-		otel.SetTextMapPropagator(propagator)
-		_ = provider.Shutdown(context.WithoutCancel(t.Context()))
-	})
-	return exporter
-}
-
 func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 	for form, want := range map[string][]string{
 		"gRPC": {"POST /generations", "easel.v1.GenerationService/CreateGeneration"},
 		"REST": {"POST /generations", "easel.v1.GenerationService/CreateGeneration", "POST /v1/generations"},
 	} {
 		t.Run(form, func(t *testing.T) {
-			spans := recordSpans(t)
+			spans := servertest.RecordSpans(t)
 			upstream := &headers{}
 			s := newStack(t, func(o *options) {
 				o.wrap = func(base http.RoundTripper) http.RoundTripper {
@@ -161,7 +143,7 @@ func attributeOf(span tracetest.SpanStub, key attribute.Key) attribute.Value {
 }
 
 func TestEachAttemptIsASpanThatSaysWhichItIs(t *testing.T) {
-	spans := recordSpans(t)
+	spans := servertest.RecordSpans(t)
 	s := newStack(t)
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 503, Count: 1})
 	if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
@@ -183,7 +165,7 @@ func TestAWaitIsAShortSpanAtEachEndAndOneForEachPush(t *testing.T) {
 		"gRPC": func(s *stack) caller { return grpcCaller{s, s.key} },
 		"REST": func(s *stack) caller { return restCaller{s, s.key} },
 	} {
-		spans := recordSpans(t)
+		spans := servertest.RecordSpans(t)
 		c := form(newStack(t)) // made while spans are recorded
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		began := time.Now()
@@ -208,7 +190,7 @@ func TestAWaitIsAShortSpanAtEachEndAndOneForEachPush(t *testing.T) {
 }
 
 func TestAWatchThatIsRefusedIsOneSpan(t *testing.T) {
-	spans := recordSpans(t)
+	spans := servertest.RecordSpans(t)
 	c := grpcCaller{newStack(t), "no such key"}
 	err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(*easelv1.WatchGenerationResponse) {})
 	if err == nil {

@@ -18,6 +18,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
+// How long a caller may take nothing while something waits for it, over gRPC and over REST.
+const (
+	DefaultSendTimeout     = 30 * time.Second
+	DefaultDownloadTimeout = 2 * time.Minute // of the bytes of a result: a caller may pause on purpose
+)
+
 // Config says what the services stand on.
 type Config struct {
 	Catalog *catalog.Client // required
@@ -79,10 +85,10 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.New("service: Catalog and Hub are required")
 	}
 	if cfg.SendPatience == 0 {
-		cfg.SendPatience = 30 * time.Second
+		cfg.SendPatience = DefaultSendTimeout
 	}
 	if cfg.DownloadPatience == 0 {
-		cfg.DownloadPatience = 2 * time.Minute
+		cfg.DownloadPatience = DefaultDownloadTimeout
 	}
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()

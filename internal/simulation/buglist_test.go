@@ -143,13 +143,13 @@ var bugs = []bug{
 	},
 	{
 		name:   "events have no id",
-		edits:  []edit{{"internal/server/eventwriter.go", "		fmt.Fprintf(&event, \"id: %s\\n\", etag)\n", "		_ = etag\n"}},
+		edits:  []edit{{"internal/rest/eventwriter.go", "		fmt.Fprintf(&event, \"id: %s\\n\", etag)\n", "		_ = etag\n"}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"no state is told twice in a row"},
 	},
 	{
 		name:   "events stay in the buffer",
-		edits:  []edit{{"internal/server/eventwriter.go", "	return e.flush()\n}\n\n// eventName", "	return nil\n}\n\n// eventName"}},
+		edits:  []edit{{"internal/rest/eventwriter.go", "	return e.flush()\n}\n\n// eventName", "	return nil\n}\n\n// eventName"}},
 		jobs:   seeds("short", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat", "a change is told at once"},
 	},

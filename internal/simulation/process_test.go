@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
@@ -106,6 +108,9 @@ func (r *replica) frontend(p *process) (*server.Server, error) {
 	return server.New(server.Config{
 		Listeners: server.Listeners{GRPC: r.grpc.listen(), HTTP: r.rest.listen(), Admin: (&place{}).listen()},
 		Service:   services, Logger: w.logger(), DrainTimeout: drainTimeout,
+		REST: func(front *server.Server, local *server.Local) (http.Handler, error) {
+			return rest.New(rest.Config{Calls: local, Content: services.Content, Addr: front.HTTPAddr()})
+		},
 		// For ever: grpc-go draws the jitter of this age from a source that no seed reaches.
 		Limits: server.Limits{ConnAge: 1<<63 - 1},
 	})

@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestADownloadOrAWatchThatCanNotBeginIsAStatus(t *testing.T) {
-	studio := newStudio()
-	studio.content = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+	studio := servertest.NewStudio()
+	studio.OpenContent = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 		return nil, errors.New("what only the log may know")
 	}
 	s := serve(t, studio)
@@ -34,11 +35,11 @@ func TestADownloadOrAWatchThatCanNotBeginIsAStatus(t *testing.T) {
 		{"a watch of many until nothing known", "/v1/generations:watch?until=LATER", nil, 400, codes.InvalidArgument, "INVALID_REQUEST"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			answer, body := do(t, s.http, request(t, http.MethodGet, test.path, "", test.headers...))
+			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, test.path, "", test.headers...))
 			if answer.StatusCode != test.http {
 				t.Errorf("answered %s, want %d: %s", answer.Status, test.http, body)
 			}
-			wantError(t, restStatus(t, body).Err(), test.code, test.reason)
+			servertest.WantError(t, servertest.RESTStatus(t, body).Err(), test.code, test.reason)
 		})
 	}
 }

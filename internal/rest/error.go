@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -19,17 +19,27 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
+// Reasons of refusals that are the REST form's own. The rest are of package service and package server.
+const (
+	reasonNoRoute      = "ROUTE_NOT_FOUND"
+	reasonMethod       = "METHOD_NOT_ALLOWED"
+	reasonMediaType    = "UNSUPPORTED_MEDIA_TYPE"
+	reasonPrecondition = "PRECONDITION_FAILED"
+	reasonRange        = "READ_OFFSET_OUT_OF_RANGE"
+	reasonTooSlow      = "READER_TOO_SLOW"
+)
+
 // httpCodes are the HTTP codes that say more than those of the gRPC codes would.
 var httpCodes = map[string]int{
-	reasonBalance:      http.StatusPaymentRequired,
-	reasonRange:        http.StatusRequestedRangeNotSatisfiable,
-	reasonMethod:       http.StatusMethodNotAllowed,
-	reasonMediaType:    http.StatusUnsupportedMediaType,
-	reasonTooLarge:     http.StatusRequestEntityTooLarge,
-	reasonSlowBody:     http.StatusRequestTimeout,
-	reasonPrecondition: http.StatusPreconditionFailed,
-	reasonChanged:      http.StatusPreconditionFailed, // the caller named other bytes: no fault of ours
-	reasonHost:         http.StatusMisdirectedRequest,
+	reasonRange:            http.StatusRequestedRangeNotSatisfiable,
+	reasonMethod:           http.StatusMethodNotAllowed,
+	reasonMediaType:        http.StatusUnsupportedMediaType,
+	reasonPrecondition:     http.StatusPreconditionFailed,
+	"INSUFFICIENT_BALANCE": http.StatusPaymentRequired,
+	"REQUEST_TOO_LARGE":    http.StatusRequestEntityTooLarge,
+	"REQUEST_BODY_TIMEOUT": http.StatusRequestTimeout,
+	"CONTENT_CHANGED":      http.StatusPreconditionFailed, // the caller named other bytes: no fault of ours
+	"HOST_NOT_ALLOWED":     http.StatusMisdirectedRequest,
 }
 
 func httpCode(st *status.Status) int {

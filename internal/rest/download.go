@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -23,11 +23,14 @@ import (
 
 const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodName
 
+// openContent opens the result of a generation.
+type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
+
 // downloads serve the bytes of results. They take no way through a connection.
 type downloads struct {
 	mux     *runtime.ServeMux
-	service Service
-	calls   *interceptor // what they pass
+	calls   Calls // whose interceptor they pass
+	content openContent
 }
 
 // serve serves the bytes of a result as a plain file, with ranges and etags. It is a call of
@@ -37,13 +40,13 @@ type downloads struct {
 // the whole file as far as HTTP goes, and a Range header is ignored.
 func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
-	a := &fileAnswer{service: d.service, request: r, code: http.StatusOK, length: unbounded}
+	a := &fileAnswer{open: d.content, request: r, code: http.StatusOK, length: unbounded}
 	ctx, err := annotate(r.Context(), d.mux, r, downloadMethod, contentPath)
 	if err == nil {
 		err = query(r, req, "generation_id")
 	}
 	if err == nil {
-		err = d.calls.local(ctx, downloadMethod, req, func(ctx context.Context, span *callSpan) error { return a.serve(ctx, w, req, span) })
+		err = d.calls.Call(ctx, downloadMethod, req, func(ctx context.Context, sent func(bytes int)) error { return a.serve(ctx, w, req, sent) })
 	}
 	switch {
 	case err == nil:
@@ -58,7 +61,7 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 
 // fileAnswer is what a request for a file is answered with.
 type fileAnswer struct {
-	service Service
+	open    openContent
 	request *http.Request
 	content *service.Content // nil before it is open
 
@@ -69,7 +72,7 @@ type fileAnswer struct {
 }
 
 // serve is in the place of the handler of a gRPC call.
-func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, span *callSpan) error {
+func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, sent func(bytes int)) error {
 	defer a.close()
 	if err := a.plan(ctx, req); err != nil {
 		return err
@@ -80,13 +83,13 @@ func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *ease
 	if a.code >= http.StatusMultipleChoices || a.request.Method == http.MethodHead {
 		return nil
 	}
-	return a.writeBody(w, span)
+	return a.writeBody(w, sent)
 }
 
-// open opens a result in the place of the one that is open.
-func (a *fileAnswer) open(ctx context.Context, req *easelv1.DownloadGenerationRequest) (err error) {
+// reopen opens a result in the place of the one that is open.
+func (a *fileAnswer) reopen(ctx context.Context, req *easelv1.DownloadGenerationRequest) (err error) {
 	a.close()
-	a.content, err = a.service.Content(ctx, req)
+	a.content, err = a.open(ctx, req)
 	return err
 }
 
@@ -105,7 +108,7 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 			return err
 		}
 	}
-	if err := a.open(ctx, req); err != nil {
+	if err := a.reopen(ctx, req); err != nil {
 		return err
 	}
 	if size := a.content.Info.SizeBytes; size != nil {
@@ -125,7 +128,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	if !want.suffix { // where it begins is known once the size is
 		part.ReadOffset = want.first
 	}
-	if err := a.open(ctx, part); err != nil {
+	if err := a.reopen(ctx, part); err != nil {
 		// With If-Range the offset may be one of a longer file than there is now.
 		if service.Status(err).Code() == grpccodes.OutOfRange && ifRange != "" {
 			return false, nil
@@ -144,7 +147,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	}
 	if want.suffix {
 		part.ReadOffset, part.Etag = a.part.first, info.GetEtag()
-		if err := a.open(ctx, part); err != nil {
+		if err := a.reopen(ctx, part); err != nil {
 			return false, err
 		}
 	}
@@ -209,20 +212,20 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 }
 
 // writeBody copies the bytes, and fails unless every one went out.
-func (a *fileAnswer) writeBody(w io.Writer, span *callSpan) error {
-	var sent int64
+func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
+	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
-		if sent += int64(len(chunk.GetData())); a.length != unbounded && sent > a.length {
+		if written += int64(len(chunk.GetData())); a.length != unbounded && written > a.length {
 			return errors.New("more bytes than were announced")
 		}
 		began := time.Now()
 		if _, err := w.Write(chunk.GetData()); err != nil {
 			return notTaken(time.Since(began))
 		}
-		span.message(len(chunk.GetData()))
+		sent(len(chunk.GetData()))
 		return nil
 	})
-	if err == nil && a.length != unbounded && sent != a.length {
+	if err == nil && a.length != unbounded && written != a.length {
 		err = errors.New("fewer bytes than were announced")
 	}
 	return err
@@ -230,10 +233,10 @@ func (a *fileAnswer) writeBody(w io.Writer, span *callSpan) error {
 
 // notTaken is the error of bytes that a client has not taken for so long.
 func notTaken(waited time.Duration) error {
-	if waited < downloadTimeout {
+	if waited < service.DefaultDownloadTimeout {
 		return context.Canceled // it went away
 	}
-	return service.Fail(grpccodes.ResourceExhausted, reasonTooSlow, fmt.Sprintf("the client took no byte for %v", downloadTimeout))
+	return service.Fail(grpccodes.ResourceExhausted, reasonTooSlow, fmt.Sprintf("the client took no byte for %v", service.DefaultDownloadTimeout))
 }
 
 // contentType is the catalog's media type where it is one.

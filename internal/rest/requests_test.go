@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"net/http"
@@ -6,16 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"go.opentelemetry.io/otel"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 func TestAWatchThatBreaksOffHasTheSpanOfItsEnd(t *testing.T) {
-	spans := tracetest.NewInMemoryExporter()
-	before := otel.GetTracerProvider()
-	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
-	t.Cleanup(func() { otel.SetTracerProvider(before) })
+	spans := servertest.RecordSpans(t)
 	handler := traceRequests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		matchedOf(r.Context()).serve(w, r, watchPath, func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusOK)

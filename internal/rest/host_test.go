@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
 // listenOn takes a free port of an address of this machine.
@@ -26,7 +28,7 @@ func listenOn(t *testing.T, host string) net.Listener {
 func asked(t *testing.T, l net.Listener, host string, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	r.URL.Host, r.Host = l.Addr().String(), host
-	return do(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, r)
+	return servertest.Do(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, r)
 }
 
 func TestAttackByDNSRebinding(t *testing.T) { // A14
@@ -47,15 +49,15 @@ func TestAttackByDNSRebinding(t *testing.T) { // A14
 		{"0.0.0.0", nil, append(append(own, listed...), "easel.evil.example"), nil},
 	} {
 		t.Run(fmt.Sprint(test.addr, test.allowed), func(t *testing.T) {
-			studio, orders := newStudio(), 0
-			studio.create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+			studio, orders := servertest.NewStudio(), 0
+			studio.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 				orders++
 				return &easelv1.CreateGenerationResponse{}, nil
 			}
 			l := listenOn(t, test.addr)
-			serve(t, studio, func(c *Config) { c.Listeners.HTTP, c.AllowedHosts = l, test.allowed })
+			serve(t, studio, func(c *server.Config, form *Config) { c.Listeners.HTTP, form.AllowedHosts = l, test.allowed })
 			order := func(host string) (*http.Response, string) {
-				return asked(t, l, host, request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`,
+				return asked(t, l, host, servertest.Request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`,
 					"Origin: http://"+host, "Sec-Fetch-Site: same-origin"))
 			}
 			for _, host := range test.refused {
@@ -63,7 +65,7 @@ func TestAttackByDNSRebinding(t *testing.T) { // A14
 				if answer.StatusCode != http.StatusMisdirectedRequest {
 					t.Errorf("%s is answered %s: %s", host, answer.Status, body)
 				}
-				wantError(t, restStatus(t, body).Err(), codes.PermissionDenied, "HOST_NOT_ALLOWED")
+				servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.PermissionDenied, "HOST_NOT_ALLOWED")
 			}
 			if orders != 0 {
 				t.Fatalf("%d orders got through", orders)

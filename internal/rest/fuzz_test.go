@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"bufio"
@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -92,22 +94,26 @@ func restHandler(f *testing.F) http.Handler {
 	must(err)
 	services, err := service.New(service.Config{Catalog: client, Hub: hub})
 	must(err)
-	server, err := New(Config{
-		Listeners: Listeners{GRPC: bufconn.Listen(1), HTTP: bufconn.Listen(1), Admin: bufconn.Listen(1)},
-		Service:   services, OpenAPI: []byte("{}"),
+	ctx, stop := context.WithCancel(context.Background())
+	handlers, ended := make(chan http.Handler, 1), make(chan struct{})
+	front, err := server.New(server.Config{
+		Listeners: server.Listeners{GRPC: bufconn.Listen(1), HTTP: bufconn.Listen(1), Admin: bufconn.Listen(1)}, Service: services,
+		REST: func(_ *server.Server, local *server.Local) (http.Handler, error) {
+			handler, err := New(Config{Calls: local, Content: services.Content, OpenAPI: []byte("{}")})
+			handlers <- handler
+			return handler, err
+		},
 	})
 	must(err)
-	run, err := server.assemble(f.Context())
-	must(err)
-	go func() { _ = run.rest.Serve(run.pipe) }()
+	go func() { defer close(ended); _ = front.Serve(ctx) }()
 	f.Cleanup(func() {
-		_ = run.gatewayClient.Close()
-		run.rest.Stop()
+		stop()
+		<-ended
 		services.Close()
 		_ = client.Close(context.Background())
 		hub.Close()
 	})
-	return run.http.Handler
+	return <-handlers
 }
 
 // patience ends a request that would go on for ever, such as a watch of everything, when it
@@ -203,7 +209,7 @@ func checkAnswer(t *testing.T, r *http.Request, answer *http.Response, cut bool)
 	}
 	switch media := answer.Header.Get("Content-Type"); {
 	case code >= 400:
-		st := restStatus(t, string(body))
+		st := servertest.RESTStatus(t, string(body))
 		if st.Code() == 0 || service.Reason(st) == "" || !cut && st.Message() == "" {
 			t.Errorf("%s %s is refused as %s", r.Method, r.RequestURI, body)
 		}

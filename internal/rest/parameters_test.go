@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
-	s := serve(t, newStudio()) // no call may come so far
+	s := serve(t, servertest.NewStudio()) // no call may come so far
 	for _, test := range []struct{ method, path, field, takes string }{
 		{"GET", "/v1/generations/g?max_stalness=0s", "max_stalness", "maxStaleness"},
 		{"GET", "/v1/generations/g?maxStaleness=0s&Until=x", "Until", "maxStaleness"},
@@ -42,60 +43,60 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 		if test.method == http.MethodPost {
 			body = "{}"
 		}
-		answer, text := do(t, s.http, request(t, test.method, test.path, body))
+		answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, test.method, test.path, body))
 		if test.takes == "" {
 			if answer.StatusCode != http.StatusOK {
 				t.Errorf("%s is answered %s: %s", test.path, answer.Status, text)
 			}
 			continue
 		}
-		st := wantError(t, restStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
+		st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
 		faults := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()
 		if answer.StatusCode != http.StatusBadRequest || len(faults) != 1 || faults[0].GetField() != test.field || !strings.Contains(faults[0].GetDescription(), test.takes) {
 			t.Errorf("%s is answered %s with %v", test.path, answer.Status, faults)
 		}
 	}
-	if n := len(s.seen); n != 1 { // the one with nothing in its query
+	if n := len(s.Seen()); n != 1 { // the one with nothing in its query
 		t.Errorf("%d calls were made", n)
 	}
 }
 
 func TestEveryQueryParameterThatIsUnknownIsNamed(t *testing.T) {
-	s := serve(t, newStudio())
-	_, text := do(t, s.http, request(t, http.MethodGet, "/v1/generations?b=1&pageSize=2&a=3&b=4", ""))
-	faults := service.Detail[*errdetails.BadRequest](restStatus(t, text)).GetFieldViolations()
+	s := serve(t, servertest.NewStudio())
+	_, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?b=1&pageSize=2&a=3&b=4", ""))
+	faults := service.Detail[*errdetails.BadRequest](servertest.RESTStatus(t, text)).GetFieldViolations()
 	if len(faults) != 2 || faults[0].GetField() != "a" || faults[1].GetField() != "b" {
 		t.Errorf("named are %v", faults)
 	}
 }
 
 func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
-	studio := newStudio()
+	studio := servertest.NewStudio()
 	var asked *easelv1.GetGenerationRequest
-	studio.get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	studio.Get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 		asked = req
 		return &easelv1.GetGenerationResponse{}, nil
 	}
 	var offset int64
-	studio.content = func(_ context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+	studio.OpenContent = func(_ context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 		offset = req.GetReadOffset()
 		return nil, errors.New("that is all")
 	}
 	s := serve(t, studio)
 	for _, spelling := range []string{"maxStaleness", "max_staleness"} {
-		do(t, s.http, request(t, http.MethodGet, "/v1/generations/g?"+spelling+"=5s", ""))
+		servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g?"+spelling+"=5s", ""))
 		if got := asked.GetMaxStaleness().AsDuration(); got != 5*time.Second {
 			t.Errorf("%s arrives as %v", spelling, got)
 		}
 	}
 	for n, path := range []string{"GET content?readOffset=1", "HEAD content?read_offset=2"} {
 		method, rest, _ := strings.Cut(path, " ")
-		do(t, s.http, request(t, method, "/v1/generations/g/"+rest, ""))
+		servertest.Do(t, s.HTTP, servertest.Request(t, method, "/v1/generations/g/"+rest, ""))
 		if offset != int64(n)+1 {
 			t.Errorf("%s arrives as %d", path, offset)
 		}
 	}
-	if answer, text := do(t, s.http, request(t, http.MethodGet, "/?from=a-link", "")); answer.StatusCode != http.StatusOK {
+	if answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/?from=a-link", "")); answer.StatusCode != http.StatusOK {
 		t.Errorf("a page is answered %s: %s", answer.Status, text)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -15,13 +15,15 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
-	record(t)
-	s := serve(t, newStudio())
-	answer, _ := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "",
+	servertest.RecordSpans(t)
+	s := serve(t, servertest.NewStudio())
+	answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "",
 		"Grpc-Metadata-Authorization: Bearer other", "Grpc-Metadata-Easel-Rest-Certificate-Bin: YWRtaW4=",
 		"Easel-Rest-Certificate-Bin: YWRtaW4=", "Cookie: a=b", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.test",
 		"X-Custom: 1", "Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Grpc-Timeout: 5S"))
@@ -29,7 +31,7 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 		t.Fatal(answer.Status)
 	}
 	var names []string
-	for name := range s.lastMetadata() {
+	for name := range s.LastMetadata() {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -37,14 +39,14 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 	if want := []string{":authority", "authorization", "content-type", "grpc-accept-encoding", "traceparent", "user-agent"}; !slices.Equal(names, want) {
 		t.Errorf("metadata %q, want %q", names, want)
 	}
-	if got := s.lastMetadata().Get("traceparent"); len(got) != 1 || strings.Contains(got[0], "b7ad6b7169203331") {
+	if got := s.LastMetadata().Get("traceparent"); len(got) != 1 || strings.Contains(got[0], "b7ad6b7169203331") {
 		t.Errorf("the parent of the call is %q, not the span of the request", got)
 	}
-	if got := s.lastMetadata().Get("authorization"); !slices.Equal(got, []string{"Bearer key"}) {
+	if got := s.LastMetadata().Get("authorization"); !slices.Equal(got, []string{"Bearer key"}) {
 		t.Errorf("authorization %q", got)
 	}
-	if s.certNames[0] != "" {
-		t.Errorf("a header made the certificate name %q", s.certNames[0])
+	if s.CertNames()[0] != "" {
+		t.Errorf("a header made the certificate name %q", s.CertNames()[0])
 	}
 	for name := range answer.Header {
 		if strings.HasPrefix(name, "Grpc-") {
@@ -54,28 +56,28 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 }
 
 func TestGRPCTimeoutIsHonoured(t *testing.T) {
-	studio := newStudio()
+	studio := servertest.NewStudio()
 	var left time.Duration
-	studio.get = func(ctx context.Context, _ *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	studio.Get = func(ctx context.Context, _ *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 		deadline, _ := ctx.Deadline()
 		left = time.Until(deadline)
 		return &easelv1.GetGenerationResponse{}, nil
 	}
 	s := serve(t, studio)
-	do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: 30S"))
+	servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: 30S"))
 	if left <= 0 || left > 30*time.Second {
 		t.Errorf("%v are left of 30 s", left)
 	}
-	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: soon"))
+	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: soon"))
 	if answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("a bad timeout is answered %s with %s", answer.Status, body)
 	}
-	wantError(t, restStatus(t, body).Err(), codes.InvalidArgument, "INVALID_REQUEST")
+	servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.InvalidArgument, "INVALID_REQUEST")
 }
 
 func TestJSONWritesZeroesAndLeavesOutWhatIsAbsent(t *testing.T) {
-	s := serve(t, newStudio())
-	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", ""))
+	s := serve(t, servertest.NewStudio())
+	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
 	if got := answer.Header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type %q", got)
 	}
@@ -96,13 +98,13 @@ func TestJSONWritesZeroesAndLeavesOutWhatIsAbsent(t *testing.T) {
 }
 
 func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // I4
-	studio := newStudio()
-	studio.create = func(_ context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+	studio := servertest.NewStudio()
+	studio.Create = func(_ context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 		return &easelv1.CreateGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetIdempotencyKey()}}, nil
 	}
 	s := serve(t, studio)
 	order := func(body string, headers ...string) (int, string) {
-		answer, text := do(t, s.http, request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{"prompt":"p"}`+body+`}`, headers...))
+		answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", `{"modelId":"m","inputs":{"prompt":"p"}`+body+`}`, headers...))
 		return answer.StatusCode, text
 	}
 	for _, test := range []struct {
@@ -129,7 +131,7 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // I4
 				}
 				return
 			}
-			st := wantError(t, restStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
+			st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
 			if got := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "idempotency_key" {
 				t.Errorf("the violation is in %q", got)
 			}
@@ -138,7 +140,7 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // I4
 }
 
 func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
-	s := serve(t, newStudio(), func(c *Config) { c.Limits.MessageBytes = 64 << 10 })
+	s := serve(t, servertest.NewStudio(), func(c *server.Config, _ *Config) { c.Limits.MessageBytes = 64 << 10 })
 	deep := strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)
 	for _, test := range []struct {
 		name, method, path, body string
@@ -171,11 +173,11 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
 			if test.method == "" {
 				test.method, test.path = http.MethodPost, "/v1/generations:quote"
 			}
-			answer, body := do(t, s.http, request(t, test.method, test.path, test.body, test.headers...))
+			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, test.method, test.path, test.body, test.headers...))
 			if answer.StatusCode != test.code {
 				t.Errorf("answered %s, want %d: %s", answer.Status, test.code, body)
 			}
-			if got := service.Reason(restStatus(t, body)); got != test.reason {
+			if got := service.Reason(servertest.RESTStatus(t, body)); got != test.reason {
 				t.Errorf("the reason is %q, want %q: %s", got, test.reason, body)
 			}
 		})
@@ -183,7 +185,7 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
 }
 
 func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
-	s := serve(t, newStudio())
+	s := serve(t, servertest.NewStudio())
 	for path, want := range map[string]string{
 		"/v1/generations/g":         "GET, DELETE",
 		"/v1/generations/g/content": "GET, HEAD",
@@ -191,21 +193,21 @@ func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
 		"/v1/generations/g:wait":    "GET",
 		"/v1/generations/g:watch":   "GET",
 	} {
-		answer, _ := do(t, s.http, request(t, http.MethodPut, path, ""))
+		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPut, path, ""))
 		if got := answer.Header.Get("Allow"); got != want {
 			t.Errorf("%s allows %q, want %q", path, got, want)
 		}
 	}
 	for _, call := range []string{"wait", "watch"} { // and not the render "g:wait"
-		if answer, _ := do(t, s.http, request(t, http.MethodDelete, "/v1/generations/g:"+call, "")); answer.StatusCode != http.StatusMethodNotAllowed {
+		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodDelete, "/v1/generations/g:"+call, "")); answer.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("DELETE of the path of a %s is answered with %s", call, answer.Status)
 		}
 	}
 }
 
 func TestAnIDArrivesAsItWasMeant(t *testing.T) { // I3
-	studio := newStudio()
-	studio.model = func(_ context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+	studio := servertest.NewStudio()
+	studio.Model = func(_ context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 		return &easelv1.GetModelResponse{Model: &easelv1.Model{ModelId: req.GetModelId()}}, nil
 	}
 	s := serve(t, studio)
@@ -219,7 +221,7 @@ func TestAnIDArrivesAsItWasMeant(t *testing.T) { // I3
 		"/v1/models/house/mo%20del":    `"house/mo del"`,
 		"/v1/models/house//model/%252": `"house//model/%2"`,
 	} {
-		answer, body := do(t, s.http, request(t, http.MethodGet, path, ""))
+		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, ""))
 		if answer.StatusCode != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s is answered %s with %s, want %s", path, answer.Status, body, want)
 		}
@@ -228,8 +230,8 @@ func TestAnIDArrivesAsItWasMeant(t *testing.T) { // I3
 
 func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
 	var failure error
-	studio := newStudio()
-	studio.get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	studio := servertest.NewStudio()
+	studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 		return nil, failure
 	}
 	s := serve(t, studio)
@@ -263,11 +265,11 @@ func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
 				st, _ = st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(test.retry)})
 			}
 			failure = st.Err()
-			answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", ""))
+			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
 			if answer.StatusCode != test.http || answer.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("answered %s as %s, want %d", answer.Status, answer.Header.Get("Content-Type"), test.http)
 			}
-			wantError(t, restStatus(t, body).Err(), test.code, test.reason)
+			servertest.WantError(t, servertest.RESTStatus(t, body).Err(), test.code, test.reason)
 			if name, value, ok := strings.Cut(test.header, ": "); ok && answer.Header.Get(name) != value {
 				t.Errorf("%s is %q, want %q", name, answer.Header.Get(name), value)
 			}
@@ -279,24 +281,24 @@ func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
 }
 
 func TestARESTCallIsLoggedWithTheClientsAddress(t *testing.T) {
-	s := serve(t, newStudio())
-	do(t, s.http, request(t, http.MethodGet, "/v1/generations/g", ""))
-	if err := s.stop(); err != nil {
+	s := serve(t, servertest.NewStudio())
+	servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
+	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	calls := s.lines(t, "call")
+	calls := s.Lines(t, "call")
 	if len(calls) != 1 || calls[0]["peer"] != "bufconn" || calls[0]["code"] != "OK" {
 		t.Errorf("logged %v", calls)
 	}
 }
 
 func TestThePagesAreServed(t *testing.T) {
-	s := serve(t, newStudio())
-	answer, body := do(t, s.http, request(t, http.MethodGet, "/", "", "Authorization: "))
+	s := serve(t, servertest.NewStudio())
+	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/", "", "Authorization: "))
 	if body != "a page" || answer.StatusCode != http.StatusOK {
 		t.Errorf("the page is %s %s", answer.Status, body)
 	}
-	answer, body = do(t, s.http, request(t, http.MethodGet, "/openapi.json", ""))
+	answer, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/openapi.json", ""))
 	if body != `{"openapi":"3.1.0"}` || answer.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("/openapi.json is %s", body)
 	}
@@ -306,13 +308,13 @@ func TestThePagesAreServed(t *testing.T) {
 }
 
 func TestTheConnectionIsUsedAgainAfterAnError(t *testing.T) {
-	s := serve(t, newStudio())
-	s.http.Transport.(*http.Transport).DisableKeepAlives = false
-	do(t, s.http, request(t, http.MethodPut, "/v1/generations", ""))
+	s := serve(t, servertest.NewStudio())
+	s.HTTP.Transport.(*http.Transport).DisableKeepAlives = false
+	servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPut, "/v1/generations", ""))
 	reused := false
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
-	r := request(t, http.MethodGet, "/", "")
-	do(t, s.http, r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	r := servertest.Request(t, http.MethodGet, "/", "")
+	servertest.Do(t, s.HTTP, r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 	if !reused {
 		t.Error("a new connection was needed")
 	}

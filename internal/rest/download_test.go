@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -58,9 +59,9 @@ func (f *file) content(_ context.Context, req *easelv1.DownloadGenerationRequest
 	return &service.Content{Info: info, Body: io.NopCloser(body), Offset: req.GetReadOffset(), Limit: req.GetReadLimit()}, nil
 }
 
-func serveFile(t *testing.T, f *file) *site {
-	studio := newStudio()
-	studio.content = f.content
+func serveFile(t *testing.T, f *file) *servertest.Site {
+	studio := servertest.NewStudio()
+	studio.OpenContent = f.content
 	return serve(t, studio)
 }
 
@@ -121,7 +122,7 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 				f.size = 0
 			}
 			s := serveFile(t, f)
-			answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content"+test.query, "", test.headers...))
+			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content"+test.query, "", test.headers...))
 			if answer.StatusCode != test.code {
 				t.Fatalf("answered %s, want %d", answer.Status, test.code)
 			}
@@ -145,9 +146,9 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 }
 
 func TestARangeIsAnsweredWithoutTheBytesBehindIt(t *testing.T) {
-	f := &file{size: 5000, tail: ending(func() error { t.Error("they are read"); return nil })}
+	f := &file{size: 5000, tail: servertest.Ending(func() error { t.Error("they are read"); return nil })}
 	s := serveFile(t, f)
-	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=0-1999"))
+	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=0-1999"))
 	if answer.StatusCode != http.StatusPartialContent || body != string(fileBytes(tailAt)) {
 		t.Errorf("answered %s with %d bytes", answer.Status, len(body))
 	}
@@ -169,7 +170,7 @@ func TestADownloadSaysWhatItIs(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serveFile(t, &test.file)
-			answer, _ := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content", ""))
+			answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", ""))
 			for name, want := range map[string]string{
 				"Content-Disposition": test.disposition, "Content-Type": test.mediaType, "Accept-Ranges": test.ranges,
 				"X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache", "ETag": "",
@@ -185,23 +186,23 @@ func TestADownloadSaysWhatItIs(t *testing.T) {
 func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
 	f := &file{size: 5000, etag: "e1", name: "g.png", mediaType: "image/png"}
 	s := serveFile(t, f)
-	answer, body := do(t, s.http, request(t, http.MethodHead, "/v1/generations/g/content", "", "Range: bytes=0-1"))
+	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodHead, "/v1/generations/g/content", "", "Range: bytes=0-1"))
 	if answer.StatusCode != http.StatusOK || answer.ContentLength != 5000 || body != "" || answer.Header.Get("ETag") != `"e1"` {
 		t.Errorf("answered %s with %d bytes of %d, %v", answer.Status, len(body), answer.ContentLength, answer.Header)
 	}
 }
 
 func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
-	studio := newStudio()
-	studio.content = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+	studio := servertest.NewStudio()
+	studio.OpenContent = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 		return nil, service.Fail(codes.FailedPrecondition, "CONTENT_NOT_READY", "not yet")
 	}
 	s := serve(t, studio)
-	answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=1-"))
+	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=1-"))
 	if answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("answered %s", answer.Status)
 	}
-	wantError(t, restStatus(t, body).Err(), codes.FailedPrecondition, "CONTENT_NOT_READY")
+	servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.FailedPrecondition, "CONTENT_NOT_READY")
 }
 
 func TestBytesThatFailBreakTheConnection(t *testing.T) {
@@ -211,11 +212,11 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 		"an error, and no size": {size: 5000, tail: iotest.ErrReader(changed), unsized: true},
 		"too few bytes":         {size: 5000, says: 6000},
 		"too many bytes":        {size: 5000, says: 4000},
-		"a panic":               {size: 5000, tail: ending(func() error { panic("broken") })},
+		"a panic":               {size: 5000, tail: servertest.Ending(func() error { panic("broken") })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serveFile(t, f)
-			answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g/content", ""))
+			answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g/content", ""))
 			if err != nil {
 				return // broken before a byte was on its way
 			}
@@ -239,13 +240,13 @@ func (b endlessBody) Close() error {
 }
 
 func TestADownloadThatNobodyReadsAnyMoreEnds(t *testing.T) {
-	studio, body := newStudio(), make(endlessBody)
-	studio.content = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+	studio, body := servertest.NewStudio(), make(endlessBody)
+	studio.OpenContent = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 		return &service.Content{Info: &easelv1.ContentInfo{}, Body: body}, nil
 	}
 	s := serve(t, studio)
 	ctx, cancel := context.WithCancel(t.Context())
-	answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g/content", "").WithContext(ctx))
+	answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "").WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,10 +256,10 @@ func TestADownloadThatNobodyReadsAnyMoreEnds(t *testing.T) {
 	cancel()
 	answer.Body.Close()
 	<-body
-	if err := s.stop(); err != nil {
+	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if lines := s.lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "Canceled" || lines[0]["bytes"].(float64) < 1<<20 {
+	if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "Canceled" || lines[0]["bytes"].(float64) < 1<<20 {
 		t.Errorf("the call is logged as %v", lines)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"bufio"
@@ -15,25 +15,26 @@ import (
 	"google.golang.org/grpc"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 // obliging is a service that answers every call.
-func obliging() *studio {
-	s := newStudio()
-	s.create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+func obliging() *servertest.Studio {
+	s := servertest.NewStudio()
+	s.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 		return &easelv1.CreateGenerationResponse{}, nil
 	}
-	s.model = func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+	s.Model = func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 		return &easelv1.GetModelResponse{}, nil
 	}
-	s.watch = func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+	s.Watch = func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 		return nil
 	}
-	s.watchAll = func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+	s.WatchAll = func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 		return nil
 	}
-	s.content = (&file{size: 10, mediaType: "text/plain"}).content
+	s.OpenContent = (&file{size: 10, mediaType: "text/plain"}).content
 	return s
 }
 
@@ -61,7 +62,7 @@ func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // I1 I2 I3
 		if strings.ContainsAny(method+path, " \r\n") || strings.ContainsAny(header, "\r\n") || !strings.HasPrefix(path, "/") {
 			t.Skip("that is no request line")
 		}
-		conn, err := s.httpPipe.Dial()
+		conn, err := s.HTTPPipe.Dial()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func wantDocumented(t *testing.T, answer *http.Response) {
 	if answer.StatusCode < 400 || len(text) == 0 || strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") {
 		return
 	}
-	if !json.Valid(text) || service.Reason(restStatus(t, string(text))) == "" {
+	if !json.Valid(text) || service.Reason(servertest.RESTStatus(t, string(text))) == "" {
 		t.Errorf("%s with %s", answer.Status, text)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
+
+// scope names this package in what it traces.
+const scope = "github.com/easel-grpc/easel/internal/rest"
 
 // traceRequests has OpenTelemetry's handler make a span and a measurement of each REST request,
 // and tells the caller the trace that it became part of.

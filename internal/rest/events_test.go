@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"bufio"
@@ -11,39 +11,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-type watchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
-
-func updateEvent(id, etag string) *easelv1.WatchGenerationResponse {
-	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
-		Update: &easelv1.GenerationUpdate{Generation: &easelv1.Generation{GenerationId: id, Etag: etag}},
-	}}
-}
-
 func heartbeatEvent() *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}}
-}
-
-func closingEvent(delay time.Duration) *easelv1.WatchGenerationResponse {
-	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: &easelv1.StreamClosing{
-		Reason: easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, RetryDelay: durationpb.New(delay),
-	}}}
-}
-
-// draining is how a stream ends when the server goes down.
-func draining() error {
-	st, _ := status.New(codes.Unavailable, "going down").WithDetails(&errdetails.ErrorInfo{Domain: "easel", Reason: "SERVER_DRAINING"},
-		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
-	return st.Err()
 }
 
 // event is one event of a text/event-stream.
@@ -79,12 +56,12 @@ func readEvents(t *testing.T, body io.Reader) (events []event) {
 
 func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = func(req *easelv1.WatchGenerationRequest, stream watchStream) error {
+		studio := servertest.NewStudio()
+		studio.Watch = func(req *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			if req.GetGenerationId() != "g" || req.GetUntil() != easelv1.WatchUntil_WATCH_UNTIL_SETTLED || req.GetHeartbeatInterval().AsDuration() != 5*time.Second {
 				t.Errorf("the request is %v", req)
 			}
-			for _, m := range []*easelv1.WatchGenerationResponse{updateEvent("g", "e1"), heartbeatEvent(), updateEvent("g", "e2"), closingEvent(7 * time.Second)} {
+			for _, m := range []*easelv1.WatchGenerationResponse{servertest.UpdateEvent("g", "e1"), heartbeatEvent(), servertest.UpdateEvent("g", "e2"), servertest.ClosingEvent(7 * time.Second)} {
 				if err := stream.Send(m); err != nil {
 					return err
 				}
@@ -92,7 +69,7 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 			return nil
 		}
 		s := serve(t, studio)
-		answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch?until=WATCH_UNTIL_SETTLED&heartbeatInterval=5s", "",
+		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch?until=WATCH_UNTIL_SETTLED&heartbeatInterval=5s", "",
 			"Accept: text/event-stream"))
 		for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"} {
 			if got := answer.Header.Get(name); got != want {
@@ -124,17 +101,17 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 
 func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watchAll = func(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+		studio := servertest.NewStudio()
+		studio.WatchAll = func(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 			if got := strings.Join(req.GetGenerationIds(), " "); got != "a b" {
 				t.Errorf("the ids are %q", got)
 			}
 			_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: 2}}})
-			return draining()
+			return servertest.Draining()
 		}
 		s := serve(t, studio)
 		for _, accept := range []string{"Accept: application/x-ndjson", "Accept: */*", "Accept: "} {
-			answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", accept))
+			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", accept))
 			if got := answer.Header.Get("Content-Type"); got != "application/x-ndjson" {
 				t.Errorf("Content-Type %q", got)
 			}
@@ -146,35 +123,35 @@ func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
 			if err := json.Unmarshal([]byte(lines[1]), &last); err != nil {
 				t.Fatal(err)
 			}
-			wantError(t, restStatus(t, string(last.Error)).Err(), codes.Unavailable, "SERVER_DRAINING")
+			servertest.WantError(t, servertest.RESTStatus(t, string(last.Error)).Err(), codes.Unavailable, "SERVER_DRAINING")
 		}
-		_, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", "Accept: text/event-stream"))
+		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations:watch?generationIds=a&generationIds=b", "", "Accept: text/event-stream"))
 		events := readEvents(t, strings.NewReader(body))
 		if len(events) != 3 || events[1].name != "caughtUp" || events[1].id != "" || events[2].name != "failure" {
 			t.Fatalf("events: %v", events)
 		}
-		wantError(t, restStatus(t, events[2].data).Err(), codes.Unavailable, "SERVER_DRAINING")
+		servertest.WantError(t, servertest.RESTStatus(t, events[2].data).Err(), codes.Unavailable, "SERVER_DRAINING")
 	})
 }
 
 func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = func(*easelv1.WatchGenerationRequest, watchStream) error {
+		studio := servertest.NewStudio()
+		studio.Watch = func(*easelv1.WatchGenerationRequest, servertest.WatchStream) error {
 			time.Sleep(firstPatience * 4 / 5) // a catalog that takes its time
 			return service.Fail(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
 		}
 		s := serve(t, studio)
-		answer, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
+		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
 		if answer.StatusCode != http.StatusNotFound {
 			t.Errorf("answered %s", answer.Status)
 		}
-		wantError(t, restStatus(t, body).Err(), codes.NotFound, "GENERATION_NOT_FOUND")
-		answer, body = do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch?heartbeatInterval=1h", ""))
+		servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.NotFound, "GENERATION_NOT_FOUND")
+		answer, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch?heartbeatInterval=1h", ""))
 		if answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("a broken rule is answered %s with %s", answer.Status, body)
 		}
-		answer, _ = do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Authorization: "))
+		answer, _ = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Authorization: "))
 		if answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("no credential is answered %s", answer.Status)
 		}
@@ -183,15 +160,15 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 
 func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+		studio := servertest.NewStudio()
+		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			time.Sleep(20 * time.Second)
 			return service.Fail(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
 		}
 		s := serve(t, studio)
 		for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
 			began := time.Now()
-			answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: "+accept))
+			answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: "+accept))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -212,9 +189,9 @@ func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
 
 func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
+		studio := servertest.NewStudio()
 		var known string
-		studio.watch = func(req *easelv1.WatchGenerationRequest, _ watchStream) error {
+		studio.Watch = func(req *easelv1.WatchGenerationRequest, _ servertest.WatchStream) error {
 			known = req.GetKnownEtag()
 			return nil
 		}
@@ -226,7 +203,7 @@ func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 			{"again, to a URL that is older", "?knownEtag=e1", "e2", "e2"},
 			{"with a header that is no text", "?knownEtag=e1", "\xff", "e1"},
 		} {
-			do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch"+test.query, "", "Last-Event-ID: "+test.header))
+			servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch"+test.query, "", "Last-Event-ID: "+test.header))
 			if known != test.want {
 				t.Errorf("%s: known_etag is %q, want %q", test.name, known, test.want)
 			}
@@ -236,17 +213,17 @@ func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 
 func TestAClientThatGoesAwayEndsTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
+		studio := servertest.NewStudio()
 		ended := make(chan error, 1)
-		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-			_ = stream.Send(updateEvent("g", "e1"))
+		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
+			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
 			<-stream.Context().Done()
 			ended <- stream.Context().Err()
 			return stream.Context().Err()
 		}
 		s := serve(t, studio)
 		ctx, cancel := context.WithCancel(t.Context())
-		answer, err := s.http.Do(request(t, http.MethodGet, "/v1/generations/g:watch", "").WithContext(ctx))
+		answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "").WithContext(ctx))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,26 +237,26 @@ func TestAClientThatGoesAwayEndsTheCall(t *testing.T) {
 
 func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) { // L1
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
+		studio := servertest.NewStudio()
 		ended := make(chan struct{})
-		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			defer close(ended)
-			for stream.Send(updateEvent("g", strings.Repeat("e", 1<<10))) == nil {
+			for stream.Send(servertest.UpdateEvent("g", strings.Repeat("e", 1<<10))) == nil {
 			}
 			return stream.Context().Err()
 		}
 		s := serve(t, studio)
-		conn, err := s.httpPipe.Dial()
+		conn, err := s.HTTPPipe.Dial()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 		began := time.Now()
-		if err := request(t, http.MethodGet, "/v1/generations/g:watch", "").Write(conn); err != nil {
+		if err := servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "").Write(conn); err != nil {
 			t.Fatal(err)
 		}
 		<-ended
-		if took := time.Since(began); took != writeTimeout {
+		if took := time.Since(began); took != service.DefaultSendTimeout {
 			t.Errorf("the stream ended after %v", took)
 		}
 	})
@@ -287,14 +264,14 @@ func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) { // L1
 
 func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) { // N3
 	synctest.Test(t, func(t *testing.T) {
-		studio := newStudio()
-		studio.watch = func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-			_ = stream.Send(updateEvent("g", "e1"))
-			time.Sleep(10 * writeTimeout)
-			return stream.Send(updateEvent("g", "e2"))
+		studio := servertest.NewStudio()
+		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
+			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
+			time.Sleep(10 * service.DefaultSendTimeout)
+			return stream.Send(servertest.UpdateEvent("g", "e2"))
 		}
 		s := serve(t, studio)
-		_, body := do(t, s.http, request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
+		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
 		if !strings.Contains(body, "e2") || !strings.Contains(body, "event: done") {
 			t.Errorf("the stream is %s", body)
 		}

@@ -1,8 +1,10 @@
-package server
+package rest
 
 import (
 	"net/http"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // steadyPiece is how much is written under one limit, so that a slow client is told from a stuck
@@ -21,7 +23,7 @@ type steadyWriter struct {
 // steadyWrites puts the limit on every answer.
 func steadyWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		steady := &steadyWriter{ResponseWriter: w, connection: http.NewResponseController(w), patience: writeTimeout}
+		steady := &steadyWriter{ResponseWriter: w, connection: http.NewResponseController(w), patience: service.DefaultSendTimeout}
 		defer steady.limit() // what is left in buffers is written after the handler
 		next.ServeHTTP(steady, r)
 	})
@@ -32,7 +34,7 @@ func steadyWrites(next http.Handler) http.Handler {
 func allowPauses(w http.ResponseWriter) {
 	for {
 		if steady, ok := w.(*steadyWriter); ok {
-			steady.patience = downloadTimeout
+			steady.patience = service.DefaultDownloadTimeout
 			return
 		}
 		wrapped, ok := w.(interface{ Unwrap() http.ResponseWriter })

@@ -1,0 +1,67 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// newGateway routes the contract's requests: the generated handlers make calls of them, and the streaming
+// calls have handlers of our own.
+func newGateway(config Config) (*runtime.ServeMux, error) {
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{
+			MarshalOptions:   jsonOut,
+			UnmarshalOptions: jsonIn,
+		}),
+		runtime.WithIncomingHeaderMatcher(noHeader),
+		runtime.WithOutgoingHeaderMatcher(noHeader),
+		runtime.WithOutgoingTrailerMatcher(noHeader),
+		runtime.WithMetadata(config.Calls.Metadata),
+		runtime.WithErrorHandler(handleError),
+		runtime.WithRoutingErrorHandler(handleRoutingError),
+		runtime.WithMiddlewares(nameRoute, newParameters().check, newBodies(config.Calls).read),
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithWriteContentLength(),
+	)
+	unused, generations := context.Background(), easelv1.NewGenerationServiceClient(config.Calls) // a registration waits for nothing
+	err := errors.Join(
+		easelv1.RegisterAccountServiceHandlerClient(unused, mux, easelv1.NewAccountServiceClient(config.Calls)),
+		easelv1.RegisterModelServiceHandlerClient(unused, mux, easelv1.NewModelServiceClient(config.Calls)),
+		easelv1.RegisterGenerationServiceHandlerClient(unused, mux, generations),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return mux, handleStreams(mux, eventStreams{mux: mux, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
+}
+
+// handleStreams gives the streaming calls handlers of our own. What is registered
+// last is matched first.
+func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads) error {
+	for _, route := range []struct {
+		method, path string
+		handler      runtime.HandlerFunc
+	}{
+		{http.MethodGet, watchPath, streams.watchGeneration},
+		{http.MethodGet, watchAllPath, streams.watchGenerations},
+		{http.MethodGet, contentPath, files.serve},
+		{http.MethodHead, contentPath, files.serve},
+		{http.MethodDelete, waitPath, methodNotTaken(mux)},
+		{http.MethodDelete, watchPath, methodNotTaken(mux)},
+	} {
+		if err := mux.HandlePath(route.method, route.path, route.handler); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noHeader forwards no header by itself: the metadata of a call is Calls' to write.
+func noHeader(string) (string, bool) { return "", false }

@@ -1,0 +1,81 @@
+// Package rest is the REST form of the contract: the gateway, event streams, files with ranges, and
+// pages.
+//
+// A request becomes a call of the gRPC server of the same process, so there is one path and one set of
+// interceptors. The generated gateway makes the unary calls; the event streams have handlers of their
+// own over the same calls. The bytes of a download alone take no way through the connection in memory:
+// their handler passes the interceptor, and copies them from the service.
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/crossorigin"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// Calls is the gRPC server that requests become calls of. Package server has it.
+type Calls interface {
+	grpc.ClientConnInterface
+	// Metadata says who makes a request, for the gRPC server.
+	Metadata(ctx context.Context, r *http.Request) metadata.MD
+	// Authenticate decides by the headers of a request whether it may be made.
+	Authenticate(r *http.Request) (context.Context, error)
+	// ReadBody reads the body of a request for a method, within its time and the budget of bytes. ctx
+	// is that of Authenticate. release gives the bytes back, when the call has ended.
+	ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Request, method string) (body []byte, release func(), err error)
+	// Call makes a call whose answer takes no way through the connection: handle is in the place of
+	// the handler of a gRPC call, and tells sent how many bytes of a result each message had.
+	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
+}
+
+// Config says what to serve. Calls and Content are required.
+type Config struct {
+	Calls Calls
+	// Content opens the result of a generation as DownloadGeneration does.
+	Content func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
+	// OpenAPI is served at /openapi.json. Empty serves none.
+	OpenAPI []byte
+	// Pages are for people with a browser: what answers GET and HEAD at each path.
+	// They need no credential. nil serves none.
+	Pages map[string]http.Handler
+	// Addr is the address that the HTTP listener is bound to. AllowedHosts are the names that requests
+	// may call the server by, beside localhost and loopback addresses. Empty: no other where the
+	// listener is on loopback, and elsewhere any.
+	Addr         string
+	AllowedHosts []string
+}
+
+// New makes the handler of the HTTP listener.
+func New(config Config) (http.Handler, error) {
+	gateway, err := newGateway(config)
+	if err == nil {
+		err = handlePages(gateway, config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rest: %w", err)
+	}
+	handler := crossorigin.RefuseWrites(readable(gateway), writeError)
+	handler = crossorigin.PublicHosts(config.AllowedHosts, config.Addr).RefuseOthers(handler, writeError)
+	return steadyWrites(securityHeaders(traceRequests(handler))), nil
+}
+
+// securityHeaders go on every answer. Answers hold what belongs to one caller, and
+// none of them is a page that may be framed or run anything.
+func securityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,60 @@
+package rest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/easel-grpc/easel/internal/server/servertest"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// openPages are the paths of the HTTP port that need no credential.
+var openPages = []string{"/", "/openapi.json"}
+
+// routes are the REST routes of the contract, as "METHOD /template".
+func routes() (all []string) {
+	bindings(func(_ protoreflect.MethodDescriptor, b binding) { all = append(all, b.verb+" "+b.template) })
+	return slices.Compact(all)
+}
+
+func TestNoPathIsOpenByAccident(t *testing.T) {
+	s := serve(t, servertest.NewStudio())
+	refused := 0
+	for _, route := range routes() {
+		verb, path, _ := strings.Cut(route, " ")
+		body := map[bool]string{true: "{}"}[verb == http.MethodPost]
+		path = strings.NewReplacer("{generation_id}", "g1", "{model_id=**}", "studio/haiku").Replace(path)
+		answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, verb, path, body, "Authorization: "))
+		if answer.StatusCode != http.StatusUnauthorized || service.Reason(servertest.RESTStatus(t, text)) != "CREDENTIAL_MISSING" {
+			t.Errorf("%s answers %s without a credential: %s", route, answer.Status, text)
+		}
+		refused++
+	}
+	if refused != 12 {
+		t.Errorf("%d routes were tried, and the contract has 12 calls", refused)
+	}
+	for _, path := range openPages {
+		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Authorization: ")); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s answers %s", path, answer.Status)
+		}
+	}
+}
+
+func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
+	served := map[string]bool{}
+	for _, route := range routes() {
+		served[route] = true
+	}
+	for _, path := range []string{watchPath, watchAllPath, contentPath} {
+		if !served["GET "+path] {
+			t.Errorf("%s is not a route of the contract", path)
+		}
+	}
+	if len(served) != 12 {
+		t.Errorf("the contract has %d routes", len(served))
+	}
+}

@@ -1,0 +1,86 @@
+package servertest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// Request makes a request with the key, and headers as "Name: value".
+func Request(t *testing.T, method, path, body string, headers ...string) *http.Request {
+	t.Helper()
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://easel.test"+path, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer key")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Add(name, value)
+		if value == "" {
+			r.Header.Del(name)
+		}
+	}
+	return r
+}
+
+// Do sends a request and reads the whole answer.
+func Do(t *testing.T, client *http.Client, r *http.Request) (*http.Response, string) {
+	t.Helper()
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(body)
+}
+
+// RESTStatus reads the status that a REST error is.
+func RESTStatus(t *testing.T, body string) *status.Status {
+	t.Helper()
+	var message rpcstatus.Status
+	if err := protojson.Unmarshal([]byte(body), &message); err != nil {
+		t.Fatalf("%s is no status: %v", body, err)
+	}
+	return status.FromProto(&message)
+}
+
+// WantError checks the code, the reason and the domain of an error.
+func WantError(t *testing.T, err error, code codes.Code, reason string) *status.Status {
+	t.Helper()
+	st := status.Convert(err)
+	if st.Code() != code || service.Reason(st) != reason {
+		t.Fatalf("got %v with reason %q, want %v with %q", err, service.Reason(st), code, reason)
+	}
+	if info := service.Detail[*errdetails.ErrorInfo](st); info.GetDomain() != "easel" {
+		t.Errorf("the domain is %q", info.GetDomain())
+	}
+	return st
+}
+
+// WithKey is the context of a gRPC call that is let in.
+func WithKey(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer key")
+}

@@ -1,0 +1,129 @@
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// Site is a server that runs over connections in memory until the test ends.
+type Site struct {
+	*Studio
+	HTTP  *http.Client
+	Admin *http.Client
+	GRPC  *grpc.ClientConn
+	Logs  *Buffer
+
+	GRPCPipe, HTTPPipe, AdminPipe *bufconn.Listener
+	Stop                          func() error // stops the server, and waits until it has
+}
+
+// Start starts a server that build makes, which listens on the pipes and logs into Logs.
+func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
+	t.Helper()
+	s := &Site{Studio: studio, Logs: &Buffer{}, GRPCPipe: Pipe(), HTTPPipe: Pipe(), AdminPipe: Pipe()}
+	serve, err := build(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	var result error
+	go func() { defer close(ended); result = serve(ctx) }()
+	s.Stop = func() error { cancel(); <-ended; return result }
+	s.HTTP, s.Admin = HTTPClient(s.HTTPPipe), HTTPClient(s.AdminPipe)
+	s.GRPC = Dial(t, s.GRPCPipe)
+	t.Cleanup(func() {
+		s.HTTP.CloseIdleConnections()
+		s.Admin.CloseIdleConnections()
+		_ = s.GRPC.Close()
+		if err := s.Stop(); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return s
+}
+
+// Generations is a client of the gRPC form.
+func (s *Site) Generations() easelv1.GenerationServiceClient {
+	return easelv1.NewGenerationServiceClient(s.GRPC)
+}
+
+// Lines are the log lines with a message.
+func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(s.Logs.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatalf("%s is no JSON: %v", line, err)
+		}
+		if fields["msg"] == message {
+			found = append(found, fields)
+		}
+	}
+	return found
+}
+
+// Pipe is a listener in memory.
+func Pipe() *bufconn.Listener { return bufconn.Listen(1 << 16) }
+
+// PipeDialer dials a pipe, for an HTTP client.
+func PipeDialer(pipe *bufconn.Listener) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
+}
+
+// HTTPClient makes a connection for each request: a connection in memory that is used
+// again now and then reports a deadline of the request before.
+func HTTPClient(pipe *bufconn.Listener) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: PipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
+}
+
+// Dial makes a gRPC client.
+func Dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	options = append([]grpc.DialOption{
+		grpc.WithContextDialer(GRPCDialer(pipe)),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	}, options...)
+	conn, err := grpc.NewClient("passthrough:///site", options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// GRPCDialer dials a pipe, for a gRPC client.
+func GRPCDialer(pipe *bufconn.Listener) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
+}
+
+// Buffer is a buffer that servers write while tests read.
+type Buffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+// String is all that was written.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}

@@ -1,0 +1,28 @@
+package servertest
+
+import (
+	"context"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+)
+
+// RecordSpans makes this process trace into memory for one test.
+func RecordSpans(t *testing.T) *tracetest.InMemoryExporter {
+	t.Helper()
+	exporter := tracetest.NewInMemoryExporter()
+	traces, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	otel.SetTracerProvider(provider)
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	t.Cleanup(func() {
+		otel.SetTracerProvider(traces)
+		otel.SetTextMapPropagator(propagator)
+		// What was traced before has taken this provider for its own, and keeps it.
+		_ = provider.Shutdown(context.WithoutCancel(t.Context()))
+	})
+	return exporter
+}

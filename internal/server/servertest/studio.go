@@ -1,0 +1,160 @@
+// Package servertest is what the tests of the server and of its REST form share: a service whose answers
+// a test decides, and what speaks to a server over connections in memory.
+package servertest
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// WatchStream is the stream of a watch.
+type WatchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
+
+// Studio is a service whose answers a test decides. It lets in who sends the bearer
+// token "key".
+type Studio struct {
+	easelv1.UnimplementedAccountServiceServer
+	easelv1.UnimplementedModelServiceServer
+	easelv1.UnimplementedGenerationServiceServer
+
+	// The answers to calls of the method of the same name.
+	Create      func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error)
+	Get         func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error)
+	Model       func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error)
+	Watch       func(*easelv1.WatchGenerationRequest, WatchStream) error
+	WatchAll    func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
+	OpenContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
+
+	// Draining is closed by Drain.
+	Draining chan struct{}
+
+	mu        sync.Mutex
+	certNames []string
+	seen      []metadata.MD
+}
+
+// NewStudio makes one that answers GetGeneration.
+func NewStudio() *Studio { return &Studio{Draining: make(chan struct{})} }
+
+// Register implements the server's Service.
+func (s *Studio) Register(r grpc.ServiceRegistrar) {
+	easelv1.RegisterAccountServiceServer(r, s)
+	easelv1.RegisterModelServiceServer(r, s)
+	easelv1.RegisterGenerationServiceServer(r, s)
+}
+
+// Authenticate implements the server's Service.
+func (s *Studio) Authenticate(ctx context.Context, certName string) (context.Context, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.certNames = append(s.certNames, certName)
+	s.seen = append(s.seen, md)
+	if given := md.Get("authorization"); (len(given) == 0 || given[0] != "Bearer key") && certName == "" {
+		return nil, service.Fail(codes.Unauthenticated, "CREDENTIAL_MISSING", "no key")
+	}
+	return ctx, nil
+}
+
+// Accepted implements the server's Service.
+func (s *Studio) Accepted(string) bool { return true }
+
+// CertNames are the names in certificates that calls came with.
+func (s *Studio) CertNames() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.certNames
+}
+
+// Seen is the metadata of each call.
+func (s *Studio) Seen() []metadata.MD {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// LastMetadata is that of the last call.
+func (s *Studio) LastMetadata() metadata.MD {
+	seen := s.Seen()
+	return seen[len(seen)-1]
+}
+
+// Drain implements the server's Service.
+func (s *Studio) Drain() { close(s.Draining) }
+
+// CreateGeneration implements the contract, as all below do.
+func (s *Studio) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+	return s.Create(ctx, req)
+}
+
+// GetGeneration gives what Get does, or a generation of the id.
+func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	if s.Get != nil {
+		return s.Get(ctx, req)
+	}
+	return &easelv1.GetGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetGenerationId()}}, nil
+}
+
+// GetModel gives what Model does.
+func (s *Studio) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+	return s.Model(ctx, req)
+}
+
+// WatchGeneration sends what Watch does.
+func (s *Studio) WatchGeneration(req *easelv1.WatchGenerationRequest, stream WatchStream) error {
+	return s.Watch(req, stream)
+}
+
+// WatchGenerations sends what WatchAll does.
+func (s *Studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+	return s.WatchAll(req, stream)
+}
+
+// Content opens what OpenContent does.
+func (s *Studio) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
+	return s.OpenContent(ctx, req)
+}
+
+// UpdateEvent is a message of a watch: an update with an id and an etag.
+func UpdateEvent(id, etag string) *easelv1.WatchGenerationResponse {
+	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+		Update: &easelv1.GenerationUpdate{Generation: &easelv1.Generation{GenerationId: id, Etag: etag}},
+	}}
+}
+
+// ClosingEvent is the last message of a watch when the server goes down.
+func ClosingEvent(delay time.Duration) *easelv1.WatchGenerationResponse {
+	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: &easelv1.StreamClosing{
+		Reason: easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, RetryDelay: durationpb.New(delay),
+	}}}
+}
+
+// Draining is how a stream ends when the server goes down.
+func Draining() error {
+	st, _ := status.New(codes.Unavailable, "going down").WithDetails(&errdetails.ErrorInfo{Domain: "easel", Reason: "SERVER_DRAINING"},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	return st.Err()
+}
+
+// Ending is a body that ends as it says.
+type Ending func() error
+
+// Read implements io.Reader.
+func (e Ending) Read([]byte) (int, error) { return 0, cmp.Or(e(), io.EOF) }
+
+// Page answers as a page for people does.
+func Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a page") }
