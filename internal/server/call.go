@@ -53,7 +53,7 @@ func (c *call) admit(ctx context.Context, handle func(context.Context, *call) er
 		}
 		ctx, c.ctx = known, known
 	}
-	c.bytes = c.gates.bytes.of(c.gates.owner(ctx, c.method))
+	c.bytes = c.admission.bytes.of(c.admission.owner(ctx, c.method))
 	defer c.hold()()
 	if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
 		ctx = service.WithAdmission(ctx, c.hold)
@@ -128,7 +128,7 @@ func (c *call) await(done <-chan error) error {
 // enter lets a call in whose request has come, if the request keeps to the rules.
 func (c *call) enter(ctx context.Context, req any) error {
 	if c.leave == nil {
-		leave, full := c.gates.enter(ctx, c.method, c.streams, c.from, req)
+		leave, full := c.admission.admit(ctx, c.method, c.streams, c.from, req)
 		if full != nil {
 			return full
 		}

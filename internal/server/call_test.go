@@ -46,7 +46,7 @@ func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
 				if took := time.Since(began); took != requestTimeout {
 					t.Errorf("it was given up after %v", took)
 				}
-				if s.gates.streams.taken() != 0 || s.gates.turns.taken() != 0 || s.gates.bytes.total != 0 {
+				if s.admission.streams.taken() != 0 || s.admission.turns.taken() != 0 || s.admission.bytes.total != 0 {
 					t.Error("it took a place")
 				}
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "DeadlineExceeded" {
@@ -65,7 +65,7 @@ func TestAStreamTakesItsPlaceWhenItsMessageHasCome(t *testing.T) { // A3
 		ctx, cancel := context.WithCancel(t.Context())
 		stream := s.openCall(t, servertest.WithKey(ctx), easelv1.GenerationService_WatchGeneration_FullMethodName)
 		synctest.Wait()
-		if n := s.gates.streams.taken(); n != 0 {
+		if n := s.admission.streams.taken(); n != 0 {
 			t.Errorf("%d streams are counted before the message", n)
 		}
 		if err := stream.SendMsg(&easelv1.WatchGenerationRequest{GenerationId: "g"}); err != nil {
@@ -75,7 +75,7 @@ func TestAStreamTakesItsPlaceWhenItsMessageHasCome(t *testing.T) { // A3
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if n := s.gates.streams.taken(); n != 1 {
+		if n := s.admission.streams.taken(); n != 1 {
 			t.Errorf("%d streams are counted after it", n)
 		}
 		cancel()
@@ -137,8 +137,8 @@ func TestLargeRequestsKeepToTheBudget(t *testing.T) { // A1 A2
 		}
 		close(answer)
 		synctest.Wait()
-		if s.gates.bytes.total != 0 || len(s.gates.bytes.held) != 0 {
-			t.Errorf("%d bytes are held", s.gates.bytes.total)
+		if s.admission.bytes.total != 0 || len(s.admission.bytes.held) != 0 {
+			t.Errorf("%d bytes are held", s.admission.bytes.total)
 		}
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", body)); answer.StatusCode != http.StatusOK {
 			t.Errorf("with room again it is answered %s", answer.Status)
@@ -177,8 +177,8 @@ func TestAMessageThatStaysAwayTakesItsShareOfTheBudget(t *testing.T) { // A1
 		if status, took := send(48 << 10); status != "8" || took != receiveCheck {
 			t.Errorf("what has none ends with status %s after %v", status, took)
 		}
-		if s.gates.bytes.total != 0 {
-			t.Errorf("%d bytes are held", s.gates.bytes.total)
+		if s.admission.bytes.total != 0 {
+			t.Errorf("%d bytes are held", s.admission.bytes.total)
 		}
 	})
 }

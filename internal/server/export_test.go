@@ -5,8 +5,8 @@ var (
 	MessageBytes, HeaderBytes                 = Limits{}.messageBytes(), headerBytes
 	RequestBytes, CallerRequestBytes          = Limits{}.requestBytes(), newRequestBytes(Limits{}.requestBytes()).limit("a caller")
 	NewRequestBytes                           = newRequestBytes(Limits{}.requestBytes()).limit("")
-	NewStreams, NewTurns                      = newGates(Limits{}, nil).newStreams.limit, newGates(Limits{}, nil).newTurns.limit
-	NewGenerations                            = newGates(Limits{}, nil).newGenerations.limit
+	NewStreams, NewTurns                      = newAdmission(Limits{}, nil).newStreams.limit, newAdmission(Limits{}, nil).newTurns.limit
+	NewGenerations                            = newAdmission(Limits{}, nil).newGenerations.limit
 	NewcomerPatience                          = newcomerPatience
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
 	CallerGenerations, AllGenerations         = callerGenerations, allGenerations

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // site is a server that runs over connections in memory until the test ends.
 type site struct {
 	*servertest.Site
-	gates *gates
+	admission *admission
 }
 
 func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *site {
@@ -44,7 +44,7 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *si
 		if err != nil {
 			return nil, err
 		}
-		s.gates = server.calls.gates
+		s.admission = server.calls.admission
 		return server.Serve, nil
 	})
 	return s

@@ -20,9 +20,9 @@ import (
 // interceptor does what every call has in common. It is the one place for it, for
 // unary and streaming calls, over gRPC and over REST.
 type interceptor struct {
-	service Service
-	rules   rules
-	gates   *gates
+	service   Service
+	rules     rules
+	admission *admission
 	// mostBytes is what a message takes that is being received, at most.
 	mostBytes int
 	tracing   *tracing
@@ -38,7 +38,7 @@ func newInterceptor(config Config) (interceptor, error) {
 	tracing, tracingErr := newTracing()
 	return interceptor{
 		service: config.Service, rules: rules, tracing: tracing, stats: newCallStats(), logger: config.logger(),
-		gates: newGates(config.Limits, config.Service.Accepted), mostBytes: config.Limits.messageBytes() + largeRequest,
+		admission: newAdmission(config.Limits, config.Service.Accepted), mostBytes: config.Limits.messageBytes() + largeRequest,
 	}, errors.Join(rulesErr, tracingErr)
 }
 

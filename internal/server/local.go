@@ -80,7 +80,7 @@ func (l *Local) Authenticate(r *http.Request) (context.Context, error) {
 // ReadBody reads the body of a request for a method, within its time and the budget of bytes. ctx is
 // that of Authenticate. release gives the bytes back, when the call has ended.
 func (l *Local) ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Request, method string) (body []byte, release func(), err error) {
-	held := l.calls.gates.bytes.of(l.calls.gates.owner(ctx, method))
+	held := l.calls.admission.bytes.of(l.calls.admission.owner(ctx, method))
 	body, err = readHeld(http.MaxBytesReader(w, r.Body, int64(l.bodyLimit)), l.bodyLimit, &held)
 	if err != nil {
 		held.release()

@@ -116,11 +116,11 @@ func TestAPlaceEndsForTheKeyThatTookIt(t *testing.T) {
 func TestNewcomersTakeAPartOfTheGenerationIDs(t *testing.T) { // A4
 	synctest.Test(t, func(t *testing.T) {
 		var accepted atomic.Bool
-		g := newGates(Limits{}, func(string) bool { return accepted.Load() })
+		g := newAdmission(Limits{}, func(string) bool { return accepted.Load() })
 		g.generations.each = g.generations.all // the callers are many
 		many := &easelv1.WatchGenerationsRequest{GenerationIds: make([]string, allGenerations/newcomersPart/10)}
 		watch := func() (func(), error) {
-			return g.enter(t.Context(), easelv1.GenerationService_WatchGenerations_FullMethodName, true, origin{}, many)
+			return g.admit(t.Context(), easelv1.GenerationService_WatchGenerations_FullMethodName, true, origin{}, many)
 		}
 		var leave []func()
 		for range 10 {

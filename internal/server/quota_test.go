@@ -169,7 +169,7 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 			}
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			if q := s.gates.streams; q.total != 0 || len(q.open) != 0 {
+			if q := s.admission.streams; q.total != 0 || len(q.open) != 0 {
 				t.Errorf("after %s %d streams are counted, of %v", name, q.total, q.open)
 			}
 		}
@@ -211,7 +211,7 @@ func TestStreamsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if q := s.gates.streams; q.total != 0 {
+		if q := s.admission.streams; q.total != 0 {
 			t.Errorf("%d streams are counted", q.total)
 		}
 	})

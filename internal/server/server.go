@@ -190,9 +190,9 @@ type Room struct {
 // Rooms tells how much of each limit for all callers together is taken now.
 func (s *Server) Rooms() []Room {
 	return []Room{
-		{"streams", s.calls.gates.streams.taken(), s.calls.gates.streams.all},
-		{"generations of watches", s.calls.gates.generations.taken(), s.calls.gates.generations.all},
-		{"calls", s.calls.gates.turns.taken(), s.calls.gates.turns.limit[rankOrder]},
+		{"streams", s.calls.admission.streams.taken(), s.calls.admission.streams.all},
+		{"generations of watches", s.calls.admission.generations.taken(), s.calls.admission.generations.all},
+		{"calls", s.calls.admission.turns.taken(), s.calls.admission.turns.limit[rankOrder]},
 		{"gRPC connections", len(s.grpcRoom), cap(s.grpcRoom)},
 		{"HTTP connections", len(s.httpRoom), cap(s.httpRoom)},
 	}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"net"
+
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// admission decides whether a call may begin. Both gRPC servers share it, so the limits of a caller hold
+// over gRPC and REST together.
+type admission struct {
+	streams     *quota
+	generations *quota // that watches of many name
+	turns       *turns
+	bytes       *requestBytes
+
+	// What is open under API keys that the catalog has not accepted yet.
+	newStreams, newTurns, newGenerations *newcomers
+
+	accepted func(subject string) bool
+}
+
+func newAdmission(limits Limits, accepted func(key string) bool) *admission {
+	return &admission{
+		streams:        newStreamQuota(limits.callerStreams(), limits.streams()),
+		generations:    newGenerationQuota(callerGenerations, allGenerations),
+		turns:          newTurns(limits.calls()),
+		bytes:          newRequestBytes(limits.requestBytes()),
+		newStreams:     newNewcomers(limits.streams()/newcomersPart, accepted),
+		newTurns:       newNewcomers(limits.calls()/newcomersPart, accepted),
+		newGenerations: newNewcomers(allGenerations/newcomersPart, accepted),
+		accepted:       accepted,
+	}
+}
+
+// rankOf are the ranks of the calls that are not reads of one record.
+var rankOf = map[string]rank{
+	"/easel.v1.GenerationService/CreateGeneration": rankOrder,
+	"/easel.v1.GenerationService/ListGenerations":  rankList,
+	"/easel.v1.ModelService/ListModels":            rankList,
+}
+
+// admit admits a call by its request, or says why not. ctx is that of a call that has been
+// authenticated. release ends what the call takes of the limits.
+func (a *admission) admit(ctx context.Context, method string, streams bool, from origin, request any) (release func(), err error) {
+	many, ok := request.(interface{ GetGenerationIds() []string })
+	if !ok {
+		return a.admitMethod(ctx, method, streams, from)
+	}
+	releaseGenerations, err := a.admitGenerations(ctx, len(many.GetGenerationIds()))
+	if err != nil {
+		return nil, err
+	}
+	releaseCall, err := a.admitMethod(ctx, method, streams, from)
+	if err != nil {
+		releaseGenerations()
+		return nil, err
+	}
+	return func() { releaseCall(); releaseGenerations() }, nil
+}
+
+// admitGenerations counts the generations that a watch names.
+func (a *admission) admitGenerations(ctx context.Context, generations int) (release func(), err error) {
+	subject := service.Subject(ctx)
+	return a.admitUnaccepted(ctx, subject, a.newGenerations, generations, func() (func(), error) {
+		return a.generations.take(subject, generations)
+	})
+}
+
+// admitMethod admits a call by its method.
+func (a *admission) admitMethod(ctx context.Context, method string, streams bool, from origin) (release func(), err error) {
+	switch {
+	case open(method) && streams: // nobody has said who they are
+		return a.streams.take(host(from.peer), 1)
+	case open(method):
+		return func() {}, nil // it asks nothing of the catalog
+	}
+	subject := service.Subject(ctx)
+	newcomers := a.newTurns
+	if lasting[method] {
+		newcomers = a.newStreams
+	}
+	return a.admitUnaccepted(ctx, subject, newcomers, 1, func() (func(), error) { return a.admitAmongAll(ctx, method, subject) })
+}
+
+// admitUnaccepted counts a call under an API key that the catalog has not accepted yet against the part
+// of the limit for all such API keys, and then against the whole.
+func (a *admission) admitUnaccepted(ctx context.Context, subject string, part *newcomers, count int, whole func() (release func(), err error)) (release func(), err error) {
+	if a.accepted(subject) {
+		return whole()
+	}
+	releasePart, err := part.take(ctx, subject, count)
+	if err != nil {
+		return nil, err
+	}
+	releaseWhole, err := whole()
+	if err != nil {
+		releasePart()
+		return nil, err
+	}
+	return func() { releaseWhole(); releasePart() }, nil
+}
+
+// admitAmongAll counts a call among those of all callers.
+func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (release func(), err error) {
+	if lasting[method] {
+		return a.streams.take(subject, 1)
+	}
+	rank, ok := rankOf[method]
+	if !ok {
+		rank = rankRead
+	}
+	return a.turns.take(ctx, rank, subject)
+}
+
+// owner is the caller that the bytes of a request are counted for: "" is all whose API key the catalog
+// has not accepted.
+func (a *admission) owner(ctx context.Context, method string) string {
+	if subject := service.Subject(ctx); !open(method) && a.accepted(subject) {
+		return subject
+	}
+	return ""
+}
+
+// host is an address without its port.
+func host(addr string) string {
+	if name, _, err := net.SplitHostPort(addr); err == nil {
+		return name
+	}
+	return addr
+}
