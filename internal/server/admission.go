@@ -34,11 +34,11 @@ func newAdmission(limits Limits, accepted func(key string) bool) *admission {
 	}
 }
 
-// rankOf are the ranks of the calls that are not reads of one record.
-var rankOf = map[string]rank{
-	"/easel.v1.GenerationService/CreateGeneration": rankOrder,
-	"/easel.v1.GenerationService/ListGenerations":  rankList,
-	"/easel.v1.ModelService/ListModels":            rankList,
+// priorityOf are the priorities of the calls that are not reads of one record.
+var priorityOf = map[string]priority{
+	"/easel.v1.GenerationService/CreateGeneration": priorityOrder,
+	"/easel.v1.GenerationService/ListGenerations":  priorityList,
+	"/easel.v1.ModelService/ListModels":            priorityList,
 }
 
 // admit admits a call by its request, or says why not. ctx is that of a call that has been
@@ -107,11 +107,11 @@ func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (
 	if lasting[method] {
 		return a.streams.take(subject, 1)
 	}
-	rank, ok := rankOf[method]
+	priority, ok := priorityOf[method]
 	if !ok {
-		rank = rankRead
+		priority = priorityRead
 	}
-	return a.turns.take(ctx, rank, subject)
+	return a.turns.take(ctx, priority, subject)
 }
 
 // owner is the caller that the bytes of a request are counted for: "" is all whose API key the catalog

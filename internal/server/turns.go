@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// rank is how much it matters that a call is served when not all can be.
-type rank int
+// priority orders the calls that compete for the catalog: the lowest comes first.
+type priority int
 
 const (
-	rankOrder rank = iota // a paid order
-	rankRead              // what is asked of one record, and what a person waits for
-	rankList              // what costs most and is missed least
-	ranks
+	priorityOrder priority = iota // a paid order
+	priorityRead                  // what is asked of one record, and what a person waits for
+	priorityList                  // what costs most and is missed least
+	priorities
 )
 
 const (
@@ -35,13 +35,13 @@ const (
 // for it was in vain. So the queue is here, where it is short and orders come first. One caller may
 // take all; where several wait, the next turn is for whoever has the fewest.
 type turns struct {
-	limit   [ranks]int // how many of a rank and the ranks below it may run
+	limit   [priorities]int // how many calls of a priority and of less important ones may run
 	refused refusals
 
 	mu      sync.Mutex
-	running [ranks]int
-	of      map[string]int   // running, by caller; none is 0
-	waiting [ranks][]*waiter // in order of arrival
+	running [priorities]int
+	of      map[string]int        // running, by caller; none is 0
+	waiting [priorities][]*waiter // in order of arrival
 }
 
 // waiter is a call that waits for its turn.
@@ -52,74 +52,74 @@ type waiter struct {
 
 func newTurns(all int) *turns {
 	t := &turns{of: map[string]int{}}
-	t.limit[rankOrder] = all
-	t.limit[rankRead] = max(1, int(float64(all)*readShare))
-	t.limit[rankList] = max(1, int(float64(all)*listShare))
+	t.limit[priorityOrder] = all
+	t.limit[priorityRead] = max(1, int(float64(all)*readShare))
+	t.limit[priorityList] = max(1, int(float64(all)*listShare))
 	return t
 }
 
 // take waits for the turn of a caller's call, and gives what ends it. That must be called once.
-func (t *turns) take(ctx context.Context, r rank, caller string) (leave func(), err error) {
-	w, ok := t.join(r, caller)
-	if !ok || w != nil && !t.wait(ctx, r, w) {
+func (t *turns) take(ctx context.Context, p priority, caller string) (leave func(), err error) {
+	w, ok := t.join(p, caller)
+	if !ok || w != nil && !t.wait(ctx, p, w) {
 		return nil, overload("more is asked of this server than it can serve", t.refused.delay())
 	}
-	return func() { t.leave(r, caller) }, nil
+	return func() { t.leave(p, caller) }, nil
 }
 
 // join gives nil where the call may begin at once, else what waits for it; it is not ok
 // where too many wait already.
-func (t *turns) join(r rank, caller string) (w *waiter, ok bool) {
+func (t *turns) join(p priority, caller string) (w *waiter, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.free(r, caller) { // then nobody waits who comes first
-		t.begin(r, caller)
+	if t.free(p, caller) { // then nobody waits who comes first
+		t.begin(p, caller)
 		return nil, true
 	}
-	if len(t.waiting[r]) >= t.limit[r] && !t.mayWait(r, caller) {
+	if len(t.waiting[p]) >= t.limit[p] && !t.mayWait(p, caller) {
 		return nil, false
 	}
 	w = &waiter{caller, make(chan struct{})}
-	t.waiting[r] = append(t.waiting[r], w)
+	t.waiting[p] = append(t.waiting[p], w)
 	return w, true
 }
 
 // mayWait reports whether a caller has so few that wait that one more may where all others are too many;
 // mu is held, here and below.
-func (t *turns) mayWait(r rank, caller string) bool {
+func (t *turns) mayWait(p priority, caller string) bool {
 	mine := 0
-	for _, w := range t.waiting[r] {
+	for _, w := range t.waiting[p] {
 		if w.caller == caller {
 			mine++
 		}
 	}
-	return mine < hardlyAny && len(t.waiting[r]) < t.limit[r]+t.limit[r]/spareShare
+	return mine < hardlyAny && len(t.waiting[p]) < t.limit[p]+t.limit[p]/spareShare
 }
 
-// free reports whether a call of a rank may begin: whether those that matter as little as
-// it does, and as little as each rank above, have not all of their share.
-func (t *turns) free(r rank, caller string) bool {
+// free reports whether a call of a priority may begin: calls of this priority and of each more important
+// one must have some of their share left.
+func (t *turns) free(p priority, caller string) bool {
 	below := 0
-	for q := ranks - 1; q >= 0; q-- {
+	for q := priorities - 1; q >= 0; q-- {
 		below += t.running[q]
 		limit := t.limit[q]
 		if t.of[caller] < hardlyAny {
 			limit += limit / spareShare
 		}
-		if q <= r && below >= limit {
+		if q <= p && below >= limit {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *turns) begin(r rank, caller string) {
-	t.running[r]++
+func (t *turns) begin(p priority, caller string) {
+	t.running[p]++
 	t.of[caller]++
 }
 
 // wait reports whether the turn came in time.
-func (t *turns) wait(ctx context.Context, r rank, w *waiter) bool {
+func (t *turns) wait(ctx context.Context, p priority, w *waiter) bool {
 	ctx, cancel := context.WithTimeout(ctx, turnPatience)
 	defer cancel()
 	select {
@@ -129,40 +129,40 @@ func (t *turns) wait(ctx context.Context, r rank, w *waiter) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := slices.Index(t.waiting[r], w)
+	n := slices.Index(t.waiting[p], w)
 	if n < 0 {
 		return true // it came just now, and counts
 	}
-	t.waiting[r] = slices.Delete(t.waiting[r], n, n+1)
+	t.waiting[p] = slices.Delete(t.waiting[p], n, n+1)
 	return false
 }
 
 // leave ends a turn and hands it on.
-func (t *turns) leave(r rank, caller string) {
+func (t *turns) leave(p priority, caller string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.running[r]--
+	t.running[p]--
 	if t.of[caller]--; t.of[caller] == 0 {
 		delete(t.of, caller)
 	}
-	for next := range ranks {
+	for next := range priorities {
 		for t.handOn(next) {
 			continue
 		}
 	}
 }
 
-// handOn gives a turn to the call of a rank that waits and whose caller has the fewest, if one may begin.
-func (t *turns) handOn(r rank) bool {
-	if len(t.waiting[r]) == 0 {
+// handOn gives a turn to the call of a priority that waits and whose caller has the fewest, if one may begin.
+func (t *turns) handOn(p priority) bool {
+	if len(t.waiting[p]) == 0 {
 		return false
 	}
-	w := slices.MinFunc(t.waiting[r], func(a, b *waiter) int { return t.of[a.caller] - t.of[b.caller] })
-	if !t.free(r, w.caller) {
+	w := slices.MinFunc(t.waiting[p], func(a, b *waiter) int { return t.of[a.caller] - t.of[b.caller] })
+	if !t.free(p, w.caller) {
 		return false
 	}
-	t.waiting[r] = slices.DeleteFunc(t.waiting[r], func(other *waiter) bool { return other == w })
-	t.begin(r, w.caller)
+	t.waiting[p] = slices.DeleteFunc(t.waiting[p], func(other *waiter) bool { return other == w })
+	t.begin(p, w.caller)
 	close(w.turn)
 	return true
 }

@@ -11,12 +11,12 @@ import (
 )
 
 // begin takes a turn that must be there at once.
-func begin(t *testing.T, turns *turns, r rank) (leave func()) {
+func begin(t *testing.T, turns *turns, p priority) (leave func()) {
 	t.Helper()
 	began := time.Now()
-	leave, err := turns.take(t.Context(), r, "anybody")
+	leave, err := turns.take(t.Context(), p, "anybody")
 	if err != nil || time.Since(began) != 0 {
-		t.Fatalf("a turn of rank %d came after %v with %v", r, time.Since(began), err)
+		t.Fatalf("a turn of priority %d came after %v with %v", p, time.Since(began), err)
 	}
 	return leave
 }
@@ -24,35 +24,35 @@ func begin(t *testing.T, turns *turns, r rank) (leave func()) {
 func TestTheLastTurnsAreKeptForWhatMattersMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(16)
-		refused := func(r rank) {
+		refused := func(p priority) {
 			t.Helper()
 			began := time.Now()
-			if _, err := turns.take(t.Context(), r, "anybody"); service.Reason(service.Status(err)) != "OVERLOADED" || time.Since(began) != turnPatience {
-				t.Errorf("rank %d is answered %v after %v", r, err, time.Since(began))
+			if _, err := turns.take(t.Context(), p, "anybody"); service.Reason(service.Status(err)) != "OVERLOADED" || time.Since(began) != turnPatience {
+				t.Errorf("priority %d is answered %v after %v", p, err, time.Since(began))
 			}
 		}
 		for range 12 {
-			begin(t, turns, rankList)
+			begin(t, turns, priorityList)
 		}
-		refused(rankList)
+		refused(priorityList)
 		for range 3 {
-			begin(t, turns, rankRead)
+			begin(t, turns, priorityRead)
 		}
-		refused(rankRead)
-		begin(t, turns, rankOrder)
-		refused(rankOrder)
+		refused(priorityRead)
+		begin(t, turns, priorityOrder)
+		refused(priorityOrder)
 	})
 }
 
 func TestNoTurnIsLeftUnusedWhileOrdersAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(16)
-		begin(t, turns, rankOrder)
+		begin(t, turns, priorityOrder)
 		for range 12 {
-			begin(t, turns, rankList)
+			begin(t, turns, priorityList)
 		}
 		for range 3 {
-			begin(t, turns, rankRead)
+			begin(t, turns, priorityRead)
 		}
 	})
 }
@@ -60,11 +60,11 @@ func TestNoTurnIsLeftUnusedWhileOrdersAreFew(t *testing.T) {
 func TestAmongThoseWhoWaitTheOrderComesFirstAndOnlySoManyMayWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1)
-		leave := begin(t, turns, rankOrder)
+		leave := begin(t, turns, priorityOrder)
 		var order strings.Builder
-		enter := func(name string, r rank) {
+		enter := func(name string, p priority) {
 			go func() {
-				leave, err := turns.take(t.Context(), r, "anybody")
+				leave, err := turns.take(t.Context(), p, "anybody")
 				if err != nil {
 					name += "-"
 				}
@@ -75,16 +75,16 @@ func TestAmongThoseWhoWaitTheOrderComesFirstAndOnlySoManyMayWait(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		enter("list ", rankList)
-		enter("read ", rankRead)
-		enter("order ", rankOrder)
-		enter("one order too many ", rankOrder)
+		enter("list ", priorityList)
+		enter("read ", priorityRead)
+		enter("order ", priorityOrder)
+		enter("one order too many ", priorityOrder)
 		leave()
 		synctest.Wait()
 		if got := order.String(); got != "one order too many -order read list " {
 			t.Errorf("the turns came as %q", got)
 		}
-		if turns.running != [ranks]int{} {
+		if turns.running != [priorities]int{} {
 			t.Errorf("%v turns are still taken", turns.running)
 		}
 	})
@@ -93,16 +93,16 @@ func TestAmongThoseWhoWaitTheOrderComesFirstAndOnlySoManyMayWait(t *testing.T) {
 func TestACallThatStopsWaitingLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1)
-		leave := begin(t, turns, rankOrder)
+		leave := begin(t, turns, priorityOrder)
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		if _, err := turns.take(ctx, rankRead, "anybody"); err == nil {
+		if _, err := turns.take(ctx, priorityRead, "anybody"); err == nil {
 			t.Error("a call that has ended got a turn")
 		}
 		leave()
-		begin(t, turns, rankList)()
-		if turns.running != [ranks]int{} || len(turns.waiting[rankRead]) != 0 {
-			t.Errorf("%v run and %d wait", turns.running, len(turns.waiting[rankRead]))
+		begin(t, turns, priorityList)()
+		if turns.running != [priorities]int{} || len(turns.waiting[priorityRead]) != 0 {
+			t.Errorf("%v run and %d wait", turns.running, len(turns.waiting[priorityRead]))
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestOneCallersTurnsKeepNoOtherWaiting(t *testing.T) { // A8
 		take := func(caller string) chan func() {
 			come := make(chan func(), 1)
 			go func() {
-				leave, err := turns.take(t.Context(), rankOrder, caller)
+				leave, err := turns.take(t.Context(), priorityOrder, caller)
 				if err == nil {
 					come <- leave
 				}
@@ -140,29 +140,29 @@ func TestOneCallersTurnsKeepNoOtherWaiting(t *testing.T) { // A8
 		if len(first) > 0 || len(second) != 1 {
 			t.Errorf("the next turn is for the one who has most: %d and %d", len(first), len(second))
 		}
-		for range 5 * turns.limit[rankOrder] {
+		for range 5 * turns.limit[priorityOrder] {
 			take("greedy")
 		}
-		if n := len(turns.waiting[rankOrder]); n != turns.limit[rankOrder] {
+		if n := len(turns.waiting[priorityOrder]); n != turns.limit[priorityOrder] {
 			t.Errorf("%d wait", n)
 		}
-		if take("modest"); len(turns.waiting[rankOrder]) != turns.limit[rankOrder]+1 {
+		if take("modest"); len(turns.waiting[priorityOrder]) != turns.limit[priorityOrder]+1 {
 			t.Error("another may not even wait")
 		}
 	})
 }
 
 func TestEveryMethodIsLetInByItsKind(t *testing.T) {
-	var counted, ranked int
+	var counted, prioritised int
 	for method := range fullMethods() {
 		if lasting[method] {
 			counted++
 		}
-		if _, ok := rankOf[method]; ok {
-			ranked++
+		if _, ok := priorityOf[method]; ok {
+			prioritised++
 		}
 	}
-	if counted != len(lasting) || ranked != len(rankOf) {
+	if counted != len(lasting) || prioritised != len(priorityOf) {
 		t.Error("a method is named that the contract does not have")
 	}
 	for _, service := range service.Services() {
@@ -172,7 +172,7 @@ func TestEveryMethodIsLetInByItsKind(t *testing.T) {
 			if m.IsStreamingServer() && !lasting[name] {
 				t.Errorf("%s is a stream and not counted as one", name)
 			}
-			if r, ok := rankOf[name]; strings.HasPrefix(string(m.Name()), "List") && (!ok || r != rankList) {
+			if r, ok := priorityOf[name]; strings.HasPrefix(string(m.Name()), "List") && (!ok || r != priorityList) {
 				t.Errorf("%s is not let in as a list", name)
 			}
 		}
@@ -184,7 +184,7 @@ func BenchmarkATurn(b *testing.B) {
 	turns := newTurns(128)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			leave, err := turns.take(b.Context(), rankRead, "anybody")
+			leave, err := turns.take(b.Context(), priorityRead, "anybody")
 			if err != nil {
 				b.Fatal(err)
 			}
