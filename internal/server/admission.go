@@ -12,11 +12,11 @@ import (
 type admission struct {
 	streams     *quota
 	generations *quota // that watches of many name
-	turns       *turns
+	calls       *callLimiter
 	bytes       *requestBytes
 
 	// What is open under API keys that the catalog has not accepted yet.
-	newStreams, newTurns, newGenerations *newcomers
+	newStreams, newCalls, newGenerations *newcomers
 
 	accepted func(subject string) bool
 }
@@ -25,10 +25,10 @@ func newAdmission(limits Limits, accepted func(key string) bool) *admission {
 	return &admission{
 		streams:        newStreamQuota(limits.callerStreams(), limits.streams()),
 		generations:    newGenerationQuota(callerGenerations, allGenerations),
-		turns:          newTurns(limits.calls()),
+		calls:          newCallLimiter(limits.calls()),
 		bytes:          newRequestBytes(limits.requestBytes()),
 		newStreams:     newNewcomers(limits.streams()/newcomersPart, accepted),
-		newTurns:       newNewcomers(limits.calls()/newcomersPart, accepted),
+		newCalls:       newNewcomers(limits.calls()/newcomersPart, accepted),
 		newGenerations: newNewcomers(allGenerations/newcomersPart, accepted),
 		accepted:       accepted,
 	}
@@ -77,7 +77,7 @@ func (a *admission) admitMethod(ctx context.Context, method string, streams bool
 		return func() {}, nil // it asks nothing of the catalog
 	}
 	subject := service.Subject(ctx)
-	newcomers := a.newTurns
+	newcomers := a.newCalls
 	if lasting[method] {
 		newcomers = a.newStreams
 	}
@@ -111,7 +111,7 @@ func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (
 	if !ok {
 		priority = priorityRead
 	}
-	return a.turns.take(ctx, priority, subject)
+	return a.calls.acquire(ctx, priority, subject)
 }
 
 // owner is the caller that the bytes of a request are counted for: "" is all whose API key the catalog

@@ -46,7 +46,7 @@ func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
 				if took := time.Since(began); took != requestTimeout {
 					t.Errorf("it was given up after %v", took)
 				}
-				if s.admission.streams.taken() != 0 || s.admission.turns.taken() != 0 || s.admission.bytes.total != 0 {
+				if s.admission.streams.taken() != 0 || s.admission.calls.inUse() != 0 || s.admission.bytes.total != 0 {
 					t.Error("it took a place")
 				}
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "DeadlineExceeded" {

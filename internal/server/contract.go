@@ -16,8 +16,8 @@ func fullMethods() map[string]bool {
 	return names
 }
 
-// lasting are the calls that may last: they are counted as streams, and wait for no turn,
-// as they don't hold the catalog up while they last.
+// lasting are the calls that may last: they are counted as streams and not by the
+// call limiter, as they take nothing of the catalog while they last.
 var lasting = map[string]bool{
 	"/easel.v1.GenerationService/WatchGeneration":    true,
 	"/easel.v1.GenerationService/WatchGenerations":   true,

@@ -5,15 +5,15 @@ var (
 	MessageBytes, HeaderBytes                 = Limits{}.messageBytes(), headerBytes
 	RequestBytes, CallerRequestBytes          = Limits{}.requestBytes(), newRequestBytes(Limits{}.requestBytes()).limit("a caller")
 	NewRequestBytes                           = newRequestBytes(Limits{}.requestBytes()).limit("")
-	NewStreams, NewTurns                      = newAdmission(Limits{}, nil).newStreams.limit, newAdmission(Limits{}, nil).newTurns.limit
+	NewStreams, NewCalls                      = newAdmission(Limits{}, nil).newStreams.limit, newAdmission(Limits{}, nil).newCalls.limit
 	NewGenerations                            = newAdmission(Limits{}, nil).newGenerations.limit
 	NewcomerPatience                          = newcomerPatience
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
 	CallerGenerations, AllGenerations         = callerGenerations, allGenerations
 	ConnsEach, StreamsPerConn                 = Limits{}.conns(), Limits{}.streamsPerConn()
-	CallTurns                                 = newTurns(Limits{}.calls()).limit
+	CallLimits                                = newCallLimiter(Limits{}.calls()).limit
 	ConnAge, DrainTimeout                     = Limits{}.connAge(), Config{}.drainTimeout()
 	HandshakeTimeout, HeaderTimeout           = handshakeTimeout, headerTimeout
 	RequestTimeout, IdleTimeout, WriteTimeout = requestTimeout, idleTimeout, writeTimeout
-	TurnPatience, VanishedTimeout, PingsMin   = turnPatience, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
+	CallWait, VanishedTimeout, PingsMin       = callWait, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )

@@ -36,7 +36,7 @@ func newAdminServer(config Config, handler http.Handler) *http.Server {
 	return server
 }
 
-// skipAbandoned does nothing for a request that was taken back before its turn came. A
+// skipAbandoned does nothing for a request that was cancelled before its handler ran. A
 // client that asks and takes back without a pause costs little that way: the standard
 // library keeps thousands of such requests for each connection while handlers are busy.
 // To let others go first gives the frame that takes it back, which stands right behind, time

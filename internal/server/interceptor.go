@@ -83,7 +83,7 @@ func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 // around makes one call: its error or panic becomes a status, and one line says how it went.
 func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *call) error) error {
 	if ended := ctx.Err(); ended != nil {
-		return service.Status(ended).Err() // taken back before its turn came: no work, and no line, for a flood of such
+		return service.Status(ended).Err() // cancelled before it began: no work, and no line, for a flood of such
 	}
 	ctx, span := i.tracing.begin(ctx, method)
 	c := &call{interceptor: i, method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}

@@ -94,14 +94,14 @@ func limits() []limit {
 		},
 		{
 			"other calls under way, with orders that go on without their caller (`EASEL_MAX_CALLS`)",
-			fmt.Sprintf("%d; %d without orders; %d lists; a sixteenth more for callers who have fewer than 2", server.CallTurns[0], server.CallTurns[1], server.CallTurns[2]),
-			fmt.Sprintf("waits %s, orders first, lists last, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.TurnPatience)),
-			[]string{"TestTheLastTurnsAreKeptForWhatMattersMost", "TestARefusalForLoadSaysWhenToComeBack", "TestOneCallersTurnsKeepNoOtherWaiting"},
+			fmt.Sprintf("%d; %d without orders; %d lists; a sixteenth more for callers who have fewer than 2", server.CallLimits[0], server.CallLimits[1], server.CallLimits[2]),
+			fmt.Sprintf("waits %s, orders first, lists last, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.CallWait)),
+			[]string{"TestTheLastCallsAreKeptForHigherPriorities", "TestARefusalForLoadSaysWhenToComeBack", "TestOneCallersCallsKeepNoOtherWaiting"},
 			nil,
 		},
 		{
 			"calls under API keys that the catalog has not accepted yet, all together",
-			fmt.Sprintf("%s streams with %s `generation_ids`, %s others", number(server.NewStreams), number(server.NewGenerations), number(server.NewTurns)),
+			fmt.Sprintf("%s streams with %s `generation_ids`, %s others", number(server.NewStreams), number(server.NewGenerations), number(server.NewCalls)),
 			fmt.Sprintf("waits %s for the catalog to accept the key; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.NewcomerPatience)),
 			[]string{"TestAPIKeysThatWereNeverAcceptedShareAPart", "TestAnAPIKeyThatIsAcceptedLeavesItsPlaces", "TestNewcomersTakeAPartOfTheGenerationIDs"},
 			nil,

@@ -27,10 +27,10 @@ const (
 	slowConns    = 64
 	slowAnswer   = 100 * time.Millisecond
 	slowCapacity = slowConns * int(time.Second/slowAnswer) // requests a second
-	slowTurns    = slowConns * 15 / 16                     // of the facade, as it has by itself
+	slowLimit    = slowConns * 15 / 16                     // of the facade, as it has by itself
 	loadLasts    = 3 * time.Second
 	callerWaits  = time.Second // the deadline of every call
-	noTurns      = 1_000_000
+	noLimit      = 1_000_000
 )
 
 type slowCatalog struct {
@@ -169,7 +169,7 @@ func underLoad(t *testing.T, calls, rate int) (g *goodput, silence time.Duration
 		cancel()
 		watches.Wait()
 		silence = time.Duration(longest.Load())
-		t.Logf("%d turns, %d calls a second: %d served of %d, orders %.3f, reads %.3f, lists %.3f; %d requests at once; refused within %v; the oldest state %v",
+		t.Logf("limit of %d calls, %d a second: %d served of %d, orders %.3f, reads %.3f, lists %.3f; %d requests at once; refused within %v; the oldest state %v",
 			calls, rate, g.total(), rate*int(loadLasts/time.Second), g.share("GenerationService/CreateGeneration"),
 			g.share("GenerationService/GetGeneration"), g.share("GenerationService/ListGenerations"), slow.peak.Load(), g.longest, silence)
 	})
@@ -177,12 +177,12 @@ func underLoad(t *testing.T, calls, rate int) (g *goodput, silence time.Duration
 }
 
 func TestUnderThreeTimesItsCapacityItServesAsMuchAsAtItsPeakAndOrdersFirst(t *testing.T) {
-	peak := 0 // of both, with and without turns
-	for _, turns := range []int{slowTurns, noTurns} {
-		g, _ := underLoad(t, turns, slowCapacity)
+	peak := 0 // of both, with and without the limit
+	for _, limit := range []int{slowLimit, noLimit} {
+		g, _ := underLoad(t, limit, slowCapacity)
 		peak = max(peak, g.total())
 	}
-	over, silence := underLoad(t, slowTurns, 3*slowCapacity)
+	over, silence := underLoad(t, slowLimit, 3*slowCapacity)
 	if ratio := float64(over.total()) / float64(peak); ratio < 0.9 {
 		t.Errorf("at three times its capacity it serves %.2f of the peak", ratio)
 	}
@@ -201,10 +201,10 @@ func TestUnderThreeTimesItsCapacityItServesAsMuchAsAtItsPeakAndOrdersFirst(t *te
 			t.Errorf("%s: %d of %d calls were neither served nor refused", method, asked-over.served[method]-over.refuse[method], asked)
 		}
 	}
-	// Without turns the same load breaks the same facade, or the load would prove nothing.
-	broken, _ := underLoad(t, noTurns, 3*slowCapacity)
+	// Without the limit the same load breaks the same facade, or the load would prove nothing.
+	broken, _ := underLoad(t, noLimit, 3*slowCapacity)
 	if ratio := float64(broken.total()) / float64(peak); ratio > 0.7 {
-		t.Errorf("without turns it serves %.2f of the peak: this is no overload", ratio)
+		t.Errorf("without the limit it serves %.2f of the peak: this is no overload", ratio)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestARefusalForLoadSaysWhenToComeBack(t *testing.T) {
 	overBothInMemory(t, func(t *testing.T, s *stack, c caller) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var blocked sync.WaitGroup
-		for range 2 { // lists have half of the turns, and half as many may wait
+		for range 2 { // lists have half of the calls, and half as many may wait
 			blocked.Go(func() {
 				_ = c.call(ctx, "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{}, &easelv1.ListGenerationsResponse{})
 			})

@@ -192,7 +192,7 @@ func (s *Server) Rooms() []Room {
 	return []Room{
 		{"streams", s.calls.admission.streams.taken(), s.calls.admission.streams.all},
 		{"generations of watches", s.calls.admission.generations.taken(), s.calls.admission.generations.all},
-		{"calls", s.calls.admission.turns.taken(), s.calls.admission.turns.limit[priorityOrder]},
+		{"calls", s.calls.admission.calls.inUse(), s.calls.admission.calls.limit[priorityOrder]},
 		{"gRPC connections", len(s.grpcRoom), cap(s.grpcRoom)},
 		{"HTTP connections", len(s.httpRoom), cap(s.httpRoom)},
 	}

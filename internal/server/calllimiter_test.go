@@ -10,67 +10,67 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// begin takes a turn that must be there at once.
-func begin(t *testing.T, turns *turns, p priority) (leave func()) {
+// begin begins a call that must be admitted at once.
+func begin(t *testing.T, limiter *callLimiter, p priority) (release func()) {
 	t.Helper()
 	began := time.Now()
-	leave, err := turns.take(t.Context(), p, "anybody")
+	release, err := limiter.acquire(t.Context(), p, "anybody")
 	if err != nil || time.Since(began) != 0 {
-		t.Fatalf("a turn of priority %d came after %v with %v", p, time.Since(began), err)
+		t.Fatalf("a call of priority %d was admitted after %v with %v", p, time.Since(began), err)
 	}
-	return leave
+	return release
 }
 
-func TestTheLastTurnsAreKeptForWhatMattersMost(t *testing.T) {
+func TestTheLastCallsAreKeptForHigherPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(16)
+		limiter := newCallLimiter(16)
 		refused := func(p priority) {
 			t.Helper()
 			began := time.Now()
-			if _, err := turns.take(t.Context(), p, "anybody"); service.Reason(service.Status(err)) != "OVERLOADED" || time.Since(began) != turnPatience {
+			if _, err := limiter.acquire(t.Context(), p, "anybody"); service.Reason(service.Status(err)) != "OVERLOADED" || time.Since(began) != callWait {
 				t.Errorf("priority %d is answered %v after %v", p, err, time.Since(began))
 			}
 		}
 		for range 12 {
-			begin(t, turns, priorityList)
+			begin(t, limiter, priorityList)
 		}
 		refused(priorityList)
 		for range 3 {
-			begin(t, turns, priorityRead)
+			begin(t, limiter, priorityRead)
 		}
 		refused(priorityRead)
-		begin(t, turns, priorityOrder)
+		begin(t, limiter, priorityOrder)
 		refused(priorityOrder)
 	})
 }
 
-func TestNoTurnIsLeftUnusedWhileOrdersAreFew(t *testing.T) {
+func TestNoLimitIsLeftUnusedWhileOrdersAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(16)
-		begin(t, turns, priorityOrder)
+		limiter := newCallLimiter(16)
+		begin(t, limiter, priorityOrder)
 		for range 12 {
-			begin(t, turns, priorityList)
+			begin(t, limiter, priorityList)
 		}
 		for range 3 {
-			begin(t, turns, priorityRead)
+			begin(t, limiter, priorityRead)
 		}
 	})
 }
 
 func TestAmongThoseWhoWaitTheOrderComesFirstAndOnlySoManyMayWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(1)
-		leave := begin(t, turns, priorityOrder)
+		limiter := newCallLimiter(1)
+		release := begin(t, limiter, priorityOrder)
 		var order strings.Builder
 		enter := func(name string, p priority) {
 			go func() {
-				leave, err := turns.take(t.Context(), p, "anybody")
+				release, err := limiter.acquire(t.Context(), p, "anybody")
 				if err != nil {
 					name += "-"
 				}
 				order.WriteString(name)
 				if err == nil {
-					leave()
+					release()
 				}
 			}()
 			synctest.Wait()
@@ -79,53 +79,53 @@ func TestAmongThoseWhoWaitTheOrderComesFirstAndOnlySoManyMayWait(t *testing.T) {
 		enter("read ", priorityRead)
 		enter("order ", priorityOrder)
 		enter("one order too many ", priorityOrder)
-		leave()
+		release()
 		synctest.Wait()
 		if got := order.String(); got != "one order too many -order read list " {
-			t.Errorf("the turns came as %q", got)
+			t.Errorf("the calls were admitted as %q", got)
 		}
-		if turns.running != [priorities]int{} {
-			t.Errorf("%v turns are still taken", turns.running)
+		if limiter.running != [priorities]int{} {
+			t.Errorf("%v calls still count", limiter.running)
 		}
 	})
 }
 
 func TestACallThatStopsWaitingLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(1)
-		leave := begin(t, turns, priorityOrder)
+		limiter := newCallLimiter(1)
+		release := begin(t, limiter, priorityOrder)
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		if _, err := turns.take(ctx, priorityRead, "anybody"); err == nil {
-			t.Error("a call that has ended got a turn")
+		if _, err := limiter.acquire(ctx, priorityRead, "anybody"); err == nil {
+			t.Error("a call that has ended was admitted")
 		}
-		leave()
-		begin(t, turns, priorityList)()
-		if turns.running != [priorities]int{} || len(turns.waiting[priorityRead]) != 0 {
-			t.Errorf("%v run and %d wait", turns.running, len(turns.waiting[priorityRead]))
+		release()
+		begin(t, limiter, priorityList)()
+		if limiter.running != [priorities]int{} || len(limiter.waiting[priorityRead]) != 0 {
+			t.Errorf("%v run and %d wait", limiter.running, len(limiter.waiting[priorityRead]))
 		}
 	})
 }
 
-func TestOneCallersTurnsKeepNoOtherWaiting(t *testing.T) { // A8
+func TestOneCallersCallsKeepNoOtherWaiting(t *testing.T) { // A8
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(64)
+		limiter := newCallLimiter(64)
 		take := func(caller string) chan func() {
 			come := make(chan func(), 1)
 			go func() {
-				leave, err := turns.take(t.Context(), priorityOrder, caller)
+				release, err := limiter.acquire(t.Context(), priorityOrder, caller)
 				if err == nil {
-					come <- leave
+					come <- release
 				}
 			}()
 			synctest.Wait()
 			return come
 		}
-		var leave []func()
+		var release []func()
 		for range 64 {
-			leave = append(leave, <-take("greedy")) // alone it has all
+			release = append(release, <-take("greedy")) // alone it has all
 		}
-		for range hardlyAny {
+		for range fewCalls {
 			select {
 			case <-take("modest"):
 			default:
@@ -134,19 +134,19 @@ func TestOneCallersTurnsKeepNoOtherWaiting(t *testing.T) { // A8
 		}
 		first, second := take("greedy"), take("modest")
 		for n := range 3 { // the spare ones stay so
-			leave[n]()
+			release[n]()
 		}
 		synctest.Wait()
 		if len(first) > 0 || len(second) != 1 {
-			t.Errorf("the next turn is for the one who has most: %d and %d", len(first), len(second))
+			t.Errorf("the caller with the most calls is next: %d and %d", len(first), len(second))
 		}
-		for range 5 * turns.limit[priorityOrder] {
+		for range 5 * limiter.limit[priorityOrder] {
 			take("greedy")
 		}
-		if n := len(turns.waiting[priorityOrder]); n != turns.limit[priorityOrder] {
+		if n := len(limiter.waiting[priorityOrder]); n != limiter.limit[priorityOrder] {
 			t.Errorf("%d wait", n)
 		}
-		if take("modest"); len(turns.waiting[priorityOrder]) != turns.limit[priorityOrder]+1 {
+		if take("modest"); len(limiter.waiting[priorityOrder]) != limiter.limit[priorityOrder]+1 {
 			t.Error("another may not even wait")
 		}
 	})
@@ -179,16 +179,16 @@ func TestEveryMethodIsLetInByItsKind(t *testing.T) {
 	}
 }
 
-// BenchmarkATurn is what every call pays where nobody has to wait.
-func BenchmarkATurn(b *testing.B) {
-	turns := newTurns(128)
+// BenchmarkAnAdmittedCall is what every call pays where nobody has to wait.
+func BenchmarkAnAdmittedCall(b *testing.B) {
+	limiter := newCallLimiter(128)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			leave, err := turns.take(b.Context(), priorityRead, "anybody")
+			release, err := limiter.acquire(b.Context(), priorityRead, "anybody")
 			if err != nil {
 				b.Fatal(err)
 			}
-			leave()
+			release()
 		}
 	})
 }
