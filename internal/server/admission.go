@@ -15,22 +15,22 @@ type admission struct {
 	calls       *callLimiter
 	bytes       *requestBytes
 
-	// What is open under API keys that the catalog has not accepted yet.
-	newStreams, newCalls, newGenerations *newcomers
+	// What is open under API keys that the catalog has never accepted.
+	unverifiedStreams, unverifiedCalls, unverifiedGenerations *unverifiedLimiter
 
-	accepted func(subject string) bool
+	accepted func(apiKey string) bool
 }
 
-func newAdmission(limits Limits, accepted func(key string) bool) *admission {
+func newAdmission(limits Limits, accepted func(apiKey string) bool) *admission {
 	return &admission{
-		streams:        newStreamQuota(limits.callerStreams(), limits.streams()),
-		generations:    newGenerationQuota(callerGenerations, allGenerations),
-		calls:          newCallLimiter(limits.calls()),
-		bytes:          newRequestBytes(limits.requestBytes()),
-		newStreams:     newNewcomers(limits.streams()/newcomersPart, accepted),
-		newCalls:       newNewcomers(limits.calls()/newcomersPart, accepted),
-		newGenerations: newNewcomers(allGenerations/newcomersPart, accepted),
-		accepted:       accepted,
+		streams:               newStreamQuota(limits.callerStreams(), limits.streams()),
+		generations:           newGenerationQuota(callerGenerations, allGenerations),
+		calls:                 newCallLimiter(limits.calls()),
+		bytes:                 newRequestBytes(limits.requestBytes()),
+		unverifiedStreams:     newUnverifiedLimiter(limits.streams()/unverifiedPart, accepted),
+		unverifiedCalls:       newUnverifiedLimiter(limits.calls()/unverifiedPart, accepted),
+		unverifiedGenerations: newUnverifiedLimiter(allGenerations/unverifiedPart, accepted),
+		accepted:              accepted,
 	}
 }
 
@@ -63,7 +63,7 @@ func (a *admission) admit(ctx context.Context, method string, streams bool, from
 // admitGenerations counts the generations that a watch names.
 func (a *admission) admitGenerations(ctx context.Context, generations int) (release func(), err error) {
 	subject := service.Subject(ctx)
-	return a.admitUnaccepted(ctx, subject, a.newGenerations, generations, func() (func(), error) {
+	return a.admitUnverified(ctx, subject, a.unverifiedGenerations, generations, func() (func(), error) {
 		return a.generations.take(subject, generations)
 	})
 }
@@ -77,20 +77,20 @@ func (a *admission) admitMethod(ctx context.Context, method string, streams bool
 		return func() {}, nil // it asks nothing of the catalog
 	}
 	subject := service.Subject(ctx)
-	newcomers := a.newCalls
+	unverified := a.unverifiedCalls
 	if lasting[method] {
-		newcomers = a.newStreams
+		unverified = a.unverifiedStreams
 	}
-	return a.admitUnaccepted(ctx, subject, newcomers, 1, func() (func(), error) { return a.admitAmongAll(ctx, method, subject) })
+	return a.admitUnverified(ctx, subject, unverified, 1, func() (func(), error) { return a.admitAmongAll(ctx, method, subject) })
 }
 
-// admitUnaccepted counts a call under an API key that the catalog has not accepted yet against the part
-// of the limit for all such API keys, and then against the whole.
-func (a *admission) admitUnaccepted(ctx context.Context, subject string, part *newcomers, count int, whole func() (release func(), err error)) (release func(), err error) {
+// admitUnverified counts a call under an unverified API key against the part of the limit for all such
+// API keys, and then against the whole.
+func (a *admission) admitUnverified(ctx context.Context, subject string, part *unverifiedLimiter, count int, whole func() (release func(), err error)) (release func(), err error) {
 	if a.accepted(subject) {
 		return whole()
 	}
-	releasePart, err := part.take(ctx, subject, count)
+	releasePart, err := part.acquire(ctx, subject, count)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,7 @@ func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (
 	return a.calls.acquire(ctx, priority, subject)
 }
 
-// owner is the caller that the bytes of a request are counted for: "" is all whose API key the catalog
-// has not accepted.
+// owner is the caller that the bytes of a request are counted for: "" is all unverified API keys.
 func (a *admission) owner(ctx context.Context, method string) string {
 	if subject := service.Subject(ctx); !open(method) && a.accepted(subject) {
 		return subject

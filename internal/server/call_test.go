@@ -118,7 +118,7 @@ func TestLargeRequestsKeepToTheBudget(t *testing.T) { // A1 A2
 			return &easelv1.CreateGenerationResponse{}, nil
 		}
 		const most = 128 << 10 // a body grows by doubling
-		s := serve(t, studio, func(c *Config) { c.Limits.RequestBytes = 2 * most * newcomersPart })
+		s := serve(t, studio, func(c *Config) { c.Limits.RequestBytes = 2 * most * unverifiedPart })
 		inputs := `"` + strings.Repeat("x", 100<<10) + `"`
 		order := func(ctx context.Context) error {
 			_, err := s.Generations().CreateGeneration(servertest.WithKey(ctx), &easelv1.CreateGenerationRequest{ModelId: "m", IdempotencyKey: "k", InputsJson: inputs})
@@ -148,7 +148,7 @@ func TestLargeRequestsKeepToTheBudget(t *testing.T) { // A1 A2
 
 func TestAMessageThatStaysAwayTakesItsShareOfTheBudget(t *testing.T) { // A1
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.RequestBytes = newcomersPart * 32 << 10 })
+		s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.RequestBytes = unverifiedPart * 32 << 10 })
 		transport := &http.Transport{DialContext: servertest.PipeDialer(s.GRPCPipe), Protocols: new(http.Protocols)}
 		transport.Protocols.SetUnencryptedHTTP2(true)
 		defer transport.CloseIdleConnections()

@@ -4,10 +4,10 @@ package server
 var (
 	MessageBytes, HeaderBytes                 = Limits{}.messageBytes(), headerBytes
 	RequestBytes, CallerRequestBytes          = Limits{}.requestBytes(), newRequestBytes(Limits{}.requestBytes()).limit("a caller")
-	NewRequestBytes                           = newRequestBytes(Limits{}.requestBytes()).limit("")
-	NewStreams, NewCalls                      = newAdmission(Limits{}, nil).newStreams.limit, newAdmission(Limits{}, nil).newCalls.limit
-	NewGenerations                            = newAdmission(Limits{}, nil).newGenerations.limit
-	NewcomerPatience                          = newcomerPatience
+	UnverifiedRequestBytes                    = newRequestBytes(Limits{}.requestBytes()).limit("")
+	UnverifiedStreams, UnverifiedCalls        = newAdmission(Limits{}, nil).unverifiedStreams.limit, newAdmission(Limits{}, nil).unverifiedCalls.limit
+	UnverifiedGenerations                     = newAdmission(Limits{}, nil).unverifiedGenerations.limit
+	UnverifiedWait                            = unverifiedWait
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
 	CallerGenerations, AllGenerations         = callerGenerations, allGenerations
 	ConnsEach, StreamsPerConn                 = Limits{}.conns(), Limits{}.streamsPerConn()

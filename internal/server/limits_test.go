@@ -56,7 +56,7 @@ func limits() []limit {
 		{
 			"all requests that are arriving, and those above 64 KiB until they are answered",
 			fmt.Sprintf("%s; %s of one caller; %s under API keys that the catalog has not accepted yet",
-				inBytes(server.RequestBytes), inBytes(server.CallerRequestBytes), inBytes(server.NewRequestBytes)),
+				inBytes(server.RequestBytes), inBytes(server.CallerRequestBytes), inBytes(server.UnverifiedRequestBytes)),
 			"`RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429",
 			[]string{"TestLargeRequestsKeepToTheBudget", "TestTheBudgetOfBytesIsSharedByOwner"},
 			nil,
@@ -101,9 +101,9 @@ func limits() []limit {
 		},
 		{
 			"calls under API keys that the catalog has not accepted yet, all together",
-			fmt.Sprintf("%s streams with %s `generation_ids`, %s others", number(server.NewStreams), number(server.NewGenerations), number(server.NewCalls)),
-			fmt.Sprintf("waits %s for the catalog to accept the key; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.NewcomerPatience)),
-			[]string{"TestAPIKeysThatWereNeverAcceptedShareAPart", "TestAnAPIKeyThatIsAcceptedLeavesItsPlaces", "TestNewcomersTakeAPartOfTheGenerationIDs"},
+			fmt.Sprintf("%s streams with %s `generation_ids`, %s others", number(server.UnverifiedStreams), number(server.UnverifiedGenerations), number(server.UnverifiedCalls)),
+			fmt.Sprintf("waits %s for the catalog to accept the key; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.UnverifiedWait)),
+			[]string{"TestAPIKeysThatWereNeverAcceptedShareAPart", "TestAnAPIKeyThatIsAcceptedCountsNoMore", "TestUnverifiedAPIKeysTakeAPartOfTheGenerationIDs"},
 			nil,
 		},
 		{

@@ -2,14 +2,14 @@ package server
 
 import "sync"
 
-// largeRequest is what a request may have without a place in the budget: a message of this size
-// fits into the window that a stream begins with.
+// largeRequest is how many bytes a request may have without counting against the budget: a message of
+// this size fits into the window that a stream begins with.
 const largeRequest = 64 << 10
 
 // requestBytes is the budget of the bytes of all requests that are on their way: those that are
 // being received, and those of large requests until their calls have ended. An owner may take
-// half of it, and a little when others have taken all. The owner "" is everybody whom the catalog has
-// not accepted yet, and may take an eighth.
+// half of it, and a little when others have taken all. The owner "" is all unverified API keys together,
+// which may take an eighth.
 type requestBytes struct {
 	all     int
 	refused refusals
@@ -25,7 +25,7 @@ func newRequestBytes(all int) *requestBytes {
 
 func (b *requestBytes) limit(owner string) int {
 	if owner == "" {
-		return b.all / newcomersPart
+		return b.all / unverifiedPart
 	}
 	return b.all / 2
 }
@@ -70,7 +70,7 @@ func (h *heldBytes) set(bytes int) error {
 	return nil
 }
 
-// arrived keeps the place of a large request until its call has ended, but for a call that may last.
+// arrived keeps counting a large request until its call has ended, but for a call that may last.
 func (h *heldBytes) arrived(method string, bytes int) error {
 	if bytes <= largeRequest || lasting[method] {
 		bytes = 0
