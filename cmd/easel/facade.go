@@ -201,11 +201,11 @@ func (c *serveCmd) operators(look admin.Status, observed *telemetry.Telemetry) f
 	return func(front *server.Server) (http.Handler, func()) {
 		this := thisBuild()
 		look.Version, look.Revision, look.Began = this.Version, this.Revision, time.Now()
-		look.Serving, look.Limits = front.Serving, func() (limits []admin.Limit) {
-			for _, room := range front.Rooms() {
-				limits = append(limits, admin.Limit(room))
+		look.Serving, look.Usage = front.Serving, func() (all []admin.Usage) {
+			for _, usage := range front.Usage() {
+				all = append(all, admin.Usage(usage))
 			}
-			return limits
+			return all
 		}
 		return admin.New(admin.Config{
 			Status: look, LogLevel: observed.Level, Metrics: observed.Metrics,

@@ -107,9 +107,9 @@ func concernsOf(r report, s watch.Stats) []concern {
 	case r.Replicas.Alone > 0:
 		add(false, "%s polled under for this replica alone, though NATS is reached: nobody holds the lease.", are(r.Replicas.Alone))
 	}
-	for _, l := range r.Rooms {
-		if l.Taken >= int(crowded*float64(l.Most)) && l.Taken > 0 {
-			add(l.Taken >= l.Most, "%d of %d %s are taken; one too many is refused.", l.Taken, l.Most, l.Name)
+	for _, u := range r.Usage {
+		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
+			add(u.Used >= u.Max, "%d of %d %s are taken; one too many is refused.", u.Used, u.Max, u.Limit)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b concern) int { return rank(a) - rank(b) })

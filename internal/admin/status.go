@@ -20,14 +20,14 @@ type Status struct {
 	Replicas          func() telemetry.Replicas
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // keys whose calls get no answer, by fingerprint, and for how long
-	Limits            func() []Limit
+	Usage             func() []Usage
 	Serving           func(context.Context) bool // false where calls should not be sent here
 }
 
-// Limit is how much of one of the limits for all callers together is taken.
-type Limit struct {
-	Name        string // "streams", "calls" or such
-	Taken, Most int
+// Usage is how much of one of the limits for all callers together is used.
+type Usage struct {
+	Limit     string // "streams", "calls" or such
+	Used, Max int
 }
 
 // ready answers whether calls should be sent here.
@@ -47,7 +47,7 @@ type report struct {
 	Began    time.Time `json:"began"`
 	Serving  bool      `json:"serving"`
 	Concerns []concern `json:"concerns"` // none: all is well
-	Rooms    []room    `json:"rooms"`
+	Usage    []usage   `json:"rooms"`
 	Watching watching  `json:"watching"`
 	Replicas *replicas `json:"replicas,omitempty"` // absent where polls are not shared
 	Keys     []key     `json:"keys"`               // at most 100, those in trouble first
@@ -61,10 +61,11 @@ type concern struct {
 	Text  string `json:"text"`
 }
 
-type room struct {
-	Name  string `json:"name"`
-	Taken int    `json:"taken"`
-	Most  int    `json:"most"`
+// usage is how much of a limit is used.
+type usage struct {
+	Limit string `json:"name"`
+	Used  int    `json:"taken"`
+	Max   int    `json:"most"`
 }
 
 // watching is the hub as a whole.
@@ -140,13 +141,13 @@ func (s Status) report(ctx context.Context) report {
 	hub := s.Hub()
 	r := report{
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
-		Watching: watchingOf(hub.Stats), Rooms: []room{}, Keys: []key{}, Renders: []render{}, Troubles: []trouble{},
+		Watching: watchingOf(hub.Stats), Usage: []usage{}, Keys: []key{}, Renders: []render{}, Troubles: []trouble{},
 	}
 	if s.Replicas != nil {
 		r.Replicas = replicasOf(hub.Stats, s.Replicas())
 	}
-	for _, l := range s.Limits() {
-		r.Rooms = append(r.Rooms, room(l))
+	for _, u := range s.Usage() {
+		r.Usage = append(r.Usage, usage(u))
 	}
 	for _, k := range hub.Keys {
 		r.Keys = append(r.Keys, keyOf(k, hub.Time))

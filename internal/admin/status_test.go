@@ -21,7 +21,7 @@ func quiet() (*watch.Snapshot, Status) {
 		Hub:        func() watch.Snapshot { return *hub },
 		Troubles:   func() []telemetry.Trouble { return nil },
 		Unanswered: func() map[string]time.Duration { return nil },
-		Limits:     func() []Limit { return []Limit{{Name: "calls", Taken: 1, Most: 240}} },
+		Usage:      func() []Usage { return []Usage{{Limit: "calls", Used: 1, Max: 240}} },
 		Serving:    func(context.Context) bool { return true },
 	}
 }
@@ -64,10 +64,10 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		}, "rejects a key (held)", true},
 		"more than can be polled": {func(h *watch.Snapshot, _ *Status) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
 		"a limit that is near": {func(_ *watch.Snapshot, s *Status) {
-			s.Limits = func() []Limit { return []Limit{{Name: "streams", Taken: 80, Most: 100}} }
+			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 80, Max: 100}} }
 		}, "80 of 100 streams", false},
 		"a limit that is reached": {func(_ *watch.Snapshot, s *Status) {
-			s.Limits = func() []Limit { return []Limit{{Name: "streams", Taken: 100, Most: 100}} }
+			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 100, Max: 100}} }
 		}, "100 of 100 streams", true},
 		"replicas that hear each other": {func(_ *watch.Snapshot, s *Status) {
 			s.Replicas = func() telemetry.Replicas { return telemetry.Replicas{Connected: true, Leading: 1} }

@@ -46,7 +46,7 @@ func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
 				if took := time.Since(began); took != requestTimeout {
 					t.Errorf("it was given up after %v", took)
 				}
-				if s.admission.streams.taken() != 0 || s.admission.calls.inUse() != 0 || s.admission.bytes.total != 0 {
+				if s.admission.streams.inUse() != 0 || s.admission.calls.inUse() != 0 || s.admission.bytes.total != 0 {
 					t.Error("it took a place")
 				}
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "DeadlineExceeded" {
@@ -65,7 +65,7 @@ func TestAStreamTakesItsPlaceWhenItsMessageHasCome(t *testing.T) { // A3
 		ctx, cancel := context.WithCancel(t.Context())
 		stream := s.openCall(t, servertest.WithKey(ctx), easelv1.GenerationService_WatchGeneration_FullMethodName)
 		synctest.Wait()
-		if n := s.admission.streams.taken(); n != 0 {
+		if n := s.admission.streams.inUse(); n != 0 {
 			t.Errorf("%d streams are counted before the message", n)
 		}
 		if err := stream.SendMsg(&easelv1.WatchGenerationRequest{GenerationId: "g"}); err != nil {
@@ -75,7 +75,7 @@ func TestAStreamTakesItsPlaceWhenItsMessageHasCome(t *testing.T) { // A3
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if n := s.admission.streams.taken(); n != 1 {
+		if n := s.admission.streams.inUse(); n != 1 {
 			t.Errorf("%d streams are counted after it", n)
 		}
 		cancel()

@@ -101,7 +101,7 @@ const (
 	keepaliveIdle    = 30 * time.Second
 	keepaliveTimeout = 15 * time.Second
 	// keepaliveMinimum is how often a client may ping. Common client settings ping
-	// every 10 s; half of that leaves room for jitter.
+	// every 10 s; half of that allows for jitter.
 	keepaliveMinimum = 5 * time.Second
 	// handshakeTimeout and headerTimeout end connections that never ask for anything.
 	handshakeTimeout = 10 * time.Second

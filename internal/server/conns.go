@@ -7,31 +7,31 @@ import (
 	"sync/atomic"
 )
 
-// roomyListener bounds the connections of a listener. One too many is closed at once:
+// limitedListener limits the connections of a listener. One too many is closed at once:
 // left in the kernel's queue it would wait in silence, for as long as others stay.
-type roomyListener struct {
+type limitedListener struct {
 	net.Listener
-	room   chan struct{}
+	open   chan struct{} // a token for each open connection
 	logger *slog.Logger
 	full   bool // the last connection was closed, and that has been logged
 }
 
-// roomy bounds the connections of one of the two listeners that callers reach.
-func roomy(l net.Listener, room chan struct{}, logger *slog.Logger) net.Listener {
-	return &roomyListener{Listener: l, room: room, logger: logger}
+// limitConns limits the connections of one of the two listeners that callers reach.
+func limitConns(l net.Listener, open chan struct{}, logger *slog.Logger) net.Listener {
+	return &limitedListener{Listener: l, open: open, logger: logger}
 }
 
 // Accept implements net.Listener. One goroutine calls it.
-func (l *roomyListener) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		select {
-		case l.room <- struct{}{}:
+		case l.open <- struct{}{}:
 			l.full = false
-			return &countedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
+			return &countedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.open })}, nil
 		default:
 			l.refused()
 			_ = conn.Close() // nothing has been said on it
@@ -39,18 +39,18 @@ func (l *roomyListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *roomyListener) refused() {
+func (l *limitedListener) refused() {
 	if !l.full {
-		l.logger.Warn("connections are closed at once, as there are too many", "addr", l.Addr().String(), "limit", cap(l.room))
+		l.logger.Warn("connections are closed at once, as there are too many", "addr", l.Addr().String(), "limit", cap(l.open))
 	}
 	l.full = true
 }
 
-// countedConn gives its room back when it is closed, however often that is, and counts what
-// arrives on it: the library does not tell how much of a message has come.
+// countedConn is counted out when it is closed, however often that is, and counts the bytes that
+// arrive on it: the library does not tell how much of a message has come.
 type countedConn struct {
 	net.Conn
-	leave    func()
+	release  func()
 	read     atomic.Int64 // bytes
 	settled  atomic.Int64 // of them, those of messages that are not being received any more
 	arriving atomic.Int64 // messages that are being received
@@ -58,7 +58,7 @@ type countedConn struct {
 
 // Close implements net.Conn.
 func (c *countedConn) Close() error {
-	defer c.leave()
+	defer c.release()
 	return c.Conn.Close()
 }
 

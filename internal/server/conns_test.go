@@ -48,7 +48,7 @@ func TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn(t *testing.T) { // L9
 	})
 }
 
-func TestTheHTTPListenerHasTheSameRoom(t *testing.T) { // L9
+func TestTheHTTPListenerHasTheSameLimit(t *testing.T) { // L9
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.Conns = 2 })
 		var silent []net.Conn

@@ -81,15 +81,15 @@ func TestAttackAbandonedOrdersAndUnreadDownloadsKeepNoOtherWaiting(t *testing.T)
 			_, _ = greedy.download(reading, &easelv1.DownloadGenerationRequest{GenerationId: fmt.Sprint("gen_", i)})
 		}()
 	}
-	calls := func() server.Room {
-		rooms := s.rooms()
-		return rooms[slices.IndexFunc(rooms, func(r server.Room) bool { return r.Name == "calls" })]
+	calls := func() server.Usage {
+		usage := s.usage()
+		return usage[slices.IndexFunc(usage, func(u server.Usage) bool { return u.Limit == "calls" })]
 	}
-	eventually(t, "as many orders as there may be calls", func() bool { return calls().Taken >= calls().Most })
+	eventually(t, "as many orders as there may be calls", func() bool { return calls().Used >= calls().Max })
 	leave()
 	orders.Wait()
-	if calls := calls(); calls.Taken < calls.Most {
-		t.Errorf("%d of %d calls are under way: the orders have not gone on", calls.Taken, calls.Most)
+	if calls := calls(); calls.Used < calls.Max {
+		t.Errorf("%d of %d calls are under way: the orders have not gone on", calls.Used, calls.Max)
 	}
 	attacked, attackedRun := n.p99(200), n.run("attacked")
 	t.Logf("quiet: p99 %v, order and download %v; attacked: %v, %v", quiet, quietRun, attacked, attackedRun)

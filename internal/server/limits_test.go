@@ -108,7 +108,7 @@ func limits() []limit {
 		},
 		{
 			"connections to the gRPC and to the HTTP address, each (`EASEL_MAX_CONNS`)", number(server.ConnsEach), "closed at once",
-			[]string{"TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn", "TestTheHTTPListenerHasTheSameRoom"},
+			[]string{"TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn", "TestTheHTTPListenerHasTheSameLimit"},
 			nil,
 		},
 		{

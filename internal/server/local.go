@@ -101,11 +101,11 @@ func (l *Local) ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Req
 func readHeld(body io.Reader, limit int, held *heldBytes) (all []byte, err error) {
 	for {
 		if len(all) == cap(all) {
-			room := min(max(2*len(all), 4<<10), limit+1) // one more, to see the end
-			if err := held.set(room); err != nil {
+			size := min(max(2*len(all), 4<<10), limit+1) // one more, to see the end
+			if err := held.set(size); err != nil {
 				return nil, err
 			}
-			all = append(make([]byte, 0, room), all...)
+			all = append(make([]byte, 0, size), all...)
 		}
 		n, err := body.Read(all[len(all):cap(all)])
 		all = all[:len(all)+n]
@@ -124,7 +124,7 @@ func (l *Local) unreadableBody(err error) error {
 		error
 		GRPCStatus() *status.Status
 	}](err); ok {
-		return own // the budget has no room
+		return own // the budget is used up
 	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return service.Fail(codes.ResourceExhausted, reasonTooLarge, fmt.Sprintf("the body is larger than %d bytes", l.bodyLimit))

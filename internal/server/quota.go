@@ -56,8 +56,8 @@ func (q *quota) leave(caller string, n int) {
 	}
 }
 
-// taken is how many are counted.
-func (q *quota) taken() int {
+// inUse is how many are counted.
+func (q *quota) inUse() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.total

@@ -35,7 +35,7 @@ type Server struct {
 	certificates *reload.Value[*tls.Config] // nil without TLS
 
 	grpcListener, httpListener, adminListener net.Listener
-	grpcRoom, httpRoom                        chan struct{} // a token for each open connection
+	grpcConns, httpConns                      chan struct{} // a token for each open connection
 }
 
 // New checks the configuration and reads what it names. Nothing runs yet.
@@ -50,7 +50,7 @@ func New(config Config) (*Server, error) {
 	conns := config.Limits.conns()
 	s := &Server{
 		config: config, logger: config.logger(), calls: calls, health: newHealthServer(),
-		grpcRoom: make(chan struct{}, conns), httpRoom: make(chan struct{}, conns),
+		grpcConns: make(chan struct{}, conns), httpConns: make(chan struct{}, conns),
 	}
 	if config.TLS.enabled() {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
@@ -119,9 +119,13 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer func() { _ = run.local.conn.Close() }() // every call over it has ended
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return named("grpc", run.public.Serve(roomy(s.grpcListener, s.grpcRoom, s.logger))) })
+	group.Go(func() error {
+		return named("grpc", run.public.Serve(limitConns(s.grpcListener, s.grpcConns, s.logger)))
+	})
 	group.Go(func() error { return named("rest", run.rest.Serve(run.pipe)) })
-	group.Go(func() error { return named("http", serveHTTP(run.http, roomy(s.httpListener, s.httpRoom, s.logger))) })
+	group.Go(func() error {
+		return named("http", serveHTTP(run.http, limitConns(s.httpListener, s.httpConns, s.logger)))
+	})
 	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
 	group.Go(func() error {
 		<-ctx.Done()
@@ -181,20 +185,21 @@ func (s *Server) stop(run *servers) {
 	s.logger.Info("stopped")
 }
 
-// Room is how much of one of the limits is taken.
-type Room struct {
-	Name        string // "streams", "generations of watches", "calls", "gRPC connections" or "HTTP connections"
-	Taken, Most int
+// Usage is how much of one of the limits for all callers together is used.
+type Usage struct {
+	Limit     string // "streams", "generations of watches", "calls", "gRPC connections" or "HTTP connections"
+	Used, Max int
 }
 
-// Rooms tells how much of each limit for all callers together is taken now.
-func (s *Server) Rooms() []Room {
-	return []Room{
-		{"streams", s.calls.admission.streams.taken(), s.calls.admission.streams.all},
-		{"generations of watches", s.calls.admission.generations.taken(), s.calls.admission.generations.all},
-		{"calls", s.calls.admission.calls.inUse(), s.calls.admission.calls.limit[priorityOrder]},
-		{"gRPC connections", len(s.grpcRoom), cap(s.grpcRoom)},
-		{"HTTP connections", len(s.httpRoom), cap(s.httpRoom)},
+// Usage tells how much of each limit is used now.
+func (s *Server) Usage() []Usage {
+	admission := s.calls.admission
+	return []Usage{
+		{"streams", admission.streams.inUse(), admission.streams.all},
+		{"generations of watches", admission.generations.inUse(), admission.generations.all},
+		{"calls", admission.calls.inUse(), admission.calls.limit[priorityOrder]},
+		{"gRPC connections", len(s.grpcConns), cap(s.grpcConns)},
+		{"HTTP connections", len(s.httpConns), cap(s.httpConns)},
 	}
 }
 

@@ -29,7 +29,7 @@ type stack struct {
 	grpc    *grpc.ClientConn
 	http    *http.Client
 	restURL string
-	rooms   func() []server.Room
+	usage   func() []server.Usage
 	stop    context.CancelFunc // begins the drain
 	stopped chan error         // what Serve returned
 }
@@ -97,7 +97,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	srv, err := server.New(o.server)
 	must(err)
 	must(srv.Listen())
-	s.rooms = srv.Rooms
+	s.usage = srv.Usage
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() { s.stopped <- srv.Serve(ctx) }()

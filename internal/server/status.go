@@ -21,7 +21,7 @@ const (
 	reasonOverloaded  = "OVERLOADED"
 )
 
-// overload refuses what there is no room for.
+// overload refuses what exceeds a limit for all callers together.
 func overload(text string, after time.Duration) error {
 	return service.Fail(codes.ResourceExhausted, reasonOverloaded, text+": try again a little later", retryInfo(after))
 }

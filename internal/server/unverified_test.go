@@ -141,7 +141,7 @@ func TestUnverifiedAPIKeysTakeAPartOfTheGenerationIDs(t *testing.T) { // A4
 		for _, end := range append(release, end) {
 			end()
 		}
-		if left := g.generations.taken() + g.unverifiedGenerations.total + g.unverifiedStreams.total + g.streams.taken(); left != 0 {
+		if left := g.generations.inUse() + g.unverifiedGenerations.total + g.unverifiedStreams.total + g.streams.inUse(); left != 0 {
 			t.Errorf("%d are counted when all have ended", left)
 		}
 	})
