@@ -17,24 +17,24 @@ import (
 
 // The life of a copy. The contract tells it to callers.
 const (
-	copyFresh    = time.Minute      // until then the copy is the answer
-	copyGood     = 10 * time.Minute // until then too, and it is renewed behind the answer
-	copyKept     = 24 * time.Hour   // it is gone then, and also when nobody asked for so long
-	copyPatience = 5 * time.Second  // for a renewal, where an old copy could serve
-	copyRest     = 10 * time.Second // from a renewal that failed to the next try, at least
+	copyFresh = time.Minute      // until then the copy is the answer
+	copyGood  = 10 * time.Minute // until then too, and it is renewed behind the answer
+	copyKept  = 24 * time.Hour   // it is gone then, and also when nobody asked for so long
+	copyWait  = 5 * time.Second  // for a renewal, where an old copy could serve
+	copyPause = 10 * time.Second // from a renewal that failed to the next try, at least
 
-	copyRoom = 32 << 20 // bytes of all copies; those used least recently make room, whoever's they are
-	copyCost = 1 << 10  // bytes that a copy takes besides its message, about
+	copyCapacity = 32 << 20 // bytes of all copies; the least recently used go first, under whatever API key
+	copyCost     = 1 << 10  // bytes that a copy takes besides its message, about
 )
 
 // modelCache keeps what the catalog said of models, for each credential apart: models
 // change seldom, and every form that lets somebody order asks for them. While the catalog
 // can't be reached, what it said last is the answer.
 type modelCache struct {
-	catalog *catalog.Client
-	room    int
-	work    sync.WaitGroup // of renewals
-	flights singleflight.Group
+	catalog  *catalog.Client
+	capacity int            // bytes
+	work     sync.WaitGroup // of renewals
+	flights  singleflight.Group
 
 	mu     sync.Mutex
 	copies map[copyKey]*modelCopy
@@ -69,8 +69,8 @@ type modelRead struct {
 	stale   bool // the key was rejected meanwhile, so that it leaves no copy
 }
 
-func newModelCache(client *catalog.Client, room int) *modelCache {
-	return &modelCache{catalog: client, room: room, copies: map[copyKey]*modelCopy{}, reads: map[copyKey]*modelRead{}}
+func newModelCache(client *catalog.Client, capacity int) *modelCache {
+	return &modelCache{catalog: client, capacity: capacity, copies: map[copyKey]*modelCopy{}, reads: map[copyKey]*modelRead{}}
 }
 
 // close ends all reads, and waits for those behind answers.
@@ -129,7 +129,7 @@ func (c *modelCache) look(ctx context.Context, cred catalog.Credential, k copyKe
 // wait waits for the renewal of an old copy, but not for long. Nobody waits who comes when the
 // catalog has been silent for long.
 func (m modelCopy) wait(ctx context.Context) {
-	patience := time.Until(m.begun.Add(copyPatience))
+	patience := time.Until(m.begun.Add(copyWait))
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)-answerMargin)
 	}
@@ -222,7 +222,7 @@ func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
 		c.reject(k.tenant)
 	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		if m := c.copies[k]; m != nil {
-			m.renewal, m.rests = nil, time.Now().Add(max(copyRest, e.RetryAfter))
+			m.renewal, m.rests = nil, time.Now().Add(max(copyPause, e.RetryAfter))
 		}
 	default:
 		delete(c.copies, k)
@@ -232,7 +232,7 @@ func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
 	}
 }
 
-// keep makes a copy, and room for it; mu is held.
+// keep makes a copy, and drops the least recently used where there is no capacity for it; mu is held.
 func (c *modelCache) keep(k copyKey, wire []byte) {
 	now, size := time.Now(), 0
 	maps.DeleteFunc(c.copies, func(_ copyKey, m *modelCopy) bool { return now.Sub(m.used) >= copyKept })
@@ -240,7 +240,7 @@ func (c *modelCache) keep(k copyKey, wire []byte) {
 	for _, m := range c.copies {
 		size += len(m.wire) + copyCost
 	}
-	for size > c.room {
+	for size > c.capacity {
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.copies)), func(a, b copyKey) int {
 			return c.copies[a].used.Compare(c.copies[b].used)
 		})

@@ -155,13 +155,13 @@ func TestCopiesThatWereNotUsedForLongMakeRoom(t *testing.T) {
 	inShop(t, func(s *shop) {
 		s.slowness, s.detail = 0, strings.Repeat("x", 1000)
 		c := s.services.copies
-		c.room = 100 << 10
+		c.capacity = 100 << 10
 		kept := func() int {
 			size := 0
 			for _, m := range c.copies {
 				size += len(m.wire) + copyCost
 			}
-			if size > c.room {
+			if size > c.capacity {
 				t.Errorf("%d copies of %d bytes", len(c.copies), size)
 			}
 			return len(c.copies)

@@ -94,7 +94,7 @@ func New(cfg Config) (*Service, error) {
 		cfg.Seed = rand.Uint64()
 	}
 	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
-	s.copies = newModelCache(cfg.Catalog, copyRoom)
+	s.copies = newModelCache(cfg.Catalog, copyCapacity)
 	return s, nil
 }
 

@@ -105,7 +105,7 @@ func NewStatus(code codes.Code, text string, info *errdetails.ErrorInfo, details
 	return full
 }
 
-// shorten leaves out the violations that trailers have no room for, and says so.
+// shorten leaves out the violations that do not fit into trailers, and says so.
 func shorten(bad *errdetails.BadRequest) {
 	all := len(bad.FieldViolations)
 	for proto.Size(bad) > detailsLimit {
