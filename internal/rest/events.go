@@ -15,12 +15,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// firstPatience is how long an event stream keeps its headers back for the first
+// firstMessageWait is how long an event stream keeps its headers back for the first
 // message. An error that comes in time gets the HTTP code that it deserves, which ends
 // an EventSource for good and fails curl -f; after that the client hears that its watch
 // stands. The first answer about a render that is not known yet is one of the catalog's,
 // and most of those come within this; a person takes it for at once.
-const firstPatience = 500 * time.Millisecond
+const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serve watches as streams of events.
 type eventStreams struct {
@@ -96,7 +96,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 // takes long.
 func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWriter) (*M, error) {
 	opened := make(chan struct{})
-	late := time.AfterFunc(firstPatience, func() {
+	late := time.AfterFunc(firstMessageWait, func() {
 		_ = events.start() // a failed write shows again at the first message; the call ends then
 		close(opened)
 	})

@@ -138,7 +138,7 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(*easelv1.WatchGenerationRequest, servertest.WatchStream) error {
-			time.Sleep(firstPatience * 4 / 5) // a catalog that takes its time
+			time.Sleep(firstMessageWait * 4 / 5) // a catalog that takes its time
 			return service.Fail(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
 		}
 		s := serve(t, studio)
@@ -172,7 +172,7 @@ func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(began); took != firstPatience {
+			if took := time.Since(began); took != firstMessageWait {
 				t.Errorf("%s: the headers took %v", accept, took)
 			}
 			body, err := io.ReadAll(answer.Body)

@@ -116,14 +116,14 @@ func restHandler(f *testing.F) http.Handler {
 	return <-handlers
 }
 
-// patience ends a request that would go on for ever, such as a watch of everything, when it
+// enoughWriter ends a request that would go on for ever, such as a watch of everything, when it
 // has said something.
-type patience struct {
+type enoughWriter struct {
 	*httptest.ResponseRecorder
 	enough func()
 }
 
-func (p patience) Flush() {
+func (p enoughWriter) Flush() {
 	p.ResponseRecorder.Flush()
 	if p.Body.Len() > 40 { // more than the first line of an event stream
 		p.enough()
@@ -177,7 +177,7 @@ func FuzzTheWholeRESTSideBlamesItselfForNothing(f *testing.F) { // I2 I3 I4 I5
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		w := patience{httptest.NewRecorder(), cancel}
+		w := enoughWriter{httptest.NewRecorder(), cancel}
 		handler.ServeHTTP(w, r.WithContext(ctx))
 		checkAnswer(t, r, w.Result(), ctx.Err() != nil)
 	})

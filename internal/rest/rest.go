@@ -64,7 +64,7 @@ func New(config Config) (http.Handler, error) {
 	}
 	handler := crossorigin.RefuseWrites(readable(gateway), writeError)
 	handler = crossorigin.PublicHosts(config.AllowedHosts, config.Addr).RefuseOthers(handler, writeError)
-	return steadyWrites(securityHeaders(traceRequests(handler))), nil
+	return limitWrites(securityHeaders(traceRequests(handler))), nil
 }
 
 // securityHeaders go on every answer. Answers hold what belongs to one caller, and

@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// deadlineChunk is how much is written under one deadline, so that a slow client is told from a stuck
+// one.
+const deadlineChunk = 32 << 10
+
+// deadlineWriter limits how long a client may take no byte. The deadline is set for each chunk and
+// lifted after: in HTTP/2 it would else end a stream that has nothing to send for a while.
+type deadlineWriter struct {
+	http.ResponseWriter
+	connection *http.ResponseController
+	timeout    time.Duration
+}
+
+// limitWrites puts the deadline on every answer.
+func limitWrites(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limited := &deadlineWriter{ResponseWriter: w, connection: http.NewResponseController(w), timeout: service.DefaultSendTimeout}
+		defer limited.setDeadline() // what is left in buffers is written after the handler
+		next.ServeHTTP(limited, r)
+	})
+}
+
+// allowPauses gives the client of an answer the time that a download has over gRPC: a client that plays
+// or saves a file may pause on purpose.
+func allowPauses(w http.ResponseWriter) {
+	for {
+		if limited, ok := w.(*deadlineWriter); ok {
+			limited.timeout = service.DefaultDownloadTimeout
+			return
+		}
+		wrapped, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		w = wrapped.Unwrap()
+	}
+}
+
+// Write implements io.Writer.
+func (w *deadlineWriter) Write(p []byte) (written int, err error) {
+	for {
+		chunk := p[written:min(len(p), written+deadlineChunk)]
+		w.setDeadline()
+		n, err := w.ResponseWriter.Write(chunk)
+		w.liftDeadline()
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// Flush implements http.Flusher.
+func (w *deadlineWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is what http.ResponseController calls to flush.
+func (w *deadlineWriter) FlushError() error {
+	w.setDeadline()
+	defer w.liftDeadline()
+	return w.connection.Flush()
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A connection that knows no deadline goes without: only tests have such.
+func (w *deadlineWriter) setDeadline()  { _ = w.connection.SetWriteDeadline(time.Now().Add(w.timeout)) }
+func (w *deadlineWriter) liftDeadline() { _ = w.connection.SetWriteDeadline(time.Time{}) }
