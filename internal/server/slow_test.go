@@ -33,7 +33,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func handlers() (n int) {
 	stacks := make([]byte, 8<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, frame := range []string{"service.(*generations).", "service.(*patient).content(", "rest.(*fileAnswer).serve("} {
+	for _, frame := range []string{"service.(*generations).", "service.(*deadlineSender).content(", "rest.(*fileAnswer).serve("} {
 		n += bytes.Count(stacks, []byte(frame))
 	}
 	return n
@@ -53,7 +53,7 @@ func largeResult(t *testing.T, change ...func(*options)) (c grpcCaller, id strin
 
 func TestACallerThatReadsNothingOfAResultIsLetGoAndHearsWhy(t *testing.T) { // L1
 	c, id := largeResult(t, func(o *options) {
-		o.service.SendPatience, o.service.DownloadPatience = 300*time.Millisecond, 300*time.Millisecond
+		o.service.SendTimeout, o.service.DownloadTimeout = 300*time.Millisecond, 300*time.Millisecond
 	})
 	client := easelv1.NewGenerationServiceClient(c.grpc)
 	for name, open := range map[string]func() (grpc.ClientStream, error){

@@ -30,7 +30,7 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	if err != nil {
 		return err
 	}
-	out := patient{stream: stream, patience: s.cfg.DownloadPatience}
+	out := deadlineSender{stream: stream, timeout: s.cfg.DownloadTimeout}
 	return out.content(content, func(chunk *easelv1.ContentChunk) proto.Message {
 		return &easelv1.DownloadGenerationResponse{Chunk: chunk}
 	})

@@ -129,11 +129,11 @@ func (c *modelCache) look(ctx context.Context, cred catalog.Credential, k copyKe
 // wait waits for the renewal of an old copy, but not for long. Nobody waits who comes when the
 // catalog has been silent for long.
 func (m modelCopy) wait(ctx context.Context) {
-	patience := time.Until(m.begun.Add(copyWait))
+	wait := time.Until(m.begun.Add(copyWait))
 	if deadline, ok := ctx.Deadline(); ok {
-		patience = min(patience, time.Until(deadline)-answerMargin)
+		wait = min(wait, time.Until(deadline)-answerMargin)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	select {
 	case <-m.renewal:

@@ -57,8 +57,8 @@ func OrderFailure(err error, entered bool) error {
 // withOrderOutcome adds to the status of a failed order what is known of the order, unless the
 // status says it already.
 func withOrderOutcome(st *status.Status, outcome OrderOutcome) *status.Status {
-	told := st.Proto()
-	for i, detail := range told.GetDetails() {
+	full := st.Proto()
+	for i, detail := range full.GetDetails() {
 		info := &errdetails.ErrorInfo{}
 		if detail.UnmarshalTo(info) != nil {
 			continue
@@ -70,10 +70,10 @@ func withOrderOutcome(st *status.Status, outcome OrderOutcome) *status.Status {
 			info.Metadata = map[string]string{}
 		}
 		info.Metadata[metadataOrderOutcome] = string(outcome)
-		if packed, err := anypb.New(info); err == nil {
-			told.Details[i] = packed
+		if detail, err := anypb.New(info); err == nil {
+			full.Details[i] = detail
 		}
-		return status.FromProto(told)
+		return status.FromProto(full)
 	}
 	return st
 }

@@ -12,24 +12,24 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// patient sends messages on a stream, and gives up on a caller that takes none for too
-// long. A Send that blocks can't be ended from within its goroutine, and keepalive does not
-// end it either: the peer is there, it only does not read. So what sends has a goroutine of its
-// own, and ending the call sets a blocked Send free.
-type patient struct {
-	stream   grpc.ServerStream
-	patience time.Duration
+// deadlineSender sends messages on a stream, each with a deadline: it gives up on a caller that takes
+// none for so long. A blocked Send can't be ended from within its goroutine, and keepalive does not end
+// it either: the peer is there, and does not read. So the sends have a goroutine of their own, and the
+// end of the call sets a blocked Send free.
+type deadlineSender struct {
+	stream  grpc.ServerStream
+	timeout time.Duration
 }
 
 // send sends m. m is not touched again.
-func (p *patient) send(m any) error {
-	return p.run(func(send func(any) error) error { return send(m) })
+func (s *deadlineSender) send(m any) error {
+	return s.run(func(send func(any) error) error { return send(m) })
 }
 
 // content sends a result with its checksums, each chunk in a message, and closes it: where the
-// caller is given up, after a Send that blocks has ended.
-func (p *patient) content(c *Content, message func(*easelv1.ContentChunk) proto.Message) error {
-	return p.run(func(send func(any) error) error {
+// caller is given up, after a blocked Send has ended.
+func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk) proto.Message) error {
+	return s.run(func(send func(any) error) error {
 		defer c.Body.Close()
 		return c.Copy(c.summed(func(chunk *easelv1.ContentChunk) error {
 			return send(encodeChunk(message(chunk), len(chunk.GetData())))
@@ -37,14 +37,14 @@ func (p *patient) content(c *Content, message func(*easelv1.ContentChunk) proto.
 	})
 }
 
-// run does what sends messages, and leaves it behind where one is not taken.
-func (p *patient) run(do func(send func(any) error) error) error {
-	blocked := time.NewTimer(p.patience)
+// run calls do, which sends messages, and leaves it behind where the caller takes none in time.
+func (s *deadlineSender) run(do func(send func(any) error) error) error {
+	blocked := time.NewTimer(s.timeout)
 	blocked.Stop()
 	send := func(m any) error {
-		blocked.Reset(p.patience)
+		blocked.Reset(s.timeout)
 		defer blocked.Stop()
-		return p.stream.SendMsg(m)
+		return s.stream.SendMsg(m)
 	}
 	done := make(chan error, 1)
 	go func() { done <- guarded(func() error { return do(send) }) }()
@@ -52,12 +52,12 @@ func (p *patient) run(do func(send func(any) error) error) error {
 	case err := <-done:
 		return err
 	case <-blocked.C:
-		return tooSlow(p.patience)
+		return tooSlow(s.timeout)
 	}
 }
 
-// guarded does what has a goroutine of its own. A panic there is an error: nobody above would
-// recover it, and it would be the end of all calls.
+// guarded calls do in a goroutine of its own. A panic there becomes an error: nothing above would
+// recover it, and the process would end with all calls.
 func guarded(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -68,7 +68,7 @@ func guarded(do func() error) (err error) {
 }
 
 // tooSlow is the error of a caller that has taken no message for too long.
-func tooSlow(patience time.Duration) error {
+func tooSlow(timeout time.Duration) error {
 	return Fail(codes.ResourceExhausted, "READER_TOO_SLOW",
-		"the caller took no message for "+patience.String()+"; connect again and read faster")
+		"the caller took no message for "+timeout.String()+"; connect again and read faster")
 }

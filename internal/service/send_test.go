@@ -56,7 +56,7 @@ func (b *body) Close() error {
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}
-	err = (&patient{stream: r, patience: time.Minute}).content(&Content{Body: result}, func(chunk *easelv1.ContentChunk) proto.Message {
+	err = (&deadlineSender{stream: r, timeout: time.Minute}).content(&Content{Body: result}, func(chunk *easelv1.ContentChunk) proto.Message {
 		return &easelv1.DownloadGenerationResponse{Chunk: chunk}
 	})
 	took = time.Since(began)
@@ -65,7 +65,7 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 	return took, err
 }
 
-func TestACallerHasTheWholePatienceForEachMessageOfADownload(t *testing.T) {
+func TestACallerHasTheWholeTimeoutForEachMessageOfADownload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &slowReader{takes: func(int) time.Duration { return time.Minute - 1 }}
 		if took, err := flowTo(r, 5, 0); err != nil || took != 5*(time.Minute-1) || r.got != 5 {

@@ -40,10 +40,10 @@ type Config struct {
 	// MaxStreamAge ends a watch after about this time, so that callers spread over
 	// replicas again. 0 = never.
 	MaxStreamAge time.Duration
-	// SendPatience is how long a watch waits for a caller that takes no message. 0 = 30 s.
-	SendPatience time.Duration
-	// DownloadPatience is the same for a download, which may stall on purpose. 0 = 2 min.
-	DownloadPatience time.Duration
+	// SendTimeout is how long a watch waits for a caller that takes no message. 0 = 30 s.
+	SendTimeout time.Duration
+	// DownloadTimeout is the same for a download, which may stall on purpose. 0 = 2 min.
+	DownloadTimeout time.Duration
 
 	// Seed is that of the jitter: when streams end, and when their callers come back.
 	// 0 = random.
@@ -84,11 +84,11 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Catalog == nil || cfg.Hub == nil {
 		return nil, errors.New("service: Catalog and Hub are required")
 	}
-	if cfg.SendPatience == 0 {
-		cfg.SendPatience = DefaultSendTimeout
+	if cfg.SendTimeout == 0 {
+		cfg.SendTimeout = DefaultSendTimeout
 	}
-	if cfg.DownloadPatience == 0 {
-		cfg.DownloadPatience = DefaultDownloadTimeout
+	if cfg.DownloadTimeout == 0 {
+		cfg.DownloadTimeout = DefaultDownloadTimeout
 	}
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
@@ -129,7 +129,7 @@ func (s *Service) closes(err error) error {
 	end := &closing{}
 	switch {
 	case errors.Is(err, watch.ErrStalled):
-		return tooSlow(s.cfg.SendPatience)
+		return tooSlow(s.cfg.SendTimeout)
 	case errors.Is(err, watch.ErrDraining):
 		end.reason = easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
 	case errors.Is(err, watch.ErrExpired):

@@ -32,16 +32,16 @@ func goal(until easelv1.WatchUntil) watch.Goal {
 	return watch.Terminal
 }
 
-// patient is how a watch sends its messages.
-func (s *Service) patient(stream grpc.ServerStream) patient {
-	return patient{stream: stream, patience: s.cfg.SendPatience}
+// sender sends the messages of a watch.
+func (s *Service) sender(stream grpc.ServerStream) deadlineSender {
+	return deadlineSender{stream: stream, timeout: s.cfg.SendTimeout}
 }
 
 // WatchGeneration sends each change of one render, and its bytes where asked.
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	w := &watchOfOne{
-		service: s, out: s.patient(stream), known: s.stillKnown(ctx), id: req.GetGenerationId(), content: req.GetIncludeContent(),
+		service: s, out: s.sender(stream), known: s.stillKnown(ctx), id: req.GetGenerationId(), content: req.GetIncludeContent(),
 	}
 	return w.finish(s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
@@ -50,14 +50,14 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		KnownEtag:  req.GetKnownEtag(),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
-		Stall:      s.cfg.SendPatience,
+		Stall:      s.cfg.SendTimeout,
 	}, w.deliver))
 }
 
 // watchOfOne sends updates and heartbeats of one render.
 type watchOfOne struct {
 	service *generations
-	out     patient
+	out     deadlineSender
 	known   func() error // the caller may still call
 	id      string
 	content bool // the bytes are asked for
@@ -114,14 +114,14 @@ func (w *watchOfOne) finish(err error) error {
 // WatchGenerations sends each change of many renders.
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx := stream.Context()
-	out, known := s.patient(stream), s.stillKnown(ctx)
+	out, known := s.sender(stream), s.stillKnown(ctx)
 	err := s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
 		IDs:        req.GetGenerationIds(),
 		Goal:       goal(req.GetUntil()),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
-		Stall:      s.cfg.SendPatience,
+		Stall:      s.cfg.SendTimeout,
 	}, func(event watch.Event) error {
 		if err := known(); err != nil {
 			return err
