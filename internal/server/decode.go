@@ -23,7 +23,7 @@ func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 // takes one of 1 MiB for what is larger.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if made, ok := v.(interface{ Wire() mem.BufferSlice }); ok {
-		return made.Wire(), nil // by the service: what many are told, or bytes of a result
+		return made.Wire(), nil // a pre-encoded message of the service
 	}
 	message, ok := v.(protobuf.Message)
 	if !ok {

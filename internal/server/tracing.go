@@ -233,7 +233,7 @@ func attributesOf(message any) []attribute.KeyValue {
 
 // bytesOf is how many bytes of a result a message carries.
 func bytesOf(message any) int {
-	if chunk, ok := message.(service.EncodedChunk); ok {
+	if chunk, ok := message.(service.PreEncodedChunk); ok {
 		return chunk.Bytes()
 	}
 	return 0

@@ -75,7 +75,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 		return noGeneration(w.id)
 	case event.Update != nil:
 		w.file = event.Update.Generation.File != nil
-		err = w.out.stream.SendMsg(encoded{encode(event.Update), time.Now()})
+		err = w.out.stream.SendMsg(preEncodedUpdate{encodeUpdate(event.Update), time.Now()})
 	case event.Heartbeat != nil:
 		if event.Known != nil {
 			w.file = event.Known.Generation.File != nil
@@ -140,7 +140,7 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 // eventMessage makes the message of an event in a watch of many renders.
 func eventMessage(event watch.Event) any {
 	if event.Update != nil {
-		return encoded{encode(event.Update), time.Now()}
+		return preEncodedUpdate{encodeUpdate(event.Update), time.Now()}
 	}
 	m := &easelv1.WatchGenerationsResponse{EmitTime: timestamppb.Now()}
 	switch {

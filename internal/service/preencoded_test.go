@@ -42,7 +42,7 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 			many := &easelv1.WatchGenerationsResponse{
 				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u)}, EmitTime: timestamppb.New(sent),
 			}
-			wire := encoded{encode(u), sent}.Wire().Materialize()
+			wire := preEncodedUpdate{encodeUpdate(u), sent}.Wire().Materialize()
 			for _, slow := range []proto.Message{one, many} {
 				fast := slow.ProtoReflect().New().Interface()
 				if err := proto.Unmarshal(wire, fast); err != nil || !proto.Equal(slow, fast) {
@@ -58,8 +58,8 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 
 func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 	u := updates()["a long text"]
-	first := encode(u)
-	if again := encode(u); &first[0] != &again[0] {
+	first := encodeUpdate(u)
+	if again := encodeUpdate(u); &first[0] != &again[0] {
 		t.Error("it was encoded again")
 	}
 }
@@ -74,7 +74,7 @@ func BenchmarkAnUpdateOfAWatch(b *testing.B) {
 		b.Run(fmt.Sprintf("%s, encoded once", name), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				wire = encoded{encode(&u), time.Now()}.Wire()
+				wire = preEncodedUpdate{encodeUpdate(&u), time.Now()}.Wire()
 			}
 		})
 		b.Run(fmt.Sprintf("%s, by each watch", name), func(b *testing.B) {

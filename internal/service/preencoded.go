@@ -11,16 +11,16 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// encoded is the message of an update, of one render's watch or of many renders': on the wire
-// they are the same. All but the time of sending is encoded once for all watchers of a state, and
-// shared by them, as the fields of a message may come in any order and from anywhere.
-type encoded struct {
+// preEncodedUpdate is the message of an update, of a watch of one generation or of many: on the wire both
+// are the same. All but the time of sending is encoded once for all watchers of a state, and shared by
+// them: the fields of a message may come in any order.
+type preEncodedUpdate struct {
 	update []byte
 	sent   time.Time
 }
 
-// encode encodes an update, once for all who are told it. One that can't be encoded is nil.
-func encode(u *watch.Update) []byte {
+// encodeUpdate encodes an update, once for all its watchers. One that can't be encoded is nil.
+func encodeUpdate(u *watch.Update) []byte {
 	return u.Memo.Get(func() any {
 		update, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
 			Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u)},
@@ -30,14 +30,14 @@ func encode(u *watch.Update) []byte {
 }
 
 // Wire gives the message as it goes over the wire. None of it may be changed.
-func (e encoded) Wire() mem.BufferSlice {
+func (e preEncodedUpdate) Wire() mem.BufferSlice {
 	emitTime, _ := proto.Marshal(&easelv1.WatchGenerationResponse{EmitTime: timestamppb.New(e.sent)}) // it holds no text
 	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(emitTime)}
 }
 
-// EncodedChunk is a message that carries bytes of a result, encoded into a buffer that is used again
-// once it was sent: of one that the library encodes, nothing could be.
-type EncodedChunk struct {
+// PreEncodedChunk is a message that carries bytes of a result. Its buffer is used again once the message
+// was sent, which is not possible for a message that the library encodes.
+type PreEncodedChunk struct {
 	wire  mem.Buffer
 	bytes int
 }
@@ -45,14 +45,14 @@ type EncodedChunk struct {
 // chunkBuffers are for chunks and what the first and the last one say besides.
 var chunkBuffers = mem.NewTieredBufferPool(chunkSize + 1<<10)
 
-func encodeChunk(message proto.Message, bytes int) EncodedChunk {
+func encodeChunk(message proto.Message, bytes int) PreEncodedChunk {
 	buffer := chunkBuffers.Get(proto.Size(message))
 	*buffer, _ = proto.MarshalOptions{}.MarshalAppend((*buffer)[:0], message) // its text is clean
-	return EncodedChunk{mem.NewBuffer(buffer, chunkBuffers), bytes}
+	return PreEncodedChunk{mem.NewBuffer(buffer, chunkBuffers), bytes}
 }
 
 // Wire gives the message as it goes over the wire, once.
-func (c EncodedChunk) Wire() mem.BufferSlice { return mem.BufferSlice{c.wire} }
+func (c PreEncodedChunk) Wire() mem.BufferSlice { return mem.BufferSlice{c.wire} }
 
 // Bytes is how many bytes of the result it carries.
-func (c EncodedChunk) Bytes() int { return c.bytes }
+func (c PreEncodedChunk) Bytes() int { return c.bytes }
