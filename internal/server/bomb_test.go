@@ -27,8 +27,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil // of whatever is there
 }
 
-// packed is a gRPC message of n bytes that are mostly alike, compressed.
-func packed(t *testing.T, n int64) []byte {
+// compressed is a gRPC message of n bytes that are mostly alike, compressed.
+func compressed(t *testing.T, n int64) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	out.Write(make([]byte, 5))
@@ -45,12 +45,12 @@ func packed(t *testing.T, n int64) []byte {
 	return message
 }
 
-func TestALargeMessageThatWasPackedSmallCostsLittleMemory(t *testing.T) { // I1
+func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // I1
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector; make test runs this without it")
 	}
 	s := newStack(t)
-	bomb := packed(t, 256<<20)
+	bomb := compressed(t, 256<<20)
 	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(s.grpc.Target(), "passthrough:///"))
 	}}

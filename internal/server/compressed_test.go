@@ -23,7 +23,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// laborious packs as gzip does, and takes ten seconds for what is more than a page of text.
+// laborious compresses as gzip does, and takes ten seconds for what is more than a page of text.
 type laborious struct{}
 
 func init() {
@@ -54,8 +54,8 @@ func (l *labour) Close() error {
 	return l.Writer.Close()
 }
 
-// TestALargeUpdateIsPackedForOneWatchWhileOthersAreTold has both watches on one connection.
-func TestALargeUpdateIsPackedForOneWatchWhileOthersAreTold(t *testing.T) {
+// TestALargeUpdateIsCompressedForOneWatchAlone has both watches on one connection.
+func TestALargeUpdateIsCompressedForOneWatchAlone(t *testing.T) {
 	for name, open := range map[string]func(context.Context, easelv1.GenerationServiceClient) (func() error, error){
 		"of one": func(ctx context.Context, client easelv1.GenerationServiceClient) (func() error, error) {
 			stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, grpc.UseCompressor("laborious"))
@@ -72,7 +72,7 @@ func TestALargeUpdateIsPackedForOneWatchWhileOthersAreTold(t *testing.T) {
 				s := newStack(t, busy(catalog))
 				c := grpcCaller{s, s.key}
 				var both sync.WaitGroup
-				both.Go(func() { watchPacked(t, c, open) })
+				both.Go(func() { watchCompressed(t, c, open) })
 				told, late := 0, time.Duration(0)
 				both.Go(func() {
 					err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(m *easelv1.WatchGenerationResponse) {
@@ -94,15 +94,15 @@ func TestALargeUpdateIsPackedForOneWatchWhileOthersAreTold(t *testing.T) {
 	}
 }
 
-// watchPacked watches until the end, which comes in order with all else.
-func watchPacked(t *testing.T, c grpcCaller, open func(context.Context, easelv1.GenerationServiceClient) (func() error, error)) {
+// watchCompressed watches until the end, which comes in order with all else.
+func watchCompressed(t *testing.T, c grpcCaller, open func(context.Context, easelv1.GenerationServiceClient) (func() error, error)) {
 	next, err := open(c.keyed(t.Context()), easelv1.NewGenerationServiceClient(c.grpc))
 	told := 0
 	for ; err == nil; told++ {
 		err = next()
 	}
 	if err != io.EOF || told < 6 {
-		t.Errorf("the packed watch was told %d times, and ended with %v", told-1, err)
+		t.Errorf("the compressed watch got %d times, and ended with %v", told-1, err)
 	}
 }
 
@@ -120,8 +120,8 @@ func (c *endsLarge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// packedWatches are the watches of one render and of many, by the states that they tell.
-var packedWatches = map[string]func(context.Context, easelv1.GenerationServiceClient, string) (func() (*easelv1.GenerationUpdate, error), error){
+// compressedWatches are the watches of one render and of many, by the states that they tell.
+var compressedWatches = map[string]func(context.Context, easelv1.GenerationServiceClient, string) (func() (*easelv1.GenerationUpdate, error), error){
 	"of one": func(ctx context.Context, client easelv1.GenerationServiceClient, name string) (func() (*easelv1.GenerationUpdate, error), error) {
 		stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, grpc.UseCompressor(name))
 		return func() (*easelv1.GenerationUpdate, error) { m, err := stream.Recv(); return m.GetUpdate(), err }, err
@@ -132,8 +132,8 @@ var packedWatches = map[string]func(context.Context, easelv1.GenerationServiceCl
 	},
 }
 
-func TestWhatIsPackedLastArrivesBeforeTheEnd(t *testing.T) {
-	for name, open := range packedWatches {
+func TestTheLastCompressedUpdateArrivesBeforeTheEnd(t *testing.T) {
+	for name, open := range compressedWatches {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				catalog := &endsLarge{}
@@ -157,7 +157,7 @@ func TestWhatIsPackedLastArrivesBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// broken can pack nothing that is longer than a request.
+// broken can compress nothing that is longer than a request.
 type broken struct{ laborious }
 
 func (broken) Name() string { return "broken" }
@@ -169,14 +169,14 @@ type breaks struct{ labour }
 
 func (b *breaks) Close() error {
 	if b.taken > 500 {
-		panic("a fault of the packer")
+		panic("a fault of the compressor")
 	}
 	return b.Writer.Close()
 }
 
 func TestAPanicWhileAnUpdateIsSentIsTheEndOfThatWatchAlone(t *testing.T) {
 	for large, size := range map[string]int{"a small update": 1 << 10, "a large update": 20 << 10} {
-		for name, open := range packedWatches {
+		for name, open := range compressedWatches {
 			t.Run(name+" with "+large, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { endsByItself(t, size, open) })
 			})
@@ -203,7 +203,7 @@ func endsByItself(t *testing.T, size int, open func(context.Context, easelv1.Gen
 		for err == nil {
 			_, err = next()
 		}
-		if st := status.Convert(err); st.Code() != codes.Internal || strings.Contains(st.Message(), "packer") {
+		if st := status.Convert(err); st.Code() != codes.Internal || strings.Contains(st.Message(), "compressor") {
 			t.Errorf("it ends with %v", err)
 		}
 	}
