@@ -71,9 +71,9 @@ func (a *admission) admitGenerations(ctx context.Context, generations int) (rele
 // admitMethod admits a call by its method.
 func (a *admission) admitMethod(ctx context.Context, method string, streams bool, from origin) (release func(), err error) {
 	switch {
-	case open(method) && streams: // nobody has said who they are
+	case public(method) && streams: // nobody has said who they are
 		return a.streams.take(host(from.peer), 1)
-	case open(method):
+	case public(method):
 		return func() {}, nil // it asks nothing of the catalog
 	}
 	subject := service.Subject(ctx)
@@ -116,7 +116,7 @@ func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (
 
 // owner is the caller that the bytes of a request are counted for: "" is all unverified API keys.
 func (a *admission) owner(ctx context.Context, method string) string {
-	if subject := service.Subject(ctx); !open(method) && a.accepted(subject) {
+	if subject := service.Subject(ctx); !public(method) && a.accepted(subject) {
 		return subject
 	}
 	return ""

@@ -14,11 +14,11 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// receiveCheck is how often a receive that goes on is held against the budget of bytes. Nearly
-// every message is there sooner.
+// receiveCheck is how often a receive that takes long is checked against the budget of bytes. Nearly
+// every message has arrived before.
 const receiveCheck = 50 * time.Millisecond
 
-// received is a message that is received, with its size when the codec has it.
+// received is a message that is being received, with its size once the codec knows it.
 type received struct {
 	message any
 	bytes   int
@@ -29,24 +29,24 @@ var errSlowRequest = service.Fail(codes.DeadlineExceeded, reasonSlowBody, fmt.Sp
 // call is one call on its way through the interceptor.
 type call struct {
 	*interceptor
-	method  string
-	streams bool
-	start   time.Time
-	from    origin
-	ctx     context.Context // says who calls once that is known
-	span    *callSpan
-	bytes   heldBytes    // of the request
-	in      received     // the request, as it is being received
-	leave   func()       // nil before the call was let in
-	holders atomic.Int32 // the call itself, and the submission that it started
+	method     string
+	streams    bool
+	start      time.Time
+	from       origin
+	ctx        context.Context // says who calls once the call was authenticated
+	span       *callSpan
+	bytes      heldBytes    // of the request
+	in         received     // the request that is being received
+	countOut   func()       // ends what admission counts; nil before the call was admitted
+	references atomic.Int32 // by the call itself, and by the submission that it started
 }
 
-// admit authenticates a call by its headers, before its request is received, and handles it.
-func (c *call) admit(ctx context.Context, handle func(context.Context, *call) error) error {
+// serve authenticates a call by its headers, before its request is received, and handles it.
+func (c *call) serve(ctx context.Context, handle func(context.Context, *call) error) error {
 	c.from = c.origin(ctx)
 	c.span.from(c.from.peer)
 	ctx = withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
-	if !open(c.method) {
+	if !public(c.method) {
 		known, denied := c.service.Authenticate(ctx, c.from.certName)
 		if denied != nil {
 			return denied
@@ -61,24 +61,24 @@ func (c *call) admit(ctx context.Context, handle func(context.Context, *call) er
 	return handle(ctx, c)
 }
 
-// hold keeps the place and the bytes of the call until every holder has released them.
+// hold counts the call against its limits until each reference to it was released.
 func (c *call) hold() (release func()) {
-	c.holders.Add(1)
+	c.references.Add(1)
 	return c.release
 }
 
-// release gives back what the call has taken when the last holder calls it.
+// release counts the call out with the last reference.
 func (c *call) release() {
-	if c.holders.Add(-1) > 0 {
+	if c.references.Add(-1) > 0 {
 		return
 	}
 	c.bytes.release()
-	if c.leave != nil {
-		c.leave()
+	if c.countOut != nil {
+		c.countOut()
 	}
 }
 
-// request receives the request of a call and lets the call in, or a further request of one that is in.
+// request receives a request of a call, and admits the call with the first one.
 func (c *call) request(ctx context.Context, stream grpc.ServerStream, req any) error {
 	if err := c.receive(stream, req); err != nil {
 		return err
@@ -86,15 +86,15 @@ func (c *call) request(ctx context.Context, stream grpc.ServerStream, req any) e
 	return c.enter(ctx, req)
 }
 
-// receive receives a message within its time and the budget. The library knows no limit of time
-// for it, so it works in a goroutine of its own, which ends with the stream at the latest.
+// receive receives a message within its time and the budget. The library has no time limit for that, so
+// it receives in a goroutine of its own, which ends with the stream at the latest.
 func (c *call) receive(stream grpc.ServerStream, message any) error {
 	if c.from.conn == nil { // the gateway's: it is there already, and counted
 		return stream.RecvMsg(message)
 	}
-	c.from.conn.arrive()
+	c.from.conn.beginMessage()
 	bytes := 0
-	defer func() { c.from.conn.settle(cmp.Or(bytes, c.from.conn.share())) }()
+	defer func() { c.from.conn.endMessage(cmp.Or(bytes, c.from.conn.share())) }()
 	c.in = received{message: message}
 	done := make(chan error, 1)
 	go func() { done <- c.caught(func() error { return stream.RecvMsg(&c.in) }) }()
@@ -105,7 +105,7 @@ func (c *call) receive(stream grpc.ServerStream, message any) error {
 	return c.bytes.arrived(c.method, bytes)
 }
 
-// await waits for a message, and looks at the time and the budget meanwhile.
+// await waits for a message, and checks the time and the budget meanwhile.
 func (c *call) await(done <-chan error) error {
 	began, check := time.Now(), time.NewTimer(receiveCheck)
 	defer check.Stop()
@@ -125,14 +125,14 @@ func (c *call) await(done <-chan error) error {
 	}
 }
 
-// enter lets a call in whose request has come, if the request keeps to the rules.
+// enter admits a call whose request has come, and checks the request against the rules.
 func (c *call) enter(ctx context.Context, req any) error {
-	if c.leave == nil {
-		leave, full := c.admission.admit(ctx, c.method, c.streams, c.from, req)
+	if c.countOut == nil {
+		countOut, full := c.admission.admit(ctx, c.method, c.streams, c.from, req)
 		if full != nil {
 			return full
 		}
-		c.leave = leave
+		c.countOut = countOut
 		c.span.enter()
 	}
 	err := c.rules.check(ctx, req)
@@ -142,7 +142,7 @@ func (c *call) enter(ctx context.Context, req any) error {
 	return err
 }
 
-// caught makes an error of a panic, which would be the end of the process.
+// caught makes an error of a panic, which would end the process.
 func (c *call) caught(do func() error) (cause error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -50,10 +50,10 @@ func (l *limitedListener) refused() {
 // arrive on it: the library does not tell how much of a message has come.
 type countedConn struct {
 	net.Conn
-	release  func()
-	read     atomic.Int64 // bytes
-	settled  atomic.Int64 // of them, those of messages that are not being received any more
-	arriving atomic.Int64 // messages that are being received
+	release   func()
+	read      atomic.Int64 // bytes
+	ended     atomic.Int64 // of them, bytes of messages that are not being received any more
+	receiving atomic.Int64 // messages that are being received
 }
 
 // Close implements net.Conn.
@@ -78,19 +78,19 @@ type countedAddr struct {
 	conn *countedConn
 }
 
-// arrive begins to receive a message.
-func (c *countedConn) arrive() { c.arriving.Add(1) }
+// beginMessage begins to receive a message.
+func (c *countedConn) beginMessage() { c.receiving.Add(1) }
 
-// share is about how much of a message has come that is being received: all such messages of the
-// connection together are what was read and is not settled.
+// share is about how many bytes have arrived of a message that is being received: the bytes read of all
+// such messages of the connection, divided by their number.
 func (c *countedConn) share() int {
-	return int(max(0, c.read.Load()-c.settled.Load()) / max(1, c.arriving.Load()))
+	return int(max(0, c.read.Load()-c.ended.Load()) / max(1, c.receiving.Load()))
 }
 
-// settle ends the receiving of a message of so many bytes.
-func (c *countedConn) settle(bytes int) {
-	c.settled.Add(int64(bytes))
-	if c.arriving.Add(-1) == 0 {
-		c.settled.Store(c.read.Load()) // headers and the like too
+// endMessage ends the receiving of a message of so many bytes.
+func (c *countedConn) endMessage(bytes int) {
+	c.ended.Add(int64(bytes))
+	if c.receiving.Add(-1) == 0 {
+		c.ended.Store(c.read.Load()) // with headers and the like
 	}
 }

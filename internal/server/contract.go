@@ -31,8 +31,8 @@ func lingers(method string) bool {
 	return lasting[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
 }
 
-// open reports whether a method needs no credential. All that is not listed does.
-func open(method string) bool {
+// public reports whether a method needs no credential. All others do.
+func public(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") ||
 		strings.HasPrefix(method, "/grpc.reflection.")
 }

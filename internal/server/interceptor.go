@@ -87,7 +87,7 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, h
 	}
 	ctx, span := i.tracing.begin(ctx, method)
 	c := &call{interceptor: i, method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
-	cause := c.caught(func() error { return c.admit(ctx, handle) })
+	cause := c.caught(func() error { return c.serve(ctx, handle) })
 	st, took := service.Status(cause), time.Since(c.start)
 	i.log(c, st, cause, took)
 	c.span.end(st, took)
@@ -131,7 +131,7 @@ func (i *interceptor) log(c *call, st *status.Status, cause error, took time.Dur
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
 	case codes.OK:
-		if open(c.method) { // probes come every few seconds and say nothing
+		if public(c.method) { // probes come every few seconds and say nothing
 			level = slog.LevelDebug
 		}
 	}
