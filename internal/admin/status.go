@@ -41,18 +41,18 @@ func (s Status) ready(w http.ResponseWriter, r *http.Request) {
 
 // report is what /status.json answers. Members are camelCase, times RFC 3339 or null.
 type report struct {
-	Time     time.Time `json:"time"`
-	Version  string    `json:"version"`
-	Revision string    `json:"revision"`
-	Began    time.Time `json:"began"`
-	Serving  bool      `json:"serving"`
-	Concerns []concern `json:"concerns"` // none: all is well
-	Usage    []usage   `json:"rooms"`
-	Watching watching  `json:"watching"`
-	Replicas *replicas `json:"replicas,omitempty"` // absent where polls are not shared
-	Keys     []key     `json:"keys"`               // at most 100, those in trouble first
-	Renders  []render  `json:"renders"`            // at most 100, the one that has waited longest first
-	Troubles []trouble `json:"troubles"`
+	Time        time.Time    `json:"time"`
+	Version     string       `json:"version"`
+	Revision    string       `json:"revision"`
+	Began       time.Time    `json:"began"`
+	Serving     bool         `json:"serving"`
+	Concerns    []concern    `json:"concerns"` // none: all is well
+	Usage       []usage      `json:"rooms"`
+	Watching    watching     `json:"watching"`
+	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
+	Keys        []key        `json:"keys"`               // at most 100, those in trouble first
+	Generations []generation `json:"renders"`            // at most 100, the one that has waited longest first
+	Troubles    []trouble    `json:"troubles"`
 }
 
 // concern is something that an operator should know, in a sentence.
@@ -112,7 +112,7 @@ type key struct {
 	Swept      *time.Time `json:"swept"`
 }
 
-type render struct {
+type generation struct {
 	Key       string     `json:"key"`
 	ID        string     `json:"id"`
 	Model     string     `json:"model"`
@@ -141,7 +141,7 @@ func (s Status) report(ctx context.Context) report {
 	hub := s.Hub()
 	r := report{
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
-		Watching: watchingOf(hub.Stats), Usage: []usage{}, Keys: []key{}, Renders: []render{}, Troubles: []trouble{},
+		Watching: watchingOf(hub.Stats), Usage: []usage{}, Keys: []key{}, Generations: []generation{}, Troubles: []trouble{},
 	}
 	if s.Replicas != nil {
 		r.Replicas = replicasOf(hub.Stats, s.Replicas())
@@ -153,7 +153,7 @@ func (s Status) report(ctx context.Context) report {
 		r.Keys = append(r.Keys, keyOf(k, hub.Time))
 	}
 	for _, g := range hub.Renders {
-		r.Renders = append(r.Renders, renderOf(g))
+		r.Generations = append(r.Generations, generationOf(g))
 	}
 	for _, t := range s.Troubles() {
 		r.Troubles = append(r.Troubles, trouble{t.Time.UTC(), strings.ToLower(t.Level.String()), t.Text, t.Detail, t.TraceID})
@@ -188,12 +188,12 @@ func keyOf(k watch.Key, now time.Time) key {
 	return shown
 }
 
-func renderOf(r watch.Render) render {
+func generationOf(r watch.Render) generation {
 	state := "unknown"
 	if r.State != 0 {
 		state = r.State.String()
 	}
-	return render{
+	return generation{
 		Key: r.Tenant.Fingerprint(), ID: r.ID, Model: r.Model, State: state, Began: r.Began.UTC(), Answered: when(r.Answered),
 		NextPoll: r.NextPoll.UTC(), Watches: r.Watches, Failures: r.Failures, LastError: r.LastError,
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// RefuseWrites stops web pages of elsewhere from ordering renders through the browser of somebody who
+// RefuseWrites stops web pages of elsewhere from ordering generations through the browser of somebody who
 // may.
 func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()

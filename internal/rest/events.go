@@ -18,7 +18,7 @@ import (
 // firstMessageWait is how long an event stream keeps its headers back for the first
 // message. An error that comes in time gets the HTTP code that it deserves, which ends
 // an EventSource for good and fails curl -f; after that the client hears that its watch
-// stands. The first answer about a render that is not known yet is one of the catalog's,
+// stands. The first answer about a generation that is not known yet is one of the catalog's,
 // and most of those come within this; a person takes it for at once.
 const firstMessageWait = 500 * time.Millisecond
 
@@ -28,7 +28,7 @@ type eventStreams struct {
 	client easelv1.GenerationServiceClient
 }
 
-// watchGeneration serves the watch of one render as a stream of events.
+// watchGeneration serves the watch of one generation as a stream of events.
 //
 // A browser's EventSource connects again whenever a stream ends, to the same URL: a page
 // closes it at the events "done" (all was told) and "failure" (a status says why not).
@@ -48,7 +48,7 @@ func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, pa
 		})
 }
 
-// watchGenerations serves the watch of many renders as a stream of events. It ends as
+// watchGenerations serves the watch of many generations as a stream of events. It ends as
 // the watch of one does.
 func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}

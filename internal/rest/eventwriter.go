@@ -129,7 +129,7 @@ func eventName(m proto.Message) string {
 }
 
 // eventID is what a client that connects again says it has: the etag of the last
-// update. A stream of many renders has no such thing.
+// update. A stream of many generations has no such thing.
 func eventID(m proto.Message) string {
 	one, ok := m.(*easelv1.WatchGenerationResponse)
 	if !ok {

@@ -40,7 +40,7 @@ func matchedOf(ctx context.Context) *matched {
 }
 
 // serve serves a request whose route is known. Its span is named by the template of the route, never
-// by its path: ids would make as many names as there are renders. A watch or a wait may be open
+// by its path: ids would make as many names as there are generations. A watch or a wait may be open
 // for an hour, so its span ends now, and it has another when it ends.
 func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string, serve func(http.ResponseWriter)) {
 	pattern := r.Method + " " + template // "GET /v1/generations/{generation_id}"

@@ -24,7 +24,7 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 }
 
 // refuses reports whether a route is there to refuse: DELETE of a call's path would reach
-// the render whose id ends like that.
+// the generation whose id ends like that.
 func refuses(method, template string) bool {
 	return method == http.MethodDelete && (template == waitPath || template == watchPath)
 }

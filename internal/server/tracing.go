@@ -58,7 +58,7 @@ func (s callStats) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	s.Handler.HandleRPC(ctx, event)
 }
 
-// tracing adds to OpenTelemetry's handlers what a call says of renders, the spans of calls that
+// tracing adds to OpenTelemetry's handlers what a call says of generations, the spans of calls that
 // linger, and what streams send.
 type tracing struct {
 	tracer trace.Tracer
@@ -203,7 +203,7 @@ func serverFault(code codes.Code) bool {
 	return false
 }
 
-// attributesOf is what a message of the contract says of a render or a model.
+// attributesOf is what a message of the contract says of a generation or a model.
 func attributesOf(message any) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, 0, 5)
 	text := func(key, value string) {

@@ -135,7 +135,7 @@ func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.C
 }
 
 // noContent says why there are no bytes: the catalog's answer to the content alone does not
-// tell a render that is not finished from one that has no file.
+// tell a generation that is not finished from one that has no file.
 func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	switch catalog.KindOf(err) {
 	case catalog.KindNotFound, catalog.KindContentNotReady, catalog.KindNoContent:
@@ -181,7 +181,7 @@ func quoted(etag string) string {
 	return `"` + etag + `"`
 }
 
-// extensions are those of the media types that a catalog of renders is likely to serve. The
+// extensions are those of the media types that a catalog of generations is likely to serve. The
 // tables of the machine are not asked: a name must not depend on where the server runs.
 var extensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif",

@@ -124,7 +124,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	return out, nil
 }
 
-// DeleteGeneration deletes a render. Whether it is terminal is read from the catalog and
+// DeleteGeneration deletes a generation. Whether it is terminal is read from the catalog and
 // not from a watch: what is asked for can't be undone.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()

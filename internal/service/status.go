@@ -287,7 +287,7 @@ func aboutModel(err error, id string) error {
 	return &aboutError{err, "MODEL_NOT_FOUND", "easel.v1.Model", id}
 }
 
-// noGeneration is the error for a render that the catalog does not know.
+// noGeneration is the error for a generation that the catalog does not know.
 func noGeneration(id string) error {
 	return aboutGeneration(&catalog.Error{Kind: catalog.KindNotFound, Op: "watch"}, id)
 }

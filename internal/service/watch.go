@@ -37,7 +37,7 @@ func (s *Service) sender(stream grpc.ServerStream) deadlineSender {
 	return deadlineSender{stream: stream, timeout: s.cfg.SendTimeout}
 }
 
-// WatchGeneration sends each change of one render, and its bytes where asked.
+// WatchGeneration sends each change of one generation, and its bytes where asked.
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	w := &watchOfOne{
@@ -54,7 +54,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 	}, w.deliver))
 }
 
-// watchOfOne sends updates and heartbeats of one render.
+// watchOfOne sends updates and heartbeats of one generation.
 type watchOfOne struct {
 	service *generations
 	out     deadlineSender
@@ -111,7 +111,7 @@ func (w *watchOfOne) finish(err error) error {
 	})
 }
 
-// WatchGenerations sends each change of many renders.
+// WatchGenerations sends each change of many generations.
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx := stream.Context()
 	out, known := s.sender(stream), s.stillKnown(ctx)
@@ -137,7 +137,7 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	return err
 }
 
-// eventMessage makes the message of an event in a watch of many renders.
+// eventMessage makes the message of an event in a watch of many generations.
 func eventMessage(event watch.Event) any {
 	if event.Update != nil {
 		return preEncodedUpdate{encodeUpdate(event.Update), time.Now()}
