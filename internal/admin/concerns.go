@@ -13,23 +13,23 @@ import (
 const (
 	crowded = 0.8              // share of a limit from which somebody should know
 	stale   = 60 * time.Second // since an answer, while all seems well
-	most    = 5                // keys that are named
+	most    = 5                // API keys that are named
 	// persistent is how many polls fail in a row before it is more than a hiccup.
 	persistent = 3
 	// hiccup is how long calls get no answer before it is more than one.
 	hiccup = 5 * time.Second
 )
 
-// keyConcerns are what is said of the keys in a condition: how many they are, and which.
-var keyConcerns = [...]string{
+// apiKeyConcerns are the sentences about the API keys in a condition: how many they are, and which.
+var apiKeyConcerns = [...]string{
 	watch.ConditionThrottled:          "The catalog has told %s (%s) to slow down: fewer polls a second are made.",
 	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s (%s). Watches stay open and catch up by themselves.",
 	watch.ConditionCredentialRejected: "The catalog rejects %s (%s).",
 }
 
-// gravity says whether somebody has to act for the keys in a condition, and names the first. A
-// poll that fails now and then, and a wrong key of a caller's own, are no reason to.
-func gravity(keys []key, condition string) (grave bool, names string) {
+// gravity says whether somebody has to act for the API keys in a condition, and names the first. A
+// poll that fails now and then, and a wrong API key of a caller's own, are no reason to.
+func gravity(keys []apiKey, condition string) (grave bool, names string) {
 	var all []string
 	for _, k := range keys {
 		if k.Condition != condition {
@@ -59,7 +59,7 @@ func are(keys int) string {
 	return fmt.Sprintf("%d keys are", keys)
 }
 
-// withCalls adds the keys whose calls get no answer to what polls have found. Where nobody watches
+// withCalls adds the API keys whose calls get no answer to what polls have found. Where nobody watches
 // there are no polls.
 func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
 	lasting := s.Unanswered()
@@ -69,7 +69,7 @@ func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(lasting)) {
-		silent := key{Key: name, Condition: conditions[watch.ConditionUnreachable], Failures: 1}
+		silent := apiKey{Key: name, Condition: conditions[watch.ConditionUnreachable], Failures: 1}
 		if lasting[name] >= hiccup {
 			silent.Failures = persistent
 		}
@@ -88,7 +88,7 @@ func concernsOf(r report, s watch.Stats) []concern {
 	if !r.Serving {
 		add(true, "This server takes no calls: it is going down, or has not begun.")
 	}
-	for condition, say := range keyConcerns {
+	for condition, say := range apiKeyConcerns {
 		if say == "" {
 			continue
 		}
@@ -124,7 +124,7 @@ func rank(c concern) int {
 	return 1
 }
 
-// troubled is how many keys the catalog does not serve as it should.
+// troubled is how many API keys the catalog does not serve as it should.
 func troubled(s watch.Stats) int {
 	return s.Conditions[watch.ConditionThrottled] + s.Conditions[watch.ConditionUnreachable] + s.Conditions[watch.ConditionCredentialRejected]
 }

@@ -19,7 +19,7 @@ type Status struct {
 	Hub               func() watch.Snapshot
 	Replicas          func() telemetry.Replicas
 	Troubles          func() []telemetry.Trouble      // the newest first
-	Unanswered        func() map[string]time.Duration // keys whose calls get no answer, by fingerprint, and for how long
+	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage
 	Serving           func(context.Context) bool // false where calls should not be sent here
 }
@@ -50,7 +50,7 @@ type report struct {
 	Usage       []usage      `json:"rooms"`
 	Watching    watching     `json:"watching"`
 	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
-	Keys        []key        `json:"keys"`               // at most 100, those in trouble first
+	Keys        []apiKey     `json:"keys"`               // at most 100, those in trouble first
 	Generations []generation `json:"renders"`            // at most 100, the one that has waited longest first
 	Troubles    []trouble    `json:"troubles"`
 }
@@ -85,8 +85,8 @@ type watching struct {
 // replicas is what this one has to do with the others.
 type replicas struct {
 	Connected bool  `json:"connected"` // to NATS
-	Leading   int64 `json:"leading"`   // keys that this one polls under for all
-	Alone     int   `json:"alone"`     // keys that it polls under for itself, as nobody does for all
+	Leading   int64 `json:"leading"`   // API keys that this one polls under for all
+	Alone     int   `json:"alone"`     // API keys that it polls under for itself, as nobody does for all
 	Taken     int64 `json:"taken"`     // leases, since the start
 	Told      int64 `json:"told"`      // states taken from others
 	Recalled  int64 `json:"recalled"`  // states known to those that were here before
@@ -96,7 +96,7 @@ type replicas struct {
 	Refused   int64 `json:"refused"`   // messages dropped that were forged, repeated or unreadable
 }
 
-type key struct {
+type apiKey struct {
 	Key        string     `json:"key"` // its fingerprint
 	Held       bool       `json:"held"`
 	Condition  string     `json:"condition"`
@@ -141,7 +141,7 @@ func (s Status) report(ctx context.Context) report {
 	hub := s.Hub()
 	r := report{
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
-		Watching: watchingOf(hub.Stats), Usage: []usage{}, Keys: []key{}, Generations: []generation{}, Troubles: []trouble{},
+		Watching: watchingOf(hub.Stats), Usage: []usage{}, Keys: []apiKey{}, Generations: []generation{}, Troubles: []trouble{},
 	}
 	if s.Replicas != nil {
 		r.Replicas = replicasOf(hub.Stats, s.Replicas())
@@ -150,7 +150,7 @@ func (s Status) report(ctx context.Context) report {
 		r.Usage = append(r.Usage, usage(u))
 	}
 	for _, k := range hub.Keys {
-		r.Keys = append(r.Keys, keyOf(k, hub.Time))
+		r.Keys = append(r.Keys, apiKeyOf(k, hub.Time))
 	}
 	for _, g := range hub.Renders {
 		r.Generations = append(r.Generations, generationOf(g))
@@ -177,8 +177,8 @@ func replicasOf(s watch.Stats, r telemetry.Replicas) *replicas {
 	}
 }
 
-func keyOf(k watch.Key, now time.Time) key {
-	shown := key{
+func apiKeyOf(k watch.Key, now time.Time) apiKey {
+	shown := apiKey{
 		Key: k.Tenant.Fingerprint(), Held: k.Held, Condition: conditions[k.Condition], Failures: k.Failures, LastError: k.LastError,
 		Answered: when(k.Answered), Level: k.Level, Rate: k.Rate, Limit: k.Limit, Active: k.Active, Watches: k.Watches, Swept: when(k.Swept),
 	}

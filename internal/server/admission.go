@@ -64,7 +64,7 @@ func (a *admission) admit(ctx context.Context, method string, streams bool, from
 func (a *admission) admitGenerations(ctx context.Context, generations int) (release func(), err error) {
 	subject := service.Subject(ctx)
 	return a.admitUnverified(ctx, subject, a.unverifiedGenerations, generations, func() (func(), error) {
-		return a.generations.take(subject, generations)
+		return a.generations.acquire(subject, generations)
 	})
 }
 
@@ -72,7 +72,7 @@ func (a *admission) admitGenerations(ctx context.Context, generations int) (rele
 func (a *admission) admitMethod(ctx context.Context, method string, streams bool, from origin) (release func(), err error) {
 	switch {
 	case public(method) && streams: // nobody has said who they are
-		return a.streams.take(host(from.peer), 1)
+		return a.streams.acquire(host(from.peer), 1)
 	case public(method):
 		return func() {}, nil // it asks nothing of the catalog
 	}
@@ -105,7 +105,7 @@ func (a *admission) admitUnverified(ctx context.Context, subject string, part *u
 // admitAmongAll counts a call among those of all callers.
 func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (release func(), err error) {
 	if lasting[method] {
-		return a.streams.take(subject, 1)
+		return a.streams.acquire(subject, 1)
 	}
 	priority, ok := priorityOf[method]
 	if !ok {

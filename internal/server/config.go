@@ -25,8 +25,8 @@ type Service interface {
 	// "authorization"; certName is the name in the caller's verified client
 	// certificate, or "". The context it returns says who calls.
 	Authenticate(ctx context.Context, certName string) (context.Context, error)
-	// Accepted reports whether the catalog is known to accept the key of a caller, by the
-	// subject of its calls. Those whom it does not know share a small part of the limits.
+	// Accepted reports whether the catalog is known to accept the API key of a caller, by the
+	// subject of its calls. Unverified API keys share a small part of the limits.
 	Accepted(subject string) bool
 	// Drain tells every open watch and wait that the server goes down. Downloads go on
 	// until the time of the drain is over.

@@ -112,7 +112,7 @@ func (i *interceptor) log(c *call, st *status.Status, cause error, took time.Dur
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("peer", c.from.peer),
 	)
-	for _, who := range [][2]string{{"caller", service.Caller(c.ctx)}, {"key", service.Key(c.ctx)}} {
+	for _, who := range [][2]string{{"caller", service.Caller(c.ctx)}, {"key", service.APIKey(c.ctx)}} {
 		if who[1] != "" {
 			attrs = append(attrs, slog.String(who[0], who[1]))
 		}

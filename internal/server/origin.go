@@ -13,9 +13,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// What the gateway says of a REST call, beside the call's own metadata. Only the
-// server behind the gateway reads these keys, and no handler ever sees them. They
-// end in -bin so that any bytes get through.
+// What Local says of a REST call, beside the call's own metadata. Only the gRPC server in memory reads
+// these names, and no handler ever sees them. They end in -bin so that any bytes get through.
 const (
 	metadataPeer           = "easel-rest-peer-bin"
 	metadataCertificate    = "easel-rest-certificate-bin"
@@ -26,7 +25,7 @@ const (
 type origin struct {
 	peer     string       // network address, for logs
 	certName string       // name in the verified client certificate, or ""
-	conn     *countedConn // nil behind the gateway
+	conn     *countedConn // nil for a REST call
 	// idempotencyKeys are the values of the Idempotency-Key header of a REST call.
 	idempotencyKeys []string
 }
@@ -50,7 +49,7 @@ func peerOrigin(ctx context.Context) (from origin) {
 	return from
 }
 
-// restOrigin reads the origin that the gateway wrote.
+// restOrigin reads the origin that describeCall wrote.
 func restOrigin(ctx context.Context) origin {
 	return origin{
 		peer:     first(metadata.ValueFromIncomingContext(ctx, metadataPeer)),
@@ -92,8 +91,8 @@ func allowMetadata(ctx context.Context) context.Context {
 
 type idempotencyKeysKey struct{}
 
-// withIdempotencyKeys gives a handler the keys from the header of a REST call. A call without
-// any, as nearly all are, has no context for them: it would last as long as a watch does.
+// withIdempotencyKeys gives a handler the idempotency keys from the header of a REST call. A call
+// without any, as nearly all are, has no context for them: it would last as long as a watch does.
 func withIdempotencyKeys(ctx context.Context, keys []string) context.Context {
 	if len(keys) == 0 {
 		return ctx
@@ -108,9 +107,9 @@ func idempotencyKeys(ctx context.Context) []string {
 
 var privateMetadata = []string{metadataPeer, metadataCertificate, metadataIdempotencyKey}
 
-// withoutPrivateMetadata hides the gateway's keys from handlers, and with them what
-// a caller of the public server may have written there. Where there are none, as in nearly
-// all calls over gRPC, nothing is copied.
+// withoutPrivateMetadata hides the private metadata from handlers, and with it what a caller of the
+// public server may have written there. Where there is none, as in nearly all calls over gRPC, nothing
+// is copied.
 func withoutPrivateMetadata(ctx context.Context) context.Context {
 	private := func(key string) bool { return metadata.ValueFromIncomingContext(ctx, key) != nil }
 	if !slices.ContainsFunc(privateMetadata, private) {

@@ -10,12 +10,12 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// quota bounds what open streams take: those of each caller, so that none takes the others'
-// memory, and those of all, as anybody can make up any number of keys. It refuses at
-// once: the transport below would let a stream too many wait in silence.
+// quota limits what open streams take: those of each caller, so that none takes the memory of others,
+// and those of all, as anybody can make up any number of API keys. It refuses at once: the transport
+// below would let one stream too many wait in silence.
 type quota struct {
 	each, all int
-	what      string // is bounded
+	what      string // what is limited
 	instead   string // what a caller can do
 
 	mu      sync.Mutex
@@ -32,8 +32,8 @@ func newGenerationQuota(each, all int) *quota {
 	return &quota{each: each, all: all, what: "generation_ids in watches", instead: "end a watch first, or watch everything that the catalog lists", open: map[string]int{}}
 }
 
-// take counts so many in, and gives what counts them out. That must be called once.
-func (q *quota) take(caller string, n int) (leave func(), err error) {
+// acquire counts so many in. release counts them out, and must be called once.
+func (q *quota) acquire(caller string, n int) (release func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -44,15 +44,15 @@ func (q *quota) take(caller string, n int) (leave func(), err error) {
 	}
 	q.open[caller] += n
 	q.total += n
-	return func() { q.leave(caller, n) }, nil
+	return func() { q.release(caller, n) }, nil
 }
 
-func (q *quota) leave(caller string, n int) {
+func (q *quota) release(caller string, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.total -= n
 	if q.open[caller] -= n; q.open[caller] == 0 {
-		delete(q.open, caller) // or the map would keep every key that ever called
+		delete(q.open, caller) // or the map would keep every caller that ever called
 	}
 }
 

@@ -181,7 +181,7 @@ func TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded(t *testing.T) 
 	for n, step := range []struct{ caller, want string }{
 		{"a", ""}, {"a", ""}, {"a", "STREAM_QUOTA_EXCEEDED"}, {"b", ""}, {"b", "OVERLOADED"}, {"c", "OVERLOADED"},
 	} {
-		_, err := q.take(step.caller, 1)
+		_, err := q.acquire(step.caller, 1)
 		if got := service.Reason(service.Status(err)); got != step.want {
 			t.Errorf("stream %d, of %s: %q, want %q", n+1, step.caller, got, step.want)
 		}

@@ -81,8 +81,8 @@ func alternative(message proto.Message) string {
 	return ""
 }
 
-// takeIdempotencyKey fills the key of an order from the Idempotency-Key header of a
-// REST call. Two different keys are refused: either could be the one that counts.
+// takeIdempotencyKey fills the idempotency key of an order from the Idempotency-Key header of a
+// REST call. Two different ones are refused: either could be the one that counts.
 func takeIdempotencyKey(ctx context.Context, order *easelv1.CreateGenerationRequest) error {
 	for _, key := range idempotencyKeys(ctx) {
 		if order.GetIdempotencyKey() == "" {

@@ -13,17 +13,17 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// call is who calls, and under whose key.
+// call says who calls, and under which API key.
 type call struct {
 	credential catalog.Credential
-	caller     string // name of a known caller; "" where the key speaks for itself
+	caller     string // name of a known caller; "" where the caller forwards its own API key
 	// listed is the list that has the caller's token; nil where it has none.
 	listed *callerList
 }
 
 type callKey struct{}
 
-// credential gives the key of the call. Authenticate has put it there: without it there
+// credential gives the API key of the call. Authenticate has put it there: without it there
 // is none, and the catalog refuses.
 func credential(ctx context.Context) catalog.Credential {
 	c, _ := ctx.Value(callKey{}).(call)
@@ -36,11 +36,11 @@ func Caller(ctx context.Context) string {
 	return c.caller
 }
 
-// upstreamKey gives the idempotency key that goes to the catalog. Under a held API key it is
-// derived from the owner and the caller's own key, so that two owners who choose the same key
-// have two orders; it is the same in every process. A forwarded API key keeps its owners apart
-// by itself, and the key goes as it is.
-func upstreamKey(ctx context.Context, key string) string {
+// upstreamIdempotencyKey gives the idempotency key that goes to the catalog. Under a held API key it is
+// derived from the owner and the caller's idempotency key, so that two owners who choose the same one
+// have two orders; it is the same in every process. Forwarded API keys separate their owners already,
+// and the idempotency key goes as it is.
+func upstreamIdempotencyKey(ctx context.Context, key string) string {
 	c, _ := ctx.Value(callKey{}).(call)
 	if !c.credential.Held {
 		return key
@@ -51,14 +51,14 @@ func upstreamKey(ctx context.Context, key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Key gives the fingerprint of the key that the call runs under, for logs; "" before
+// APIKey gives the fingerprint of the API key that the call runs under, for logs; "" before
 // Authenticate has found it.
-func Key(ctx context.Context) string {
+func APIKey(ctx context.Context) string {
 	return credential(ctx).Tenant.Fingerprint()
 }
 
-// Subject names whose share of the server a call takes: the caller that has proved who it
-// is, else the tenant of the key that it brings.
+// Subject names the caller that a call counts for in the limits of the server: the caller that has
+// proved who it is, else the tenant of the API key that it brings.
 func Subject(ctx context.Context) string {
 	c, _ := ctx.Value(callKey{}).(call)
 	if c.caller != "" {
@@ -67,8 +67,8 @@ func Subject(ctx context.Context) string {
 	return string(c.credential.Tenant)
 }
 
-// Accepted reports whether whoever a call's [Subject] names is known: callers of a held key have
-// proved who they are, and a key of their own is known when the catalog has accepted it lately.
+// Accepted reports whether the caller that [Subject] names is known: callers behind a held API key have
+// proved who they are, and a forwarded API key is known when the catalog has accepted it lately.
 func (s *Service) Accepted(subject string) bool {
 	return s.cfg.Held != nil || s.cfg.Catalog.Accepted(catalog.Tenant(subject))
 }
@@ -76,7 +76,7 @@ func (s *Service) Accepted(subject string) bool {
 // Authenticate finds out under which credential a call runs, and denies by default.
 // certName is the name in the caller's verified client certificate, or "".
 //
-// Without a held key the caller's own key is forwarded. With one, the caller proves who
+// Without a held API key the caller's own API key is forwarded. With one, the caller proves who
 // it is by its certificate or by a service token; its token never goes upstream.
 func (s *Service) Authenticate(ctx context.Context, certName string) (context.Context, error) {
 	token, err := bearer(ctx)
@@ -101,8 +101,8 @@ func with(ctx context.Context, c call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// identify names the caller of a held key, and the owner of its orders. A token that is wrong is
-// never overlooked.
+// identify names the caller behind a held API key, and the owner of its orders. A wrong token is never
+// overlooked.
 func (s *Service) identify(token, certName string) (call, error) {
 	if token != "" && s.cfg.Callers != nil {
 		list := s.cfg.Callers.list.Get()
@@ -122,7 +122,7 @@ func (s *Service) identify(token, certName string) (call, error) {
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
 }
 
-// held is the credential of a call under the held key that belongs to an owner.
+// held is the credential of an owner's call under the held API key.
 func (s *Service) held(owner string) catalog.Credential {
 	cred := *s.cfg.Held
 	cred.Owner = owner

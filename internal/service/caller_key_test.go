@@ -19,7 +19,7 @@ func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // T1
 	} {
 		held.Owner = row.owner
 		ctx := with(context.Background(), call{credential: held, caller: "anybody"})
-		if got := upstreamKey(ctx, row.key); got != row.want {
+		if got := upstreamIdempotencyKey(ctx, row.key); got != row.want {
 			t.Errorf("%q of %q is sent as %s, want %s", row.key, row.owner, got, row.want)
 		}
 	}
@@ -27,7 +27,7 @@ func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // T1
 
 func TestAForwardedAPIKeyLeavesTheKeyOfAnOrderAsItIs(t *testing.T) {
 	ctx := with(context.Background(), call{credential: catalog.Forwarded(catalog.NewSecret("any"))})
-	if got := upstreamKey(ctx, "monday 7"); got != "monday 7" {
+	if got := upstreamIdempotencyKey(ctx, "monday 7"); got != "monday 7" {
 		t.Errorf("it is sent as %q", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// Callers knows the services that may use a held key, by the hashes of their tokens. It is
+// Callers knows the services that may use a held API key, by the hashes of their tokens. It is
 // read from a file with one caller a line, and read again when the file changes:
 //
 //	# name      SHA-256 of the token, in hexadecimal

@@ -62,7 +62,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	receipt, err := s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
 		ModelID:        req.GetModelId(),
 		Inputs:         inputs,
-		IdempotencyKey: upstreamKey(ctx, req.GetIdempotencyKey()),
+		IdempotencyKey: upstreamIdempotencyKey(ctx, req.GetIdempotencyKey()),
 		MaxCostCents:   req.MaxCostCents,
 		Hold:           admission(ctx),
 	})

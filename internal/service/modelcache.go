@@ -66,7 +66,7 @@ type modelRead struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	waiting int
-	stale   bool // the key was rejected meanwhile, so that it leaves no copy
+	stale   bool // the API key was rejected meanwhile, so that it leaves no copy
 }
 
 func newModelCache(client *catalog.Client, capacity int) *modelCache {
@@ -249,7 +249,7 @@ func (c *modelCache) keep(k copyKey, wire []byte) {
 	}
 }
 
-// reject removes all that a key was told, and lets nothing stay that it is told now; mu is held.
+// reject removes the copies of an API key, and keeps none of the reads that are under way; mu is held.
 func (c *modelCache) reject(tenant catalog.Tenant) {
 	maps.DeleteFunc(c.copies, func(k copyKey, _ *modelCopy) bool { return k.tenant == tenant })
 	for k, r := range c.reads {

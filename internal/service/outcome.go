@@ -17,8 +17,8 @@ type OrderOutcome string
 // The outcomes.
 const (
 	// OrderUnknown is an order that may exist: the same idempotency key, sent again, finds out.
-	// A refusal by the catalog is one too: this process can't know who else has sent the key,
-	// and some catalogs look at money, models or inputs before they look at the key.
+	// A refusal by the catalog is one too: this process can't know who else has sent the idempotency
+	// key, and some catalogs check money, models or inputs before they look it up.
 	OrderUnknown OrderOutcome = "unknown"
 	// OrderNotPlacedByThisCall is an order that this call has not sent. An earlier process or
 	// another replica may have.

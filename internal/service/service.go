@@ -29,12 +29,12 @@ type Config struct {
 	Catalog *catalog.Client // required
 	Hub     *watch.Hub      // required
 
-	// Held is the credential of a server with a key of its own. Nil forwards the key of
+	// Held is the credential of a server with an API key of its own. Nil forwards the API key of
 	// each caller.
 	Held *catalog.Credential
-	// Callers knows who may use a held key. Nil knows nobody.
+	// Callers knows who may use a held API key. Nil knows nobody.
 	Callers *Callers
-	// AllowAnonymous lets anybody use a held key who does not try to prove who they are.
+	// AllowAnonymous lets anybody use a held API key who does not try to prove who they are.
 	AllowAnonymous bool
 
 	// MaxStreamAge ends a watch after about this time, so that callers spread over
