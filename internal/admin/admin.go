@@ -1,5 +1,5 @@
-// Package admin is what operators have: probes, metrics, the status page, the level of the log,
-// profiles, and over gRPC channelz. Nothing of it is for callers, and none of it needs a credential.
+// Package admin serves operators: probes, metrics, the status page, the log level, profiles, and channelz
+// over gRPC. It is not for callers, and needs no credential.
 package admin
 
 import (
@@ -18,16 +18,16 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// Config says what operators have.
+// Config says what the admin listener serves.
 type Config struct {
-	// Status is what the probes and the status page tell.
+	// Status is the source of the probes and of the status page.
 	Status Status
 	// LogLevel is shown and changed at /loglevel.
 	LogLevel *telemetry.Level
 	// Metrics is served at /metrics. nil serves none.
 	Metrics http.Handler
-	// Addr is the address that the listener is bound to, ConfiguredAddr that of the settings. The
-	// host of a request must be one of theirs, or one of AllowedHosts.
+	// Addr is the address that the listener is bound to, and ConfiguredAddr that of the settings. They
+	// and AllowedHosts say which hosts a request may name: see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
 	AllowedHosts         []string
 }
@@ -37,7 +37,7 @@ func New(config Config) (handler http.Handler, shutdown func()) {
 	pages, inspect := config.pages(), newInspection()
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			inspect.ServeHTTP(w, r) // slower than a listener of its own, which nobody minds here
+			inspect.ServeHTTP(w, r) // slower than a listener of its own, which does not matter here
 			return
 		}
 		pages.ServeHTTP(w, r)
@@ -66,8 +66,8 @@ func (c Config) pages() *http.ServeMux {
 	return mux
 }
 
-// newInspection is the gRPC server for operators. channelz tells of every connection and
-// every call that is open, of all callers.
+// newInspection is the gRPC server for operators. channelz shows every open connection and call of all
+// callers.
 func newInspection() *grpc.Server {
 	server := grpc.NewServer()
 	channelz.RegisterChannelzServiceToServer(server)
@@ -75,7 +75,7 @@ func newInspection() *grpc.Server {
 	return server
 }
 
-// deny answers a request of a web page of elsewhere, with the status as JSON that the REST form has too.
+// deny answers a request of a foreign web page with a status as JSON, as the REST form does.
 func deny(w http.ResponseWriter, _ *http.Request, why error) {
 	st, code := service.Status(why), http.StatusForbidden
 	if service.Reason(st) == "HOST_NOT_ALLOWED" {

@@ -59,8 +59,7 @@ func are(keys int) string {
 	return fmt.Sprintf("%d keys are", keys)
 }
 
-// withCalls adds the API keys whose calls get no answer to what polls have found. Where nobody watches
-// there are no polls.
+// withCalls adds the API keys whose calls get no answer. Polls find only those that somebody watches.
 func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
 	lasting := s.Unanswered()
 	for _, k := range r.Keys {
@@ -79,7 +78,7 @@ func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
 	return r, stats
 }
 
-// concernsOf says in sentences what is wrong, the worst first.
+// concernsOf lists in sentences what is wrong, the worst first.
 func concernsOf(r report, s watch.Stats) []concern {
 	all := []concern{}
 	add := func(grave bool, format string, args ...any) {
@@ -112,14 +111,16 @@ func concernsOf(r report, s watch.Stats) []concern {
 			add(u.Used >= u.Max, "%d of %d %s are taken; one too many is refused.", u.Used, u.Max, u.Limit)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b concern) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(all, graveFirst)
 	return all
 }
 
-// rank puts what is grave first.
-func rank(c concern) int {
-	if c.Grave {
+func graveFirst(a, b concern) int {
+	switch {
+	case a.Grave == b.Grave:
 		return 0
+	case a.Grave:
+		return -1
 	}
 	return 1
 }

@@ -38,6 +38,6 @@ func file(kind string, body []byte) http.Handler {
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cache-Control", "no-cache")
-		_, _ = w.Write(body) // who went away does not want it
+		_, _ = w.Write(body) // a client that went away needs no answer
 	})
 }

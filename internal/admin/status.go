@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Status is where the status page reads what it shows an operator: whether all is well, and if not, what
-// it is. All of it is required, but for Replicas: nil where polls are not shared.
+// Status is the source of the status page, which shows an operator whether all is well, and what is
+// wrong. All of it is required except Replicas, which is nil where polls are not shared.
 type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
@@ -82,7 +82,7 @@ type watching struct {
 	Regressed      int64   `json:"regressed"`
 }
 
-// replicas is what this one has to do with the others.
+// replicas is this replica among the others.
 type replicas struct {
 	Connected bool  `json:"connected"` // to NATS
 	Leading   int64 `json:"leading"`   // API keys that this one polls under for all
@@ -214,5 +214,5 @@ func (s Status) serveReport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(s.report(r.Context())) // who went away does not want it
+	_ = encoder.Encode(s.report(r.Context())) // a client that went away needs no answer
 }

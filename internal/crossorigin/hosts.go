@@ -1,5 +1,5 @@
-// Package crossorigin refuses the requests that a web page of elsewhere has a browser send: by the host
-// that they name, and by the origin that the browser says they come from.
+// Package crossorigin refuses requests that a foreign web page makes a browser send. It tells them by the
+// host that they name, and by the origin that the browser reports.
 package crossorigin
 
 import (

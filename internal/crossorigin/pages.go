@@ -8,16 +8,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// RefuseWrites stops web pages of elsewhere from ordering generations through the browser of somebody who
-// may.
+// RefuseWrites stops foreign web pages from ordering through the browser of somebody who may order.
 func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(denied(deny))
 	return protection.Handler(next)
 }
 
-// RefuseReads stops web pages of elsewhere from reading too, as a profile slows the process. A link to
-// the first page may be followed, which does nothing.
+// RefuseReads stops foreign web pages from reading too, as a profile slows the process. They may link to
+// the first page, which does nothing.
 func RefuseReads(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

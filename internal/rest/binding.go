@@ -31,7 +31,7 @@ func (b binding) inPath(field protoreflect.Name) bool {
 	return strings.Contains(bareTemplate(b.template), "{"+string(field)+"}")
 }
 
-// bareTemplate is a template without what its fields must look like.
+// bareTemplate is a template without the patterns of its fields.
 func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }
@@ -58,7 +58,7 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 // out what is absent. Members are camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// jsonIn refuses members that the contract does not know: a misspelled option would
-// be an order for something else. Nesting is bounded well below what the
-// protobuf wire format takes, which needs several levels for one of JSON.
+// jsonIn refuses members that the contract does not know: a misspelled option would order something
+// else. The limit of nesting is well below that of the protobuf wire format, which needs several levels
+// for one of JSON.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// readable refuses paths and queries that no handler could read, and hands on the rest.
+// readable refuses requests whose path or query is not valid text, and passes on all others.
 func readable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkText(r.URL); err != nil {
@@ -29,7 +29,7 @@ func readable(next http.Handler) http.Handler {
 	})
 }
 
-// checkText refuses paths and queries that are no text, which fields can't hold.
+// checkText refuses paths and queries that are not UTF-8, which fields can't hold.
 func checkText(u *url.URL) error {
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil || !utf8.ValidString(query) || !utf8.ValidString(u.Path) {
@@ -53,7 +53,7 @@ func newBodies(calls Calls) bodies {
 	return b
 }
 
-// read hands a request on with its body, if whoever sends it may call. A page reads none.
+// read passes a request on with its body, if the client may call. The routes of pages read no body.
 func (b bodies) read(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		method, ours := b.methods[r.Method+" "+bareTemplate(routeTemplate(r))]
@@ -63,7 +63,7 @@ func (b bodies) read(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		ctx, denied := b.calls.Authenticate(r)
 		if denied != nil {
-			r.Body = http.NoBody // the call is refused as every other is, before anybody looks at what it asks
+			r.Body = http.NoBody // the call behind the gateway is refused in the same way, and its body does not matter
 			next(w, r, params)
 			return
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// deadlineChunk is how much is written under one deadline, so that a slow client is told from a stuck
-// one.
+// deadlineChunk is how many bytes are written under one deadline, so that a slow client is not taken for
+// a stuck one.
 const deadlineChunk = 32 << 10
 
 // deadlineWriter limits how long a client may take no byte. The deadline is set for each chunk and
@@ -19,11 +19,11 @@ type deadlineWriter struct {
 	timeout    time.Duration
 }
 
-// limitWrites puts the deadline on every answer.
+// limitWrites sets write deadlines on every answer.
 func limitWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited := &deadlineWriter{ResponseWriter: w, connection: http.NewResponseController(w), timeout: service.DefaultSendTimeout}
-		defer limited.setDeadline() // what is left in buffers is written after the handler
+		defer limited.setDeadline() // the buffers are flushed after the handler
 		next.ServeHTTP(limited, r)
 	})
 }

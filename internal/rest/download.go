@@ -26,7 +26,7 @@ const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodNa
 // openContent opens the result of a generation.
 type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-// downloads serve the bytes of results. They take no way through a connection.
+// downloads serve the bytes of results, which do not go through the connection in memory.
 type downloads struct {
 	mux     *runtime.ServeMux
 	calls   Calls // whose interceptor they pass
@@ -34,7 +34,7 @@ type downloads struct {
 }
 
 // serve serves the bytes of a result as a plain file, with ranges and etags. It is a call of
-// DownloadGeneration like any other, but that the bytes go from the service to the response.
+// DownloadGeneration like any other, except that the bytes go directly from the service to the response.
 //
 // The query parameters readOffset and readLimit name a part too. Then that part is
 // the whole file as far as HTTP goes, and a Range header is ignored.
@@ -59,7 +59,7 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 	}
 }
 
-// fileAnswer is what a request for a file is answered with.
+// fileAnswer is the answer to a request for a file.
 type fileAnswer struct {
 	open    openContent
 	request *http.Request
@@ -156,7 +156,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit is within as an error that knows the size.
+// fit is within with an error that names the size.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
 	if ok {
@@ -167,8 +167,7 @@ func (r byteRange) fit(size int64) (byteRange, error) {
 	}).Err()
 }
 
-// sameFile reports whether If-Range names the file that there is. A date never does:
-// files here have none.
+// sameFile reports whether If-Range names the current file. A date never does: files here have none.
 func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 	return ifRange == "" || (info.GetEtag() != "" && ifRange == quoteEtag(info.GetEtag()))
 }
@@ -231,7 +230,7 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	return err
 }
 
-// notTaken is the error of bytes that a client has not taken for so long.
+// notTaken is the error of a write that the client has not taken for so long.
 func notTaken(waited time.Duration) error {
 	if waited < service.DefaultDownloadTimeout {
 		return context.Canceled // it went away
@@ -247,7 +246,7 @@ func contentType(media string) string {
 	return media
 }
 
-// disposition makes a browser save the file, and never show what may be a page.
+// disposition makes a browser save the file, and never show it as a page.
 func disposition(fileName string) string {
 	if named := mime.FormatMediaType("attachment", map[string]string{"filename": fileName}); fileName != "" && named != "" {
 		return named

@@ -29,7 +29,7 @@ const (
 	reasonTooSlow      = "READER_TOO_SLOW"
 )
 
-// httpCodes are the HTTP codes that say more than those of the gRPC codes would.
+// httpCodes are the HTTP codes of reasons, where they are more exact than those of the gRPC codes.
 var httpCodes = map[string]int{
 	reasonRange:            http.StatusRequestedRangeNotSatisfiable,
 	reasonMethod:           http.StatusMethodNotAllowed,
@@ -54,7 +54,7 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse answers with an error of a call, or of what the gateway did before one.
+// refuse answers with the error of a call, or of the gateway before a call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // a path that can't be unescaped
 	st, ok := status.FromError(err)
@@ -64,13 +64,13 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == "":
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not read the request
 	case isOrder(r):
-		err = service.OrderFailure(err, true) // what the server behind the gateway has not answered itself may have been sent
+		err = service.OrderFailure(err, true) // an order whose answer the gateway has lost may have been sent
 	}
 	writeError(w, r, err)
 }
 
-// fieldAtFault finds the field in what the gateway and protojson say of a request that
-// they can't read.
+// fieldAtFault finds the field in the errors of the gateway and of protojson about a request that they
+// can't read.
 var fieldAtFault = regexp.MustCompile(`(?:parsing field "|unknown field "|value for \w+ field )([\w.]+)`)
 
 // unreadable is the violation of a request that can't be read.
@@ -89,9 +89,8 @@ func isOrder(r *http.Request) bool {
 	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == ordersPath
 }
 
-// writeError answers with an error: its HTTP code, the status as JSON, and the
-// headers that say the same to those who know HTTP alone. An order that is refused here was
-// sent nowhere, where the error does not say otherwise.
+// writeError answers with an error: its HTTP code, the status as JSON, and the headers that say the same
+// in plain HTTP. An order that is refused here was sent nowhere, unless the error says otherwise.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)

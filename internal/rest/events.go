@@ -15,11 +15,10 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// firstMessageWait is how long an event stream keeps its headers back for the first
-// message. An error that comes in time gets the HTTP code that it deserves, which ends
-// an EventSource for good and fails curl -f; after that the client hears that its watch
-// stands. The first answer about a generation that is not known yet is one of the catalog's,
-// and most of those come within this; a person takes it for at once.
+// firstMessageWait is how long an event stream delays its headers for the first message. An error
+// within this time is answered with its HTTP code, which ends an EventSource for good and fails curl -f;
+// later the client gets the headers of an open watch. The first answer about an unknown generation comes
+// from the catalog, mostly within this time; a person does not notice the delay.
 const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serve watches as streams of events.
@@ -31,9 +30,9 @@ type eventStreams struct {
 // watchGeneration serves the watch of one generation as a stream of events.
 //
 // A browser's EventSource connects again whenever a stream ends, to the same URL: a page
-// closes it at the events "done" (all was told) and "failure" (a status says why not).
-// What the browser has by then is in Last-Event-ID, which is newer than a knownEtag that
-// has stood in the URL from the beginning, and so it wins.
+// closes it at the events "done" (the watch is complete) and "failure" (a status says why not).
+// Last-Event-ID is the etag that the browser has by then. It is newer than the knownEtag of the URL,
+// and so it wins.
 func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
 	follow(s.mux, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
@@ -48,8 +47,8 @@ func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, pa
 		})
 }
 
-// watchGenerations serves the watch of many generations as a stream of events. It ends as
-// the watch of one does.
+// watchGenerations serves the watch of many generations as a stream of events, which ends like the watch
+// of one.
 func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}
 	follow(s.mux, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,

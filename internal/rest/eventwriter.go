@@ -26,8 +26,7 @@ const reconnectDelay = 2 * time.Second
 //	NDJSON             the message          {"error": <status>}       nothing
 //
 // A browser's EventSource connects again whenever a stream ends; a page closes it at
-// "done" and at "failure". The latter is not called "error", as a browser's own events
-// for a lost connection are.
+// "done" and at "failure". The name "error" is taken by the browser's own event for a lost connection.
 type eventWriter struct {
 	w      http.ResponseWriter
 	flush  func() error
@@ -128,8 +127,8 @@ func eventName(m proto.Message) string {
 	return "message" // a kind that is newer than this build
 }
 
-// eventID is what a client that connects again says it has: the etag of the last
-// update. A stream of many generations has no such thing.
+// eventID is the etag of the last update, which a client sends back when it connects again. A stream of
+// many generations has none.
 func eventID(m proto.Message) string {
 	one, ok := m.(*easelv1.WatchGenerationResponse)
 	if !ok {

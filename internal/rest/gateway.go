@@ -10,8 +10,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// newGateway routes the contract's requests: the generated handlers make calls of them, and the streaming
-// calls have handlers of our own.
+// newGateway routes the requests of the contract: generated handlers turn them into calls, and the
+// streaming calls have handlers of our own.
 func newGateway(config Config) (*runtime.ServeMux, error) {
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{
@@ -42,8 +42,8 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 	return mux, handleStreams(mux, eventStreams{mux: mux, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
 }
 
-// handleStreams gives the streaming calls handlers of our own. What is registered
-// last is matched first.
+// handleStreams gives the streaming calls handlers of our own. The route that is registered last is
+// matched first.
 func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads) error {
 	for _, route := range []struct {
 		method, path string
@@ -63,5 +63,5 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 	return nil
 }
 
-// noHeader forwards no header by itself: the metadata of a call is Calls' to write.
+// noHeader forwards no header by itself: Calls writes the metadata of a call.
 func noHeader(string) (string, bool) { return "", false }

@@ -10,7 +10,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 )
 
-// handlePages adds what is not of the contract to the gateway's routes.
+// handlePages adds the pages and the OpenAPI document to the routes.
 func handlePages(gateway *runtime.ServeMux, config Config) error {
 	pages := map[string]http.Handler{}
 	maps.Copy(pages, config.Pages)
@@ -28,7 +28,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	return nil
 }
 
-// document serves JSON that is the same for everybody.
+// document serves a fixed JSON document.
 func document(body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

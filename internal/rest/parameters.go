@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// parameters are what may stand in the query of each route, "GET /v1/generations" or such:
-// by their names in JSON the fields of the request that are not in the path, and none
-// where the request is the body. The gateway takes both spellings of a name, and ignores
-// what it does not know; then a limit that is misspelt would be no limit, without a word.
+// parameters are the query parameters of each route, such as "GET /v1/generations": by their names in
+// JSON the fields of the request that are not in the path, and none where the request is the body. The
+// gateway takes both spellings of a name, and ignores unknown ones: it would drop a misspelt limit in
+// silence.
 type parameters map[string]map[string]protoreflect.Name
 
 func newParameters() parameters {

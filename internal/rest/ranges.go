@@ -18,9 +18,9 @@ type byteRange struct {
 // unbounded stands for an end or a length that is not known.
 const unbounded = -1
 
-// parseRange reads a Range header. Only one range of bytes is served; what asks for
-// several, for another unit, or for nonsense is ignored, as RFC 9110 allows, and the
-// whole file is the answer.
+// parseRange reads a Range header. Only one range of bytes is served. A header that asks for several
+// ranges, for another unit or for nonsense is ignored, as RFC 9110 allows, and the answer is the whole
+// file.
 func parseRange(header string) (r byteRange, ok bool) {
 	spec, ok := cutPrefixFold(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {
@@ -51,7 +51,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// position reads digits, and nothing else that strconv would take.
+// position reads digits alone: strconv would take more.
 func position(digits string) (int64, bool) {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	return int64(n), err == nil
@@ -75,8 +75,8 @@ func (r byteRange) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.first, r.last, size)
 }
 
-// quoteEtag writes an etag as HTTP does. What may not stand between the quotes is
-// escaped, so that two etags never become one.
+// quoteEtag writes an etag as HTTP does. Characters that are not allowed between the quotes are escaped,
+// so that two etags never become one.
 func quoteEtag(etag string) string {
 	if etag == "" {
 		return ""

@@ -16,8 +16,8 @@ import (
 // scope names this package in what it traces.
 const scope = "github.com/easel-grpc/easel/internal/rest"
 
-// traceRequests has OpenTelemetry's handler make a span and a measurement of each REST request,
-// and tells the caller the trace that it became part of.
+// traceRequests makes a span and a measurement of each REST request with OpenTelemetry's handler. The
+// answer names the trace of the request.
 func traceRequests(next http.Handler) http.Handler {
 	return otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(w.Header()))
@@ -25,7 +25,7 @@ func traceRequests(next http.Handler) http.Handler {
 	}), "", otelhttp.WithTracerProvider(otel.GetTracerProvider()))
 }
 
-// matched is where the route of a request is left for what lies outside of the gateway.
+// matched carries the route of a request from the gateway to the handlers around it.
 type matched struct {
 	request *http.Request // as OpenTelemetry's handler has it
 	probe   bool          // only asks whether there is a route, and has no request
@@ -39,9 +39,9 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// serve serves a request whose route is known. Its span is named by the template of the route, never
-// by its path: ids would make as many names as there are generations. A watch or a wait may be open
-// for an hour, so its span ends now, and it has another when it ends.
+// serve serves a request whose route is known. The template of the route names the span, never the path:
+// ids would make as many names as there are generations. A watch or a wait may be open for an hour, so
+// its span ends now, and a second span marks its end.
 func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string, serve func(http.ResponseWriter)) {
 	pattern := r.Method + " " + template // "GET /v1/generations/{generation_id}"
 	m.request.Pattern = pattern          // where OpenTelemetry's handler reads it
@@ -53,7 +53,7 @@ func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string,
 	case watchPath, watchAllPath, waitPath:
 		span.End()
 		answer := httpsnoop.Metrics{Code: http.StatusOK}
-		defer func() { endRequest(ctx, pattern+" end", answer.Code) }() // even where a handler breaks the connection off
+		defer func() { endRequest(ctx, pattern+" end", answer.Code) }() // also after a panic, which breaks the connection off
 		answer.CaptureMetrics(w, serve)
 	default:
 		serve(w)

@@ -3,8 +3,8 @@
 //
 // A request becomes a call of the gRPC server of the same process, so there is one path and one set of
 // interceptors. The generated gateway makes the unary calls; the event streams have handlers of their
-// own over the same calls. The bytes of a download alone take no way through the connection in memory:
-// their handler passes the interceptor, and copies them from the service.
+// own over the same calls. Only the bytes of a download do not go through the connection in memory: their
+// handler passes the interceptor, and copies them from the service.
 package rest
 
 import (
@@ -31,8 +31,8 @@ type Calls interface {
 	// ReadBody reads the body of a request for a method, within its time and the budget of bytes. ctx
 	// is that of Authenticate. release gives the bytes back, when the call has ended.
 	ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Request, method string) (body []byte, release func(), err error)
-	// Call makes a call whose answer takes no way through the connection: handle is in the place of
-	// the handler of a gRPC call, and tells sent how many bytes of a result each message had.
+	// Call makes a call whose answer does not go through the connection: handle takes the place of the
+	// handler of a gRPC call, and reports to sent how many bytes of a result each message had.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
@@ -43,8 +43,8 @@ type Config struct {
 	Content func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 	// OpenAPI is served at /openapi.json. Empty serves none.
 	OpenAPI []byte
-	// Pages are for people with a browser: what answers GET and HEAD at each path.
-	// They need no credential. nil serves none.
+	// Pages are the handlers of GET and HEAD at each path, for people with a browser. They need no
+	// credential. nil serves none.
 	Pages map[string]http.Handler
 	// Addr is the address that the HTTP listener is bound to. AllowedHosts are the names that requests
 	// may call the server by, beside localhost and loopback addresses. Empty: no other where the
@@ -67,8 +67,8 @@ func New(config Config) (http.Handler, error) {
 	return limitWrites(securityHeaders(traceRequests(handler))), nil
 }
 
-// securityHeaders go on every answer. Answers hold what belongs to one caller, and
-// none of them is a page that may be framed or run anything.
+// securityHeaders go on every answer. An answer belongs to one caller, and is no page that may be framed
+// or run scripts.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

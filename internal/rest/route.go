@@ -23,13 +23,13 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// refuses reports whether a route is there to refuse: DELETE of a call's path would reach
-// the generation whose id ends like that.
+// refuses reports whether a route only refuses: without it, DELETE of the path of a watch would delete a
+// generation whose id ends in ":watch".
 func refuses(method, template string) bool {
 	return method == http.MethodDelete && (template == waitPath || template == watchPath)
 }
 
-// methodNotTaken is the handler of a route that is there to refuse.
+// methodNotTaken is the handler of a route that only refuses.
 func methodNotTaken(mux *runtime.ServeMux) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 		handleRoutingError(r.Context(), mux, nil, w, r, http.StatusMethodNotAllowed)
@@ -41,10 +41,9 @@ func routeTemplate(r *http.Request) string {
 	return strings.ReplaceAll(pattern.String(), "=*}", "}")
 }
 
-// tidyPath makes the gateway read each path segment exactly once unescaped. It would
-// unescape again what the standard library has unescaped already, and another id
-// would come out. In a model's id an escaped slash is a slash: the id is the whole
-// rest of the path.
+// tidyPath makes the gateway unescape each path segment exactly once. It would unescape the path again
+// that the standard library has unescaped already, and read another id. In a model's id an escaped slash
+// is a slash: the id is the remainder of the path.
 func tidyPath(r *http.Request) {
 	r.URL.RawPath = r.URL.EscapedPath()
 	if strings.HasPrefix(r.URL.RawPath, "/v1/models/") {
@@ -79,8 +78,8 @@ func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	return methods
 }
 
-// annotate prepares the context of a call that a handler of our own makes, just as
-// the generated handlers do: credential, origin, deadline.
+// annotate prepares the context of a call in a handler of our own, as the generated handlers do:
+// credential, origin, deadline.
 func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, method, path string) (context.Context, error) {
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Service is what the server serves. Package service has the one that counts.
+// Service is what the server serves. Package service implements it.
 type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called
-	// once for the public server and once for the one behind the REST gateway.
+	// once for the public server and once for the one in memory.
 	Register(grpc.ServiceRegistrar)
 	// Authenticate decides whether a call may be made. It reads the metadata
 	// "authorization"; certName is the name in the caller's verified client
@@ -48,8 +48,8 @@ type Config struct {
 	Service Service
 	// Logger takes the server's logs. nil discards them.
 	Logger *slog.Logger
-	// REST makes what the HTTP listener serves, and Admin what the admin listener serves and what ends
-	// that, when the addresses are bound. nil serves nothing there.
+	// REST makes the handler of the HTTP listener, and Admin that of the admin listener and a function
+	// that ends its calls. Serve calls both, when the addresses are bound. nil serves nothing.
 	REST  func(*Server, *Local) (http.Handler, error)
 	Admin func(*Server) (handler http.Handler, shutdown func())
 	// DrainTimeout is how long a stop waits for calls to end before it cuts them
@@ -84,9 +84,9 @@ type Limits struct {
 	// Conns is how many connections the gRPC and the HTTP listener each keep. One more
 	// is closed at once. 0 means 10,000.
 	Conns int
-	// StreamsPerConn is how many calls one connection may have open. The client's
-	// own library holds back the call after, in silence, until another one ends. So
-	// it must be above CallerStreams. 0 means 250 more than CallerStreams.
+	// StreamsPerConn is how many calls one connection may have open. The client's library holds back
+	// any further call, in silence, until another one ends. So the limit must be above
+	// CallerStreams. 0 means 250 more than CallerStreams.
 	StreamsPerConn uint32
 	// ConnAge is when a gRPC connection is asked to be replaced, so that load
 	// spreads over new replicas. Open calls go on for as long as they like. 0 means
@@ -94,7 +94,7 @@ type Limits struct {
 	ConnAge time.Duration
 }
 
-// What is not worth a setting.
+// Limits without a setting.
 const (
 	// keepaliveIdle and keepaliveTimeout free what a vanished client holds within
 	// 45 s.
@@ -114,16 +114,16 @@ const (
 	// requestTimeout is how long a request may take to arrive whole: a message over gRPC, the
 	// body of a request over REST.
 	requestTimeout = 10 * time.Second
-	// connWindow is what a gRPC client may send ahead on one connection: a request of the largest
-	// size in one go. What lies there unread is bounded by the windows of the calls.
+	// connWindow is how many bytes a gRPC client may send ahead on one connection: a request of the
+	// largest size in one go. The windows of the calls limit the unread bytes.
 	connWindow = 4 << 20
 	// writeTimeout is how long a client may take no byte while bytes wait for it.
 	// It holds for each chunk written, as a stream has no total.
 	writeTimeout = service.DefaultSendTimeout
 	// callsPerConn is how many calls a connection may have open beside the streams of a
-	// caller. There are not more, as each that is open may take some 20 KB, whether anything
-	// is done for it or not: a client that opens and takes back without a pause has as many
-	// as it may, and over HTTP/2 the standard library keeps four times as many in a queue.
+	// caller. Each open call takes some 20 KB, even a call that does no work: a client that opens
+	// and cancels calls without a pause reaches this limit, and over HTTP/2 the standard library
+	// queues four times as many.
 	callsPerConn = 250
 	// callerGenerations and allGenerations are how many generations the open watches of one caller,
 	// and of all, may name. A generation that is polled takes about a kilobyte.

@@ -16,8 +16,8 @@ func fullMethods() map[string]bool {
 	return names
 }
 
-// lasting are the calls that may last: they are counted as streams and not by the
-// call limiter, as they take nothing of the catalog while they last.
+// lasting are the calls that may last for long. They count as streams and not in the call limiter, as
+// they take no connection to the catalog meanwhile.
 var lasting = map[string]bool{
 	"/easel.v1.GenerationService/WatchGeneration":    true,
 	"/easel.v1.GenerationService/WatchGenerations":   true,
@@ -25,8 +25,8 @@ var lasting = map[string]bool{
 	"/easel.v1.GenerationService/DownloadGeneration": true,
 }
 
-// lingers reports whether a call may be open for an hour in which little happens. A span of all of
-// it would be seen after that, and kept until then: it has a span of its opening, and one of its end.
+// lingers reports whether a call may be open for an hour in which little happens. One span for all of it
+// would be exported only after that: such a call has a span of its opening, and one of its end.
 func lingers(method string) bool {
 	return lasting[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
 }
@@ -37,5 +37,5 @@ func public(method string) bool {
 		strings.HasPrefix(method, "/grpc.reflection.")
 }
 
-// ofContract reports whether a message type is one of the contract's.
+// ofContract reports whether a message type belongs to the contract.
 func ofContract(name protoreflect.FullName) bool { return name.Parent() == "easel.v1" }

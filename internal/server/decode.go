@@ -11,16 +11,16 @@ import (
 	protobuf "google.golang.org/protobuf/proto"
 )
 
-// codec is the stock one, but for what answers lie in and for requests that can't be decoded.
+// codec is the stock codec, except for the buffers of answers and for requests that can't be decoded.
 type codec struct {
 	encoding.CodecV2
 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
-// Marshal implements encoding.CodecV2. A message gets a buffer of its own size, as one may wait
-// for a slow reader on each stream: the library keeps such of up to 32 KiB for use again, and
-// takes one of 1 MiB for what is larger.
+// Marshal implements encoding.CodecV2. A message gets a buffer of its own size, as a message may wait
+// for a slow reader on each stream: the library takes buffers of 32 KiB from a pool, and of 1 MiB for a
+// larger message.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if made, ok := v.(interface{ Wire() mem.BufferSlice }); ok {
 		return made.Wire(), nil // a pre-encoded message of the service
@@ -33,12 +33,12 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
-// undecodable is the number of a field that no message has: 536,870,911, the highest there is.
+// undecodable is the number of that field. No message has it: 536,870,911 is the highest number.
 const undecodable = protowire.MaxValidNumber
 
 // Unmarshal implements encoding.CodecV2. A request that can't be decoded is the caller's mistake, with a
-// line in the log and the reason that the contract gives; the library would answer INTERNAL and tell
-// nobody. So such a message says it in a field that is not known, and the rules refuse it.
+// log line and the reason of the contract; the library would answer INTERNAL and log nothing. So
+// Unmarshal notes the error in an unknown field of the message, and the rules refuse the request.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if in, ok := v.(*received); ok {
 		v, in.bytes = in.message, data.Len()
@@ -64,7 +64,7 @@ func decodeFailure(message protobuf.Message) (text string, failed bool) {
 	return text, true
 }
 
-// checkedStream lets a streaming call in when its request has come.
+// checkedStream admits a streaming call when its request has come.
 type checkedStream struct {
 	grpc.ServerStream
 	ctx  context.Context
@@ -76,7 +76,7 @@ func (s *checkedStream) Context() context.Context { return s.ctx }
 
 // SendMsg implements grpc.ServerStream.
 func (s *checkedStream) SendMsg(message any) error {
-	bytes := bytesOf(message) // now: it is not ours any more when it is sent
+	bytes := bytesOf(message) // before SendMsg, which owns the message from then on
 	err := s.ServerStream.SendMsg(message)
 	if err == nil {
 		s.call.span.message(bytes)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// servers are what runs between the start of Serve and its end.
+// servers run between the start of Serve and its end.
 type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
@@ -18,14 +18,13 @@ type servers struct {
 	local        *Local
 }
 
-// stop lets calls end until ctx does, and cuts off what has not ended by then. Operators can
-// look until last.
+// stop lets calls end until ctx does, and then cuts off the others. The admin listener stops last.
 func (run *servers) stop(ctx context.Context, logger *slog.Logger) {
 	var group errgroup.Group
 	group.Go(func() error { stopGRPC(ctx, logger, "grpc", run.public); return nil })
 	group.Go(func() error {
 		stopHTTP(ctx, logger, "http", run.http)
-		stopGRPC(ctx, logger, "rest", run.rest) // requests are its callers, so it stops after them
+		stopGRPC(ctx, logger, "rest", run.rest) // requests make its calls, so it stops after them
 		return nil
 	})
 	_ = group.Wait() // the steps log what they have to say
@@ -46,6 +45,6 @@ func stopGRPC(ctx context.Context, logger *slog.Logger, name string, server *grp
 func stopHTTP(ctx context.Context, logger *slog.Logger, name string, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
 		logger.Warn("requests were cut off", "server", name, "error", err)
-		_ = server.Close() // nothing is left to be told
+		_ = server.Close() // the failure was logged
 	}
 }

@@ -21,8 +21,8 @@ func newPublicGRPC(config Config, calls *interceptor, health *healthServer, cert
 	options := append(grpcOptions(config, calls),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
-		// What a call may send before anybody reads it. Windows that the library sizes by itself
-		// grow to 16 MiB.
+		// How many bytes a call may send before they are read. Windows that the library sizes by
+		// itself grow to 16 MiB.
 		grpc.StaticStreamWindowSize(largeRequest),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeTimeout),
@@ -47,8 +47,8 @@ func newPublicGRPC(config Config, calls *interceptor, health *healthServer, cert
 	return server
 }
 
-// newRESTGRPC is the gRPC server behind the REST gateway. It is reached in memory
-// alone, which is why it may believe what the gateway says of a caller.
+// newRESTGRPC is the gRPC server that Local reaches. It has no other clients, so it may believe the
+// metadata that Local writes about a caller.
 func newRESTGRPC(config Config, calls *interceptor) *grpc.Server {
 	server := grpc.NewServer(append(grpcOptions(config, calls),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
@@ -68,14 +68,14 @@ func grpcOptions(config Config, calls *interceptor) []grpc.ServerOption {
 }
 
 // guarded registers services so that each call passes the interceptor before its request is
-// received. The library's own interceptor of unary calls comes after, when the request lies in memory.
+// received. The library calls its own interceptor of unary calls later, when the request is in memory.
 type guarded struct {
 	*grpc.Server
 	calls *interceptor
 }
 
-// RegisterService implements grpc.ServiceRegistrar. A unary call is a stream of one message each
-// way, as the library has it inside.
+// RegisterService implements grpc.ServiceRegistrar. It registers a unary call as a stream of one message
+// each way.
 func (g guarded) RegisterService(service *grpc.ServiceDesc, handlers any) {
 	described := *service
 	described.Methods, described.Streams = nil, slices.Clone(service.Streams)

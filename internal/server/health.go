@@ -9,8 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// healthServer is the standard health service, except that its watches end once
-// they have told that the server goes down: a graceful stop would wait for them.
+// healthServer is the standard health service, except that its watches end after the message that the
+// server goes down: a graceful stop would wait for them.
 type healthServer struct {
 	*health.Server
 	draining context.Context // ends before the status turns to NOT_SERVING for good
@@ -31,7 +31,7 @@ func (h *healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStat
 	}
 }
 
-// start says that calls are served, shutdown that they are not and won't be again.
+// start reports that calls are served, shutdown that they are not served any more.
 func (h *healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
 func (h *healthServer) shutdown() {

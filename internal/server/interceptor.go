@@ -17,19 +17,18 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// interceptor does what every call has in common. It is the one place for it, for
-// unary and streaming calls, over gRPC and over REST.
+// interceptor authenticates, admits, checks, traces and logs every call: unary and streaming, over gRPC
+// and over REST.
 type interceptor struct {
 	service   Service
 	rules     rules
 	admission *admission
-	// mostBytes is what a message takes that is being received, at most.
+	// mostBytes is how many bytes a message may take while it is being received.
 	mostBytes int
 	tracing   *tracing
-	stats     stats.Handler // sees calls that take no way through a connection as it sees the others
+	stats     stats.Handler // also gets the events of Local.Call, which has no connection
 	logger    *slog.Logger
-	// origin says who calls: the peer of a connection, or who the gateway says it
-	// calls for.
+	// origin says who calls: the peer of a connection, or the client of a REST request.
 	origin func(context.Context) origin
 }
 
@@ -42,7 +41,7 @@ func newInterceptor(config Config) (interceptor, error) {
 	}, errors.Join(rulesErr, tracingErr)
 }
 
-// from is the interceptor of calls that come from where origin says.
+// from is the interceptor of calls whose origin is read by origin.
 func (i interceptor) from(origin func(context.Context) origin) *interceptor {
 	i.origin = origin
 	return &i
@@ -80,7 +79,7 @@ func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	})
 }
 
-// around makes one call: its error or panic becomes a status, and one line says how it went.
+// around makes one call. An error or a panic becomes a status, and one log line records the call.
 func (i *interceptor) around(ctx context.Context, method string, streams bool, handle func(context.Context, *call) error) error {
 	if ended := ctx.Err(); ended != nil {
 		return service.Status(ended).Err() // cancelled before it began: no work, and no line, for a flood of such
@@ -94,7 +93,7 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, h
 	return st.Err()
 }
 
-// errPanicked is how a call ends that has panicked. The caller is told nothing of it: the value may
+// errPanicked ends a call that has panicked. The caller does not get the value of the panic, which may
 // hold anything.
 var errPanicked = service.Fail(codes.Internal, reasonInternal, "internal error")
 

@@ -24,8 +24,8 @@ func closeAll(listeners []listener) {
 	}
 }
 
-// bind listens on a TCP address. A peer that vanished without a word is noticed
-// within 45 s, whether its connection is idle or has bytes under way.
+// bind listens on a TCP address. The kernel notices a vanished peer within 45 s, whether its connection
+// is idle or has bytes under way.
 func bind(addr string) (net.Listener, error) {
 	config := net.ListenConfig{
 		Control: limitUnacknowledged,

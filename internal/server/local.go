@@ -23,9 +23,9 @@ import (
 
 // Sizes of the connection in memory.
 const (
-	// localPipe is what may be under way in memory, for all REST calls together.
+	// localPipe is how many bytes may be under way in memory, for all REST calls together.
 	localPipe = 256 << 10
-	// localStreamWindow is what the server may send ahead of one slow REST client.
+	// localStreamWindow is how many bytes the server may send ahead of one slow REST client.
 	// A window that the library sizes by itself grows to megabytes here.
 	localStreamWindow = 128 << 10
 	// localConnWindow is the same for all of them together.
@@ -86,8 +86,8 @@ func (l *Local) ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Req
 		held.release()
 		return nil, nil, l.unreadableBody(err)
 	}
-	// The answer may take longer than the body did. What is refused keeps its limit:
-	// the standard library reads the rest of a body before it lets a connection go.
+	// The answer may take longer than the body did. A refused request keeps its deadline: the standard
+	// library reads the remainder of a body before it releases the connection.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as in limitReads
 	if err := held.arrived(method, len(body)); err != nil {
 		held.release()
@@ -96,8 +96,7 @@ func (l *Local) ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Req
 	return body, held.release, nil
 }
 
-// readHeld reads to the end of what has limit bytes at most, and never into more memory than the
-// budget has given.
+// readHeld reads a body of at most limit bytes, and never into more memory than the budget has given.
 func readHeld(body io.Reader, limit int, held *heldBytes) (all []byte, err error) {
 	for {
 		if len(all) == cap(all) {
@@ -135,9 +134,9 @@ func (l *Local) unreadableBody(err error) error {
 	return service.InvalidRequest(service.Violation{Description: "the body can't be read"})
 }
 
-// Call makes a call whose answer takes no way through the connection: handle is in the place of the
-// handler of a gRPC call, and tells sent how many bytes of a result each message had. ctx is one that a
-// client would call with.
+// Call makes a call whose answer does not go through the connection: handle takes the place of the
+// handler of a gRPC call, and reports to sent how many bytes of a result each message had. ctx is that of
+// a client.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
 	ctx = l.calls.stats.TagRPC(metadata.NewIncomingContext(ctx, md), &stats.RPCTagInfo{FullMethodName: method})

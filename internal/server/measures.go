@@ -19,7 +19,7 @@ type measures struct {
 	closures metric.Int64Counter
 	sent     metric.Int64Counter // bytes of results
 	// streams are the labels of each method whose calls are streams, by its full name. They are made
-	// once: the stack of a watch would keep for an hour what it takes to make them.
+	// once: made for each watch, they would grow its stack for as long as it is open.
 	streams map[string]metric.MeasurementOption
 }
 

@@ -6,9 +6,9 @@ import "sync"
 // this size fits into the window that a stream begins with.
 const largeRequest = 64 << 10
 
-// requestBytes is the budget of the bytes of all requests that are on their way: those that are
-// being received, and those of large requests until their calls have ended. An owner may take
-// half of it, and a little when others have taken all. The owner "" is all unverified API keys together,
+// requestBytes is the budget for the bytes of all requests: of requests that are being received, and of
+// large requests until their calls have ended. An owner may take half of it, and a little when others
+// have taken all. The owner "" is all unverified API keys together,
 // which may take an eighth.
 type requestBytes struct {
 	all     int
@@ -30,7 +30,7 @@ func (b *requestBytes) limit(owner string) int {
 	return b.all / 2
 }
 
-// little is what an owner may hold whatever others do: a request or two.
+// little is how much an owner may hold even when others have taken all: a request or two.
 func (b *requestBytes) little() int { return b.all / 32 }
 
 // add changes what an owner holds, unless it would be too much.
@@ -58,7 +58,7 @@ type heldBytes struct {
 	bytes  int
 }
 
-// set makes it hold so many bytes, or refuses.
+// set changes how many bytes the request holds, or refuses.
 func (h *heldBytes) set(bytes int) error {
 	if bytes == h.bytes {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// rules hold the contract's rules against requests.
+// rules check requests against the rules of the contract.
 type rules struct {
 	validator protovalidate.Validator
 }
@@ -23,8 +23,8 @@ type rules struct {
 func newRules() (rules, error) {
 	var requests []protoreflect.MessageDescriptor
 	service.Methods(func(m protoreflect.MethodDescriptor) { requests = append(requests, m.Input()) })
-	// Every rule is compiled here: one that can't be is found at start, and the
-	// first call is as fast as the second.
+	// All rules are compiled here: a rule that can't be compiled fails the start, and the first call is
+	// as fast as the second.
 	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...), protovalidate.WithDisableLazy())
 	if err != nil {
 		return rules{}, fmt.Errorf("compile the rules of the contract: %w", err)
@@ -32,8 +32,8 @@ func newRules() (rules, error) {
 	return rules{validator: validator}, nil
 }
 
-// check completes a request with what stands in the headers of a REST call, then
-// holds the rules against it. Every violation is listed.
+// check completes an order with the idempotency key of the REST header, then checks the request. The
+// error lists every violation.
 func (r rules) check(ctx context.Context, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
@@ -71,8 +71,8 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// alternative names the first of the fields of which exactly one must be set: the rule that
-// says so belongs to the message, and a caller wants to hear of a field.
+// alternative names the first of the fields of which exactly one must be set. That rule belongs to the
+// message as a whole, and a caller needs the name of a field.
 func alternative(message proto.Message) string {
 	rules, _ := proto.GetExtension(message.ProtoReflect().Descriptor().Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {

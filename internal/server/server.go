@@ -1,12 +1,12 @@
 // Package server puts the services on the network: listeners, TLS, the interceptor of every call,
 // admission, health and the drain.
 //
-// Every call takes one path. Requests of the REST form, which package rest has, become calls of a second
-// gRPC server that is reached in memory, with the same interceptor as the public one.
+// Every call takes one path. Package rest turns requests of the REST form into calls of a second gRPC
+// server, which it reaches in memory through Local. Both gRPC servers have the same interceptor.
 //
-//	gRPC client ── TLS ──▶ public gRPC server ────────────────┐
-//	                                                          ├─▶ interceptor ─▶ service
-//	HTTP client ── TLS ──▶ rest ─▶ Local: in-memory gRPC server ┘
+//	gRPC client ── TLS ──▶ public gRPC server ───────────┐
+//	                                                     ├─▶ interceptor ─▶ service
+//	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
 // A stop tells every open stream, waits a while, and then cuts off what is left.
 package server
@@ -30,7 +30,7 @@ import (
 type Server struct {
 	config       Config
 	logger       *slog.Logger
-	calls        interceptor // of both gRPC servers, but for who calls
+	calls        interceptor // of both gRPC servers; each adds the origin of its calls
 	health       *healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
 
@@ -172,15 +172,15 @@ func (s *Server) assemble() (*servers, error) {
 	return run, nil
 }
 
-// stop ends everything in order: nobody is sent here any more, open streams are told,
-// and calls may end.
+// stop ends everything in order: the health check fails, open streams get their closing message, and
+// calls may end.
 func (s *Server) stop(run *servers) {
 	// Not the context of Serve: that has ended, and calls must have time.
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
 	s.health.shutdown()
-	go s.config.Service.Drain() // the time of the stop holds, whatever holds the service up
+	go s.config.Service.Drain() // a service that hangs must not outlast the drain timeout
 	run.stop(ctx, s.logger)
 	s.logger.Info("stopped")
 }

@@ -30,12 +30,11 @@ func retryInfo(after time.Duration) protoadapt.MessageV1 {
 	return &errdetails.RetryInfo{RetryDelay: durationpb.New(after)}
 }
 
-// refusals count what was refused, so that callers that are sent away together do not
-// come back together.
+// refusals count refused calls, so that callers who are refused together do not retry together.
 type refusals struct{ count atomic.Uint32 }
 
-// delay is how long the next caller that is refused should stay away: from 1 s to 2 s,
-// and far from the delays just before.
+// delay is when the next refused caller should retry: after 1 s to 2 s, and far from the delays just
+// before.
 func (r *refusals) delay() time.Duration {
 	const golden = 0x9E3779B9 // 2^32 over the golden ratio
 	return time.Second + time.Duration(r.count.Add(1)*golden)*time.Second>>32

@@ -30,13 +30,13 @@ type ClientAuth string
 const (
 	// RequireClientCert refuses a connection without one.
 	RequireClientCert ClientAuth = "require"
-	// VerifyClientCertIfGiven leaves it to the Service what a caller without one may do.
+	// VerifyClientCertIfGiven lets the Service decide what a caller without one may do.
 	VerifyClientCertIfGiven ClientAuth = "verify_if_given"
 )
 
 func (t TLS) enabled() bool { return t.CertFile != "" }
 
-// clientAuth is what holds of client certificates, "none" where nobody is asked for one.
+// clientAuth is the effective ClientAuth, "none" where no client certificate is asked for.
 func (t TLS) clientAuth() ClientAuth {
 	if t.ClientCAFile == "" {
 		return "none"

@@ -26,8 +26,8 @@ import (
 // scope names this package in what it traces and measures.
 const scope = "github.com/easel-grpc/easel/internal/server"
 
-// callStats is OpenTelemetry's handler for the calls of the contract. Names that callers make up
-// would be spans and series without end.
+// callStats is OpenTelemetry's handler for the calls of the contract. It ignores other methods: names
+// that callers make up would become spans and series without end.
 type callStats struct {
 	stats.Handler
 	lingering stats.Handler // makes no spans
@@ -58,8 +58,8 @@ func (s callStats) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	s.Handler.HandleRPC(ctx, event)
 }
 
-// tracing adds to OpenTelemetry's handlers what a call says of generations, the spans of calls that
-// linger, and what streams send.
+// tracing adds to OpenTelemetry's handlers the attributes of generations and models, the spans of calls
+// that linger, and the metrics of streams.
 type tracing struct {
 	tracer trace.Tracer
 	measures
@@ -79,7 +79,7 @@ type callSpan struct {
 	span     atomic.Pointer[trace.Span] // nil once a call that lingers is open
 	lingers  bool
 	stream   metric.MeasurementOption // its labels; nil where the call is none
-	entered  bool                     // it was let in
+	entered  bool                     // it was admitted
 	answer   any                      // nil for a stream
 	messages atomic.Int64
 	bytes    atomic.Int64 // of results
@@ -98,14 +98,14 @@ func (t *tracing) begin(ctx context.Context, method string) (context.Context, *c
 	return ctx, c
 }
 
-// from notes who calls. The last span of a call has it; one that ends before, now.
+// from notes who calls. The last span of a call gets it; the span of an opening gets it now.
 func (c *callSpan) from(peer string) {
 	if c.peer = peer; c.lingers {
 		(*c.span.Load()).SetAttributes(semconv.ClientAddress(peer))
 	}
 }
 
-// enter notes that a call was let in.
+// enter notes that a call was admitted.
 func (c *callSpan) enter() {
 	if c.stream != nil {
 		c.entered = true
@@ -123,7 +123,7 @@ func (c *callSpan) asked(request any, streams bool) {
 	}
 }
 
-// message notes that a message has left, with so many bytes of a result. A watch is open then.
+// message notes that a message was sent, with so many bytes of a result. A watch is open then.
 func (c *callSpan) message(bytes int) {
 	if c.messages.Add(1) == 1 {
 		c.opened()
@@ -203,7 +203,7 @@ func serverFault(code codes.Code) bool {
 	return false
 }
 
-// attributesOf is what a message of the contract says of a generation or a model.
+// attributesOf are the span attributes of the generation and the model in a message.
 func attributesOf(message any) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, 0, 5)
 	text := func(key, value string) {

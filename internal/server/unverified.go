@@ -31,7 +31,7 @@ type unverifiedLimiter struct {
 	swept   time.Time // when the API keys were last looked at
 }
 
-// usage is what is open under one API key since it was unverified. It counts for as long as it stands in
+// usage counts what is open under one API key since it was unverified. It counts for as long as it stands in
 // the table.
 type usage struct{ open int }
 
