@@ -313,7 +313,7 @@ notice: .build/tools/page ## Write the licences of what draws the page anew, whe
 	$(NOTICE)
 	@rm -rf .build/notice
 
-NOTICE = $(GO) run -C internal/tools ./notice '$(CURDIR)/.build/tools/page/node_modules/@scalar/api-reference' '$(CURDIR)/.build/notice' '$(CURDIR)/internal/page/notice.txt'
+NOTICE = $(GO) run -C internal/tools ./notice '$(CURDIR)/.build/tools/page/node_modules/@scalar/api-reference' '$(CURDIR)/.build/notice' '$(CURDIR)/internal/rest/page/notice.txt'
 
 # The .proto files that ours import, printed from the descriptors in our Go dependencies.
 .build/protodeps: internal/tools/go.mod internal/tools/protodeps/main.go

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/page"
+	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
 // headings gives each name of the contract that the document must explain, with how its

@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"internal/server":                {module + "/gen/", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
 	"internal/admin":                 {module + "/internal/crossorigin", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
-	"internal/page":                  {module + "/gen/scalar"},
+	"internal/rest/page":             {module + "/gen/scalar"},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
 	"internal/telemetry":             {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
 	"internal/sandbox":               {"modernc.org/sqlite", "golang.org/x/image/"},

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/page"
+	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
 // startProgram is the one block of the Getting Started that is marked with a language.

@@ -82,7 +82,7 @@ func TestABrowserThatHasThePageIsNotSentItAgain(t *testing.T) {
 
 // The licences that the notice holds are those of one version of the script.
 func TestTheNoticeIsOfTheVersionThatIsServed(t *testing.T) {
-	manifest, err := os.ReadFile("../tools/page/package.json")
+	manifest, err := os.ReadFile("../../tools/page/package.json")
 	if err != nil {
 		t.Fatal(err)
 	}
