@@ -235,10 +235,10 @@ func (s siege) healthy(ctx context.Context, t *testing.T, served *atomic.Int64) 
 	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: s.client}}
 	defer browser.CloseIdleConnections()
 	for ctx.Err() == nil {
-		patient, cancel := context.WithTimeout(servertest.WithKey(context.WithoutCancel(ctx)), 10*time.Second)
-		_, err := easelv1.NewGenerationServiceClient(conn).GetGeneration(patient, &easelv1.GetGenerationRequest{GenerationId: "g1"})
+		waiting, cancel := context.WithTimeout(servertest.WithKey(context.WithoutCancel(ctx)), 10*time.Second)
+		_, err := easelv1.NewGenerationServiceClient(conn).GetGeneration(waiting, &easelv1.GetGenerationRequest{GenerationId: "g1"})
 		if err == nil {
-			err = fetch(patient, browser, scheme+"://"+s.httpAddr+"/v1/generations/g1")
+			err = fetch(waiting, browser, scheme+"://"+s.httpAddr+"/v1/generations/g1")
 		}
 		cancel()
 		if err != nil {

@@ -105,7 +105,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 			ctx, cancel = context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			if rest, ok := c.(restCaller); ok {
-				c = patientREST{rest}
+				c = deadlineREST{rest}
 			}
 		}
 		return c.call(ctx, "GenerationService/CreateGeneration", order(t, text, strings.ReplaceAll(t.Name(), " ", "-"), "a lake"), &easelv1.CreateGenerationResponse{})
@@ -177,11 +177,11 @@ func hasDetail(st *status.Status, want proto.Message) bool {
 	})
 }
 
-// patientREST says its deadline in the header that gRPC over HTTP knows, and waits a little
+// deadlineREST says its deadline in the header that gRPC over HTTP knows, and waits a little
 // longer itself, so that the answer of the server is seen.
-type patientREST struct{ restCaller }
+type deadlineREST struct{ restCaller }
 
-func (c patientREST) call(ctx context.Context, method string, req, resp proto.Message) error {
+func (c deadlineREST) call(ctx context.Context, method string, req, resp proto.Message) error {
 	client := *c.http
 	client.Transport = withHeader{c.http.Transport, "Grpc-Timeout", "1S"}
 	own := *c.stack

@@ -56,9 +56,9 @@ type modelCopy struct {
 	wire       []byte
 	read, used time.Time
 
-	renewal chan struct{} // closed when the renewal that is under way has ended; nil: there is none
-	begun   time.Time     // when that began
-	rests   time.Time     // no renewal begins before
+	renewal   chan struct{} // closed when the renewal that is under way has ended; nil: there is none
+	begun     time.Time     // when that began
+	notBefore time.Time     // no renewal begins earlier
 }
 
 // modelRead is a read of the catalog, for as long as somebody waits for it.
@@ -87,10 +87,10 @@ func (c *modelCache) close() {
 // get gives a model, or all in the catalog's order. They belong to the caller.
 func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]*easelv1.Model, error) {
 	k := copyKey{cred.Tenant, id}
-	found := c.look(ctx, cred, k)
+	found := c.current(ctx, cred, k)
 	if found.renewal != nil && time.Since(found.read) >= copyGood {
 		found.wait(ctx)
-		found = c.look(ctx, cred, k)
+		found = c.current(ctx, cred, k)
 	}
 	wire, err := found.wire, error(nil)
 	if wire == nil {
@@ -104,9 +104,9 @@ func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string
 	return models.GetModels(), err
 }
 
-// look gives the copy as it is now, with nothing in it where there is none. It begins a renewal where
-// one is due, which goes on whoever leaves.
-func (c *modelCache) look(ctx context.Context, cred catalog.Credential, k copyKey) modelCopy {
+// current gives the copy as it is now, empty where there is none. It begins a renewal where
+// one is due, which goes on when the caller leaves.
+func (c *modelCache) current(ctx context.Context, cred catalog.Credential, k copyKey) modelCopy {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *modelCache) look(ctx context.Context, cred catalog.Credential, k copyKe
 		return modelCopy{}
 	}
 	m.used = now
-	if now.Sub(m.read) >= copyFresh && m.renewal == nil && !now.Before(m.rests) && !c.closed {
+	if now.Sub(m.read) >= copyFresh && m.renewal == nil && !now.Before(m.notBefore) && !c.closed {
 		renewal := make(chan struct{})
 		m.renewal, m.begun = renewal, now
 		c.work.Go(func() {
@@ -162,7 +162,7 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, k copyK
 }
 
 // join adds a caller to a read; nil once the cache is closed. The read has a context of its own, as
-// whoever began it may leave: of ctx only the trace is taken along.
+// the caller that began it may leave: it takes only the trace from ctx.
 func (c *modelCache) join(ctx context.Context, k copyKey) *modelRead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,7 +222,7 @@ func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
 		c.reject(k.tenant)
 	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		if m := c.copies[k]; m != nil {
-			m.renewal, m.rests = nil, time.Now().Add(max(copyPause, e.RetryAfter))
+			m.renewal, m.notBefore = nil, time.Now().Add(max(copyPause, e.RetryAfter))
 		}
 	default:
 		delete(c.copies, k)
