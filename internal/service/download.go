@@ -26,7 +26,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	content, err := s.Content(stream.Context(), req) // not ended by a drain: bytes on their way get the time that is left
+	content, err := s.Content(stream.Context(), req) // a drain does not end a download: it may use the time that is left
 	if err != nil {
 		return err
 	}
@@ -39,15 +39,15 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 // Content is a result that is open, or a part of it.
 type Content struct {
 	Info *easelv1.ContentInfo
-	// Body is the result from Offset on. It ends with io.EOF only where every byte came. Whoever has
-	// it closes it, and not while it is read.
+	// Body is the result from Offset on. It ends with io.EOF only after the last byte. The owner closes
+	// it, and not while it is read.
 	Body          io.ReadCloser
 	Offset, Limit int64 // of the part; a Limit of 0 goes to the end
 
 	id string // of the generation
 }
 
-// Content opens a result, once it is there where the request says to wait for it. It is open for as
+// Content opens a result, and waits for it first where the request says so. The result is open for as
 // long as ctx.
 func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
@@ -63,8 +63,8 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id}, nil
 }
 
-// Copy hands the bytes to sink, in chunks that are good until sink returns. The first chunk says what
-// the bytes are; where the whole was read, the last one says how many there were.
+// Copy passes the bytes to sink, in chunks that are valid until sink returns. The first chunk describes
+// the result; the last chunk has its size, where the whole was read.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body := io.Reader(c.Body)
 	if c.Limit > 0 {
@@ -119,7 +119,7 @@ func fill(body io.Reader, data []byte) (n int, err error) {
 	return n, err
 }
 
-// summed puts into chunks the checksums that callers of gRPC are told.
+// summed puts checksums into chunks, for callers over gRPC.
 func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {
@@ -134,8 +134,8 @@ func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.C
 	}
 }
 
-// noContent says why there are no bytes: the catalog's answer to the content alone does not
-// tell a generation that is not finished from one that has no file.
+// noContent says why there are no bytes. The catalog's answer to the content is the same for a
+// generation that is not finished and for one that has no file.
 func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	switch catalog.KindOf(err) {
 	case catalog.KindNotFound, catalog.KindContentNotReady, catalog.KindNoContent:
@@ -155,7 +155,7 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	return NewStatus(codes.FailedPrecondition, "this render has no file, it is "+g.State.String(), info).Err()
 }
 
-// notReady keeps what the catalog said of content that will come.
+// notReady keeps the catalog's error for content that will come.
 func notReady(err error) error {
 	said, _ := errors.AsType[*catalog.Error](err) // its kind is known, so it is one
 	later := *said
@@ -173,7 +173,7 @@ func contentInfo(id string, c *catalog.Content) *easelv1.ContentInfo {
 	}
 }
 
-// quoted gives an etag the quotes that HTTP wants around it and the contract leaves out.
+// quoted adds the quotes of HTTP to an etag of the contract.
 func quoted(etag string) string {
 	if etag == "" || strings.HasPrefix(etag, `"`) {
 		return etag
@@ -182,7 +182,7 @@ func quoted(etag string) string {
 }
 
 // extensions are those of the media types that a catalog of generations is likely to serve. The
-// tables of the machine are not asked: a name must not depend on where the server runs.
+// tables of the machine are not used: a name must not depend on the server's machine.
 var extensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif",
 	"image/svg+xml": ".svg", "image/tiff": ".tiff", "image/avif": ".avif",

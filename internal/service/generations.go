@@ -17,7 +17,7 @@ type generations struct {
 	easelv1.UnimplementedGenerationServiceServer
 }
 
-// QuoteGeneration prices inputs, and looks whether the balance covers them.
+// QuoteGeneration prices inputs, and checks whether the balance covers them.
 func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
 	inputs, err := inputsBytes(req.GetInputs(), req.GetInputsJson())
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	return &easelv1.CreateGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
 }
 
-// GetGeneration gives what a running watch has, where that is fresh enough, else reads.
+// GetGeneration gives the state of a running watch where that is fresh enough, else reads the catalog.
 func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	update, ok := s.cfg.Hub.Peek(credential(ctx), req.GetGenerationId())
 	if !ok || stale(update, req.GetMaxStaleness()) {
@@ -88,12 +88,12 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	return &easelv1.GetGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
 }
 
-// stale reports whether a state is older than the caller takes. No limit takes any; 0 none.
+// stale reports whether a state is older than the caller allows. Without a limit none is; with 0 each is.
 func stale(u watch.Update, limit *durationpb.Duration) bool {
 	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.Generation.ObserveTime) > limit.AsDuration())
 }
 
-// read asks the catalog, and lets the watchers share what it says.
+// read reads the catalog, and shares the answer with the watchers.
 func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	read, err := s.cfg.Catalog.Generation(ctx, credential(ctx), id)
 	if missing(err) {
@@ -125,7 +125,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 }
 
 // DeleteGeneration deletes a generation. Whether it is terminal is read from the catalog and
-// not from a watch: what is asked for can't be undone.
+// not from a watch: a deletion can't be undone.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
 	if !req.GetForce() {

@@ -21,7 +21,7 @@ const (
 )
 
 // inputsBytes gives the inputs of a request as the bytes that go upstream. The same request
-// always gives the same bytes, so that a repeated order is seen to be the same.
+// always gives the same bytes, so that a repeated order is recognised.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		members, err := plainObject(inputs, "inputs", 1)
@@ -36,8 +36,8 @@ func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) 
 	return json.RawMessage(text), nil
 }
 
-// encodeJSON writes members in the order of their names. It escapes nothing that needs no escape,
-// so that text stays readable.
+// encodeJSON writes members in the order of their names. It escapes only what JSON requires, so that
+// text stays readable.
 func encodeJSON(members any) (json.RawMessage, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -46,7 +46,7 @@ func encodeJSON(members any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
-// plain gives a Value as encoding/json takes it, and refuses what would reach the catalog changed.
+// plain gives a Value as encoding/json takes it, and refuses a value that would reach the catalog changed.
 func plain(v *structpb.Value, path string, depth int) (any, error) {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NullValue:
@@ -65,7 +65,7 @@ func plain(v *structpb.Value, path string, depth int) (any, error) {
 	return nil, InvalidRequest(Violation{path, "is a Value without a kind"})
 }
 
-// plainObject goes by the order of the names, so that the same fault is always told.
+// plainObject goes in the order of the names, so that the same request always has the same fault.
 func plainObject(s *structpb.Struct, path string, depth int) (members map[string]any, err error) {
 	if depth > maxDepth {
 		return nil, InvalidRequest(Violation{"inputs", tooDeep().Error()})
@@ -116,8 +116,7 @@ func checkUTF8(text string) error {
 
 func tooDeep() error { return fmt.Errorf("is nested deeper than %d levels", maxDepth) }
 
-// checkInputsJSON reports why text is not one JSON object that every reader understands
-// alike.
+// checkInputsJSON reports why text is not one JSON object that all readers understand alike.
 func checkInputsJSON(text string) error {
 	if !utf8.ValidString(text) {
 		return errors.New("is not valid UTF-8")
@@ -137,7 +136,7 @@ func checkInputsJSON(text string) error {
 	return nil
 }
 
-// checkMembers reads the rest of an object or array whose opening was read.
+// checkMembers reads the members of an object or array, after its opening.
 func checkMembers(decoder *json.Decoder, opening json.Delim, depth int) error {
 	if depth > maxDepth {
 		return tooDeep()

@@ -15,21 +15,20 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// The life of a copy. The contract tells it to callers.
+// The life of a copy. The contract documents it.
 const (
 	copyFresh = time.Minute      // until then the copy is the answer
-	copyGood  = 10 * time.Minute // until then too, and it is renewed behind the answer
-	copyKept  = 24 * time.Hour   // it is gone then, and also when nobody asked for so long
-	copyWait  = 5 * time.Second  // for a renewal, where an old copy could serve
-	copyPause = 10 * time.Second // from a renewal that failed to the next try, at least
+	copyGood  = 10 * time.Minute // until then too, and it is renewed in the background
+	copyKept  = 24 * time.Hour   // it is deleted then, and also when it was not used for so long
+	copyWait  = 5 * time.Second  // for a renewal, where there is an old copy
+	copyPause = 10 * time.Second // from a failed renewal to the next one, at least
 
 	copyCapacity = 32 << 20 // bytes of all copies; the least recently used go first, under whatever API key
 	copyCost     = 1 << 10  // bytes that a copy takes besides its message, about
 )
 
-// modelCache keeps what the catalog said of models, for each credential apart: models
-// change seldom, and every form that lets somebody order asks for them. While the catalog
-// can't be reached, what it said last is the answer.
+// modelCache keeps the catalog's models, separately for each credential: models change seldom, and every
+// order form reads them. While the catalog can't be reached, the last copy is the answer.
 type modelCache struct {
 	catalog  *catalog.Client
 	capacity int            // bytes
@@ -50,8 +49,8 @@ type copyKey struct {
 
 func (k copyKey) flight() string { return string(k.tenant) + " " + k.id }
 
-// modelCopy is what the catalog said, as the bytes of a message: so nobody who is given it can change
-// it, and its size is known.
+// modelCopy is an answer of the catalog, as the bytes of a message: callers can't change it, and its
+// size is known.
 type modelCopy struct {
 	wire       []byte
 	read, used time.Time
@@ -61,7 +60,7 @@ type modelCopy struct {
 	notBefore time.Time     // no renewal begins earlier
 }
 
-// modelRead is a read of the catalog, for as long as somebody waits for it.
+// modelRead is a read of the catalog, for as long as a caller waits for it.
 type modelRead struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -73,10 +72,10 @@ func newModelCache(client *catalog.Client, capacity int) *modelCache {
 	return &modelCache{catalog: client, capacity: capacity, copies: map[copyKey]*modelCopy{}, reads: map[copyKey]*modelRead{}}
 }
 
-// close ends all reads, and waits for those behind answers.
+// close ends all reads, and waits for those in the background.
 func (c *modelCache) close() {
 	c.mu.Lock()
-	c.closed = true // nothing begins after it
+	c.closed = true // no read begins any more
 	for _, r := range c.reads {
 		r.cancel()
 	}
@@ -126,8 +125,8 @@ func (c *modelCache) current(ctx context.Context, cred catalog.Credential, k cop
 	return *m
 }
 
-// wait waits for the renewal of an old copy, but not for long. Nobody waits who comes when the
-// catalog has been silent for long.
+// wait waits for the renewal of an old copy, but not for long. A caller does not wait where the catalog
+// has been silent for long.
 func (m modelCopy) wait(ctx context.Context) {
 	wait := time.Until(m.begun.Add(copyWait))
 	if deadline, ok := ctx.Deadline(); ok {
@@ -141,7 +140,7 @@ func (m modelCopy) wait(ctx context.Context) {
 	}
 }
 
-// fetch reads the catalog, once for all who need it.
+// fetch reads the catalog, once for all callers.
 func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, k copyKey) ([]byte, error) {
 	r := c.join(ctx, k)
 	if r == nil {
@@ -208,8 +207,8 @@ func (c *modelCache) read(ctx context.Context, cred catalog.Credential, id strin
 	return proto.Marshal(out)
 }
 
-// land takes in what a read has brought. In an outage an old copy is a better answer than an error;
-// what the catalog has decided, it is not.
+// land takes the result of a read. In an outage an old copy is a better answer than an error; where the
+// catalog refuses, it is not.
 func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

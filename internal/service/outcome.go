@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// OrderOutcome is what an error of CreateGeneration knows of the order. It stands in the
-// metadata of its ErrorInfo.
+// OrderOutcome is what is known of an order whose CreateGeneration has failed. It stands in the metadata
+// of the ErrorInfo.
 type OrderOutcome string
 
 // The outcomes.

@@ -12,9 +12,8 @@ const (
 	maxPage     = 1000
 )
 
-// page cuts one page out of a list that the catalog gives whole. The token names the last
-// record of the page before, so that records that appear meanwhile shift nothing. kind
-// keeps the tokens of one list from being used on another.
+// page cuts one page out of a list that the catalog gives as a whole. The token names the last record of
+// the page before, so that new records shift nothing. kind prevents the use of a token on another list.
 func page[T any](all []T, id func(T) string, kind string, size int32, token string) (items []T, next string, err error) {
 	start := 0
 	if token != "" {

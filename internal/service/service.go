@@ -1,7 +1,7 @@
 // Package service is the contract's three services: it translates between the words
 // of the contract and those of the catalog, errors included, and nothing more.
 //
-// A handler reads as parse, call, convert. What is hard lies elsewhere: money and
+// A handler reads as parse, call, convert. The hard parts are elsewhere: money and
 // bytes in package catalog, polling in package watch.
 package service
 
@@ -24,7 +24,7 @@ const (
 	DefaultDownloadTimeout = 2 * time.Minute // of the bytes of a result: a caller may pause on purpose
 )
 
-// Config says what the services stand on.
+// Config has the dependencies and limits of the services.
 type Config struct {
 	Catalog *catalog.Client // required
 	Hub     *watch.Hub      // required
@@ -34,7 +34,7 @@ type Config struct {
 	Held *catalog.Credential
 	// Callers knows who may use a held API key. Nil knows nobody.
 	Callers *Callers
-	// AllowAnonymous lets anybody use a held API key who does not try to prove who they are.
+	// AllowAnonymous lets a caller without any proof of its name use a held API key.
 	AllowAnonymous bool
 
 	// MaxStreamAge ends a watch after about this time, so that callers spread over
@@ -59,7 +59,7 @@ type Service struct {
 	random *rand.Rand // of the jitter
 }
 
-// closing is the cause for which a server ends a stream before its goal.
+// closing is why the server ends a stream before its goal.
 type closing struct {
 	reason easelv1.StreamClosingReason
 	delay  time.Duration // before the caller comes back
@@ -109,12 +109,12 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Downloads go on: the server's own deadline ends those that are not done by then.
 func (s *Service) Drain() { s.cfg.Hub.Drain() }
 
-// Close ends what is read behind the answers of calls, and waits for it. It is for when
-// the server has stopped: a call that comes later and has to read is refused.
+// Close ends the reads in the background, and waits for them. The server must have stopped: a later call
+// that has to read is refused.
 func (s *Service) Close() { s.copies.close() }
 
-// until is when a watch that begins now ends for its age; zero: never. It is up to a tenth
-// sooner than it might, so that streams that began together do not end together.
+// until is when a watch that begins now reaches its maximum age; zero: never. It is up to a tenth
+// sooner, so that streams that began together do not end together.
 func (s *Service) until() (end time.Time) {
 	if s.cfg.MaxStreamAge == 0 {
 		return end
@@ -122,9 +122,8 @@ func (s *Service) until() (end time.Time) {
 	return time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
 }
 
-// closes makes the cause for a caller of why the hub has ended a watch before its goal. The
-// delay is drawn, so that callers that are sent away together do not come back together. Any
-// other error stays as it is.
+// closes translates the hub's end of a watch before its goal. The delay is random, so that callers whose
+// streams end together do not reconnect together. Any other error stays as it is.
 func (s *Service) closes(err error) error {
 	end := &closing{}
 	switch {

@@ -34,7 +34,7 @@ type rule struct {
 	retry  bool // RetryInfo: trying again may help
 }
 
-// rules is the one map from what went wrong to what a caller is told.
+// rules is the one map from the kinds of the catalog's errors to statuses.
 var rules = map[catalog.Kind]rule{
 	catalog.KindInvalidInput:       {codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", "the catalog refuses the input", false},
 	catalog.KindCredentialRejected: {codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects this key: it is wrong or was revoked", false},
@@ -60,7 +60,7 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindContentChanged:     {codes.DataLoss, "CONTENT_CHANGED", "the bytes are not those that were begun with; start again from 0", false},
 }
 
-// heldRejected is the status of a 401 that is our operator's fault.
+// heldRejected is the status of a 401 to the held API key, which the operator must mend.
 var heldRejected = rule{codes.Internal, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects the key that this server holds: its operator must act", false}
 
 // Violation names one broken rule of a request.
@@ -89,7 +89,7 @@ func Fail(code codes.Code, reason, text string, details ...protoadapt.MessageV1)
 	return NewStatus(code, text, &errdetails.ErrorInfo{Reason: reason}, details...).Err()
 }
 
-// NewStatus puts a status together and keeps it small enough for trailers.
+// NewStatus makes a status that is small enough for trailers.
 func NewStatus(code codes.Code, text string, info *errdetails.ErrorInfo, details ...protoadapt.MessageV1) *status.Status {
 	for _, d := range details {
 		if bad, ok := d.(*errdetails.BadRequest); ok {
@@ -126,8 +126,8 @@ func clip(text string, n int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// Status is the one place where an error becomes what a caller is told. That is nil, which means
-// OK, where there is none.
+// Status is the one place where an error becomes a status. It is nil, which means OK, where there is no
+// error.
 func Status(err error) *status.Status {
 	if err == nil {
 		return nil
@@ -154,14 +154,14 @@ func Status(err error) *status.Status {
 	return NewStatus(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL"})
 }
 
-// ownStatus is an error that says itself what a caller is told.
+// ownStatus is an error that has a status.
 type ownStatus interface {
 	error
 	GRPCStatus() *status.Status
 }
 
-// reasoned is a status with a reason. What the libraries below refuse by themselves has none yet:
-// it gets the name of its code.
+// reasoned is a status with a reason. A refusal by a library has none yet: it gets the name of its
+// code.
 func reasoned(st *status.Status) *status.Status {
 	if st.Code() == codes.OK || Reason(st) != "" {
 		return st
@@ -186,7 +186,7 @@ func Detail[M proto.Message](st *status.Status) (found M) {
 	return found
 }
 
-// status is what follows the closing message.
+// status is the status after the closing message.
 func (c *closing) status() *status.Status {
 	info := &errdetails.ErrorInfo{Reason: "SERVER_DRAINING"}
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {

@@ -20,8 +20,8 @@ const (
 	// answerMargin is how long before the caller's own deadline a wait answers, so that the
 	// answer still arrives.
 	answerMargin = 100 * time.Millisecond
-	// waitHeartbeat is how often a wait looks whether its caller may still call. The caller
-	// hears nothing of it.
+	// waitHeartbeat is how often a wait checks whether its caller may still call. The caller does not
+	// notice it.
 	waitHeartbeat = 15 * time.Second
 )
 
@@ -84,13 +84,13 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}, EmitTime: timestamppb.Now(),
 		})
 	default:
-		return nil // caught up says nothing on a stream of one
+		return nil // a stream of one generation has no caught_up
 	}
 	w.begun = true
 	return err
 }
 
-// finish sends what follows the last state. err is what has ended the watch.
+// finish sends the result's bytes or the closing message after the last state. err has ended the watch.
 func (w *watchOfOne) finish(err error) error {
 	err = w.service.closes(err)
 	if closing := closingMessage(err); closing != nil {
