@@ -17,3 +17,12 @@ var (
 	RequestTimeout, IdleTimeout, WriteTimeout = requestTimeout, idleTimeout, writeTimeout
 	CallWait, VanishedTimeout, PingsMin       = callWait, keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )
+
+// FullMethods are the calls that the server knows.
+var FullMethods = fullMethods
+
+// HasRank reports whether a call waits for a turn, by a rank of its own.
+func HasRank(method string) bool { _, ok := rankOf[method]; return ok }
+
+// Lasts reports whether a call counts as a stream and waits for no turn.
+func Lasts(method string) bool { return lasting[method] }

@@ -32,8 +32,8 @@ func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // U16
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.sandbox.Inject(sandbox.Fault{Route: faultRoutes["content"], Count: 1, Cut: true, CutAfter: 100_000})
-	s.sandbox.Inject(sandbox.Fault{Route: faultRoutes["content"], Reset: true})
+	s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Count: 1, Cut: true, CutAfter: 100_000})
+	s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Reset: true})
 	first, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
 	st := wantStatus(t, err, codes.Unavailable, "CONTENT_INTERRUPTED", 0)
 	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
@@ -99,12 +99,12 @@ func TestContentThatIsGoneIsNotSaidToCome(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := finished(t, c, "64x40")
 		for _, status := range []int{204, 404, 410} {
-			fault := s.sandbox.Inject(sandbox.Fault{Route: faultRoutes["content"], Status: status, Body: " "})
+			fault := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: status, Body: " "})
 			_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
 			wantStatus(t, err, codes.FailedPrecondition, "NO_CONTENT", 400)
 			fault.Remove()
 		}
-		s.sandbox.Inject(sandbox.Fault{Route: faultRoutes["content"], Status: 409, Body: `{}`})
+		s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: 409, Body: `{}`})
 		_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
 		wantStatus(t, err, codes.FailedPrecondition, "CONTENT_NOT_READY", 400)
 	})
@@ -113,7 +113,7 @@ func TestContentThatIsGoneIsNotSaidToCome(t *testing.T) {
 func TestAnOrderThatTheCatalogDoesNotShowYetIsNotSaidToBeMissing(t *testing.T) { // U10
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
-		hidden := s.sandbox.Inject(sandbox.Fault{Route: faultRoutes["read"], Status: 404, Body: `{}`})
+		hidden := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["read"].route, Status: 404, Body: `{}`})
 		got, err := get(t, c, g.GetGenerationId())
 		if err != nil || got.GetState() != easelv1.State_STATE_QUEUED {
 			t.Errorf("a read gives %v, %v", got, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,19 +25,36 @@ type answer struct {
 // the server answers.
 type answers []answer
 
+// particular are the statuses with which some methods may answer and others not. Each method of the
+// contract stands here.
+var particular = map[protoreflect.Name][]int{
+	"GetAccount":         {},
+	"ListModels":         {},
+	"GetModel":           {404},
+	"QuoteGeneration":    {402, 404},
+	"CreateGeneration":   {402, 404, 409},
+	"GetGeneration":      {404},
+	"ListGenerations":    {},
+	"WaitGeneration":     {404},
+	"WatchGeneration":    {404},
+	"WatchGenerations":   {404},
+	"DownloadGeneration": {404, 412, 416},
+	"DeleteGeneration":   {404},
+}
+
 func newAnswers() answers {
 	return answers{
 		{400, "INVALID_ARGUMENT: a rule of the contract is broken or the catalog refuses the input, and BadRequest names the fields. FAILED_PRECONDITION: the state does not allow it, and the reason says why.", nil},
 		{401, "UNAUTHENTICATED: there is no key, or the catalog rejects it.", nil},
-		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up the same key may be sent again.", named("CreateGeneration", "QuoteGeneration")},
+		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up the same key may be sent again.", inParticular(402)},
 		{403, "PERMISSION_DENIED: the catalog does not allow this, or a page of another origin asked.", nil},
-		{404, "NOT_FOUND: there is no such record.", named("GetModel", "QuoteGeneration", "CreateGeneration", "GetGeneration", "WaitGeneration", "WatchGeneration", "WatchGenerations", "DownloadGeneration", "DeleteGeneration")},
+		{404, "NOT_FOUND: there is no such record.", inParticular(404)},
 		{408, "DEADLINE_EXCEEDED with reason REQUEST_BODY_TIMEOUT: the body did not arrive in time.", withBody},
-		{409, "ALREADY_EXISTS or ABORTED: what the idempotency key stands for is another order, or is being submitted.", named("CreateGeneration")},
-		{412, "FAILED_PRECONDITION or DATA_LOSS: the file is not the one of If-Match or of etag.", named("DownloadGeneration")},
+		{409, "ALREADY_EXISTS or ABORTED: what the idempotency key stands for is another order, or is being submitted.", inParticular(409)},
+		{412, "FAILED_PRECONDITION or DATA_LOSS: the file is not the one of If-Match or of etag.", inParticular(412)},
 		{413, "RESOURCE_EXHAUSTED with reason REQUEST_TOO_LARGE: the body is too large.", withBody},
 		{415, "INVALID_ARGUMENT with reason UNSUPPORTED_MEDIA_TYPE: the body is not JSON.", withBody},
-		{416, "OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE.", named("DownloadGeneration")},
+		{416, "OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE.", inParticular(416)},
 		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: the server answers to other hosts: on loopback to localhost and loopback addresses, and to those of EASEL_HTTP_ALLOWED_HOSTS.", nil},
 		{429, "RESOURCE_EXHAUSTED: too much at once; Retry-After says when to come back.", nil},
 		{500, "INTERNAL or DATA_LOSS: the catalog answered with something that can't be used.", nil},
@@ -45,9 +63,9 @@ func newAnswers() answers {
 	}
 }
 
-func named(names ...protoreflect.Name) func(protoreflect.MethodDescriptor, string) bool {
+func inParticular(status int) func(protoreflect.MethodDescriptor, string) bool {
 	return func(method protoreflect.MethodDescriptor, _ string) bool {
-		return slices.Contains(names, method.Name())
+		return slices.Contains(particular[method.Name()], status)
 	}
 }
 
@@ -89,7 +107,10 @@ func headers(pairs ...string) openapi3.Headers {
 }
 
 // write gives an operation the answers that it has.
-func (a answers) write(operation *openapi3.Operation, method protoreflect.MethodDescriptor, verb string) {
+func (a answers) write(operation *openapi3.Operation, method protoreflect.MethodDescriptor, verb string) error {
+	if _, ok := particular[method.Name()]; !ok {
+		return fmt.Errorf("answers.go does not say with which statuses %s may answer: add it to particular", method.Name())
+	}
 	operation.Responses.Delete("default")
 	for _, answer := range a {
 		if answer.of == nil || answer.of(method, verb) {
@@ -107,6 +128,7 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 	if ok := operation.Responses.Status(http.StatusOK); ok != nil && !method.IsStreamingServer() {
 		ok.Value.Description = &text
 	}
+	return nil
 }
 
 // events are the content of a stream: an event or a line for each message.

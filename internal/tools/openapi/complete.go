@@ -41,7 +41,9 @@ func complete(doc *openapi3.T, c contract) error {
 				return fmt.Errorf("no method is %s", operation.OperationID)
 			}
 			completeOperation(doc, operation, method)
-			answers.write(operation, method, verb)
+			if err := answers.write(operation, method, verb); err != nil {
+				return err
+			}
 		}
 		if content := item.Get; content != nil && strings.HasSuffix(path, "/content") {
 			item.Head = headOf(content)
