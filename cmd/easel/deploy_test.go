@@ -50,7 +50,9 @@ func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
 	known := slices.Concat(settings(t, "serve"), settings(t, "sandbox"), settings(t, "generate"))
 	named := map[string]bool{}
 	files := deployed(t)
-	files["../docs/scaling.md"] = readFile(t, "docs", "scaling.md")
+	for path, text := range pages(t) {
+		files["../"+path] = text
+	}
 	for path, text := range files {
 		for _, name := range regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`).FindAllString(text, -1) {
 			named[name] = true
@@ -92,13 +94,13 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent takes the silence from the README's table of
+// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent takes the silence from the table of
 // limits, which tests compare with the code.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
-	limits := readFile(t, "README.md")
+	limits := readFile(t, "docs", "limits.md")
 	for _, row := range []string{"| `heartbeat_interval` | 1 s to 1 min |", "`wait_timeout` of a download | 10 min |"} {
 		if !strings.Contains(limits, row) {
-			t.Fatalf("the README does not say %q", row)
+			t.Fatalf("docs/limits.md does not say %q", row)
 		}
 	}
 	for path, pattern := range map[string]string{

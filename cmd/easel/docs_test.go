@@ -109,12 +109,14 @@ func spans(text string) (all []string) {
 // TestEveryCommandThatTheDocsNameExists covers those, too, that no test runs as they stand: they
 // take long, or end when somebody ends them.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
+	var named []string
+	for path, text := range pages(t) {
+		if !strings.HasPrefix(path, "deploy/") { // there are commands of other programs there, too
+			named = append(named, spans(text)...)
+		}
 	}
 	seen := map[string]int{}
-	for _, span := range spans(string(text) + page.Start) {
+	for _, span := range append(named, spans(page.Start)...) {
 		for name, check := range map[string]func(*testing.T, string){
 			"make ": wantTarget, "easel ": wantCommand, "go test ": wantTests,
 		} {
@@ -124,7 +126,7 @@ func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 			}
 		}
 	}
-	if seen["make "] < 8 || seen["easel "] < 12 || seen["go test "] < 2 {
+	if seen["make "] < 20 || seen["easel "] < 24 || seen["go test "] < 5 {
 		t.Errorf("found only %v", seen)
 	}
 }
@@ -135,9 +137,16 @@ func wantTarget(t *testing.T, span string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := regexp.MustCompile(`^make ([a-zA-Z0-9-]+)`).FindStringSubmatch(span)
-	if target == nil || !regexp.MustCompile(`(?m)^`+target[1]+`:`).Match(makefile) {
-		t.Errorf("there is no target of %q", span)
+	targets := regexp.MustCompile(`^make((?: [a-z0-9-]+)+)`).FindStringSubmatch(span)
+	if targets == nil {
+		t.Errorf("%q names no target", span)
+		return
+	}
+	for _, target := range strings.Fields(targets[1]) {
+		first, _, _ := strings.Cut(target, "-")
+		if !regexp.MustCompile(`(?m)^(?:` + target + `|` + first + `-%):`).Match(makefile) {
+			t.Errorf("there is no target %s of %q", target, span)
+		}
 	}
 }
 
@@ -161,14 +170,14 @@ func wantCommand(t *testing.T, span string) {
 
 func wantTests(t *testing.T, span string) {
 	t.Helper()
-	words := regexp.MustCompile(`(\./\S+) -run '?([^' ]+)`).FindStringSubmatch(span)
+	words := regexp.MustCompile(`(\./\S+)(?: -run '?([^' ]+))?`).FindStringSubmatch(span)
 	if words == nil {
-		t.Errorf("%q names no tests", span)
+		t.Errorf("%q names no package", span)
 		return
 	}
 	files, err := filepath.Glob(filepath.Join("..", "..", words[1], "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%q: %d files, %v", span, len(files), err)
 	}
 	for pattern := range strings.SplitSeq(words[2], "|") {
 		found := slices.ContainsFunc(files, func(file string) bool {

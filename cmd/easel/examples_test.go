@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,18 +56,15 @@ func wordsOf(line string) []string {
 	return words
 }
 
-func TestTheREADMEHasTheExitCodes(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestThePageOfTheCommandLineHasTheExitCodes(t *testing.T) {
+	text := readFile(t, "docs", "command-line.md")
 	rows := regexp.MustCompile(`(?m)^ +(\d+)   (.+)$`).FindAllStringSubmatch(easel(t.Context(), nil, "exit-codes").stdout, -1)
 	if len(rows) != 9 {
 		t.Fatalf("found %q", rows)
 	}
 	for _, row := range rows {
-		if want := fmt.Sprintf("| %s | %s |", row[1], row[2]); !strings.Contains(string(text), want) {
-			t.Errorf("the README lacks %s", want)
+		if want := fmt.Sprintf("| %s | %s |", row[1], row[2]); !strings.Contains(text, want) {
+			t.Errorf("the page lacks %s", want)
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// shellBlocks gives the commands of the README's blocks that are marked sh.
-func shellBlocks(t *testing.T, readme string) (blocks [][]string) {
+// shellBlocks gives the commands of a text's blocks that are marked sh.
+func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	t.Helper()
-	for _, part := range strings.Split(readme, "```sh\n")[1:] {
+	for _, part := range strings.Split(text, "```sh\n")[1:] {
 		body, _, ok := strings.Cut(part, "```")
 		if !ok {
 			t.Fatal("a block is not closed")
@@ -26,29 +26,45 @@ func shellBlocks(t *testing.T, readme string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfTheREADMEWorks runs the blocks marked sh as they stand, against a server on
-// free ports in place of the fixed ones.
-func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
+// TestEveryCommandOfThePagesWorks runs the blocks marked sh as they stand, those of a page against a
+// server on free ports in place of the fixed ones.
+func TestEveryCommandOfThePagesWorks(t *testing.T) {
+	ran, bin := 0, programs(t)
+	for path, text := range pages(t) {
+		blocks := shellBlocks(t, text)
+		if len(blocks) == 0 {
+			continue
+		}
+		ran += len(blocks)
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			work := t.TempDir()
+			runBlocks(t, startDev(t), bin, text, work)
+			pictures := regexp.MustCompile(`\b\w+\.png\b`).FindAllString(fmt.Sprint(blocks), -1)
+			if len(pictures) == 0 {
+				t.Error("its commands save no picture")
+			}
+			wantPictures(t, work, pictures...)
+		})
 	}
-	work := t.TempDir()
-	runBlocks(t, startDev(t), string(text), work)
-	wantPictures(t, work, "sea.png", "hills.png")
+	if ran < 7 {
+		t.Errorf("only %d blocks are marked sh", ran)
+	}
 }
 
-// runBlocks runs the blocks of a text that are marked sh, in a directory.
-func runBlocks(t *testing.T, dev map[string]string, text, work string) {
+// programs builds what the blocks call, and gives its directory.
+func programs(t *testing.T) (bin string) {
 	t.Helper()
-	bin := t.TempDir()
+	bin = t.TempDir()
 	compile(t, bin, "easel", "build", "-o", filepath.Join(bin, "easel"), ".")
 	compile(t, bin, "grpcurl", "build", "-C", filepath.Join("..", "..", "internal", "tools"), "-o", filepath.Join(bin, "grpcurl"), "github.com/fullstorydev/grpcurl/cmd/grpcurl")
-	blocks := shellBlocks(t, text)
-	if len(blocks) < 2 {
-		t.Fatalf("only %d blocks are marked sh", len(blocks))
-	}
-	for _, block := range blocks {
+	return bin
+}
+
+// runBlocks runs the blocks of a text that are marked sh, in a directory, with the programs of bin.
+func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
+	t.Helper()
+	for _, block := range shellBlocks(t, text) {
 		tool, _, _ := strings.Cut(block[0], " ")
 		t.Run(tool, func(t *testing.T) {
 			if tool == "curl" {
@@ -102,37 +118,37 @@ func compile(t *testing.T, bin, name string, arguments ...string) {
 	}
 }
 
-func TestTheREADMENamesEverySettingThatServeHas(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
+// TestThePageOfSettingsIsThatOfServe compares names and defaults, both ways.
+func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
+	said := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(EASEL_\\w+)` \\| ([^|]+) \\| ").FindAllStringSubmatch(readFile(t, "docs", "settings.md"), -1) {
+		said[row[1]] = row[2]
 	}
-	for _, name := range []string{
-		"EASEL_UPSTREAM_URL", "EASEL_UPSTREAM_KEY_FILE", "EASEL_CALLERS_FILE", "EASEL_ALLOW_ANONYMOUS", "EASEL_GRPC_ADDR",
-		"EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_POLL_MIN_INTERVAL", "EASEL_POLL_MAX_INTERVAL", "EASEL_POLL_RATE",
-		"EASEL_TLS_CERT_FILE", "EASEL_TLS_KEY_FILE", "EASEL_TLS_CLIENT_CA_FILE", "EASEL_TLS_CLIENT_AUTH", "EASEL_HTTP_ALLOWED_HOSTS", "EASEL_NATS_URL", "EASEL_NATS_CREDS_FILE",
-		"EASEL_NATS_NKEY_FILE", "EASEL_NATS_CA_FILE", "EASEL_NATS_CERT_FILE", "EASEL_NATS_KEY_FILE",
-	} {
-		if !strings.Contains(string(text), fmt.Sprintf("`%s`", name)) {
-			t.Errorf("the README does not name %s", name)
+	tags := regexp.MustCompile(`env:"(EASEL_\w+)"(?: enum:"[^"]*")?(?: default:"([^"]*)")?`).FindAllStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()), -1)
+	for _, tag := range tags {
+		name, fallback := tag[1], tag[2]
+		text, ok := said[name]
+		if delete(said, name); !ok {
+			t.Errorf("the page does not name %s", name)
 		}
+		if fallback != "" && text != "`"+fallback+"`" {
+			t.Errorf("the page says %s for %s, whose default is %q", text, name, fallback)
+		}
+	}
+	if len(tags) < 30 || len(said) > 0 {
+		t.Errorf("serve has %d settings, and not %v", len(tags), said)
 	}
 }
 
-func TestTheLimitsOfTheREADMEThatAreSettingsAreTheirDefaults(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(text), "\n## Limits\n")
-	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(table, -1)
+func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
+	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(readFile(t, "docs", "limits.md"), -1)
 	if len(rows) < 6 {
 		t.Fatalf("found only %q", rows)
 	}
 	for _, row := range rows {
 		tag := regexp.MustCompile("env:\"" + row[1] + "\" default:\"([^\"]+)\"").FindStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()))
 		if said := strings.NewReplacer(",", "", " ", "").Replace(row[2]); tag == nil || tag[1] != said {
-			t.Errorf("the README says %s for %s, whose default is %q", said, row[1], tag)
+			t.Errorf("the page says %s for %s, whose default is %q", said, row[1], tag)
 		}
 	}
 }
@@ -146,36 +162,34 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// readmeLine gives the words of the README's line that begins so, without the program's name.
-func readmeLine(t *testing.T, prefix string) []string {
+// pageLine gives the words of the line of a page that begins so, without the program's name.
+func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, prefix) {
-			return strings.Fields(line)[1:]
+	for _, text := range pages(t) {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, prefix) {
+				return strings.Fields(line)[1:]
+			}
 		}
 	}
-	t.Fatalf("no line of the README begins with %q", prefix)
+	t.Fatalf("no line of a page begins with %q", prefix)
 	return nil
 }
 
-// TestTheServersThatTheREADMEStartsWork starts them as they stand, on free ports.
-func TestTheServersThatTheREADMEStartsWork(t *testing.T) {
+// TestTheServersThatThePagesStartWork starts them as they stand, on free ports.
+func TestTheServersThatThePagesStartWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
 	listening := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
-	start(t, nil, listening, append(readmeLine(t, "easel serve --upstream-url https://"), freePorts...)...)
+	start(t, nil, listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)
 
 	const fixed = "127.0.0.1:8099"
 	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "/_sandbox/") },
-		strings.Fields(strings.ReplaceAll(strings.Join(readmeLine(t, "easel sandbox"), " "), fixed, "127.0.0.1:0"))...)
+		strings.Fields(strings.ReplaceAll(strings.Join(pageLine(t, "easel sandbox"), " "), fixed, "127.0.0.1:0"))...)
 	addr := find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String())
 	here := func(words []string) []string {
 		return strings.Fields(strings.ReplaceAll(strings.Join(words, " "), fixed, addr))
 	}
-	facade := start(t, nil, listening, append(here(readmeLine(t, "easel serve --upstream-url http://")), freePorts...)...)
+	facade := start(t, nil, listening, append(here(pageLine(t, "easel serve --upstream-url http://")), freePorts...)...)
 	env := map[string]string{
 		"EASEL_ADDR":    find(t, `"server":"grpc","addr":"([^"]+)"`, facade.stderr.String()),
 		"EASEL_API_KEY": find(t, `(sandbox_live_\w+)`, catalog.stdout.String()),
@@ -187,7 +201,7 @@ func TestTheServersThatTheREADMEStartsWork(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl on this machine")
 	}
-	script := "curl -fsS " + strings.Join(here(readmeLine(t, "curl -d '{\"route\"")), " ")
+	script := "curl -fsS " + strings.Join(here(pageLine(t, "curl -d '{\"route\"")), " ")
 	if out, err := exec.CommandContext(t.Context(), "sh", "-c", script).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", script, err, out)
 	}

@@ -22,8 +22,11 @@ func startProgram(t *testing.T, language string) string {
 }
 
 func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
+	if n := len(shellBlocks(t, page.Start)); n < 2 {
+		t.Errorf("only %d blocks are marked sh", n)
+	}
 	work := t.TempDir()
-	runBlocks(t, startDev(t), page.Start, work)
+	runBlocks(t, startDev(t), programs(t), page.Start, work)
 	wantPictures(t, work, "sea.png", "hills.png")
 }
 

@@ -41,13 +41,13 @@ type client struct {
 	run      *process
 }
 
-func TestTheREADMERunsTheExamplesAsTheTestsDo(t *testing.T) {
-	readme := strings.ReplaceAll(string(readFile(t, filepath.Join(root, "README.md"))), "'", "")
+func TestThePageOfClientsRunsTheExamplesAsTheTestsDo(t *testing.T) {
+	page := strings.ReplaceAll(string(readFile(t, filepath.Join(root, "docs", "clients.md"))), "'", "")
 	commands := maps.Clone(commands)
 	commands["go"] = []string{"go", "run", "./examples/go"}
 	for language, command := range commands {
-		if line := strings.Join(command, " ") + " studio/landscape \"a calm sea at dusk\" sea.png\n"; !strings.Contains(readme, line) {
-			t.Errorf("the README does not run the example in %s by %s", language, line)
+		if line := strings.Join(command, " ") + " studio/landscape \"a calm sea at dusk\" sea.png\n"; !strings.Contains(page, line) {
+			t.Errorf("docs/clients.md does not run the example in %s by %s", language, line)
 		}
 	}
 }

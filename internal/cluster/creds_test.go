@@ -272,7 +272,7 @@ func TestWhatAUserMayNotDoAndAnAccountWithoutJetStreamAreToldOnce(t *testing.T) 
 	r.publish(claims)
 	mute, _ := r.creds(r.account, func(c *jwt.UserClaims) { c.Pub.Deny.Add("$JS.API.>") })
 	without, _ := r.creds(poor, nil)
-	for file, cure := range map[string]string{mute: "the README lists the subjects", without: "JetStream is not enabled for this account"} {
+	for file, cure := range map[string]string{mute: "docs/replicas.md lists the subjects", without: "JetStream is not enabled for this account"} {
 		log := &journal{}
 		c, err := New(Config{URL: r.server.ClientURL(), Login: Login{CredsFile: file}, Logger: log.logger()})
 		if err != nil {

@@ -159,7 +159,7 @@ func (b *bucket) find(ctx context.Context) (kv jetstream.KeyValue, made int64, e
 	kv, err = b.stream.KeyValue(ctx, b.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = b.stream.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: b.name, TTL: b.ttl, Storage: jetstream.MemoryStorage, Description: "Easel replicas: see its README",
+			Bucket: b.name, TTL: b.ttl, Storage: jetstream.MemoryStorage, Description: "Easel replicas: see its docs/replicas.md",
 		})
 	}
 	if err != nil {

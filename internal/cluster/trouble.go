@@ -100,7 +100,7 @@ func diagnosis(err error) string {
 		return "NATS refuses the login. Check EASEL_NATS_CREDS_FILE, EASEL_NATS_NKEY_FILE or the password in EASEL_NATS_URL: " +
 			"the user may have expired, be revoked, or belong to an account that this NATS does not know. The file is read again at each try"
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return "NATS does not allow this user what it needs: the README lists the subjects"
+		return "NATS does not allow this user what it needs: docs/replicas.md lists the subjects"
 	case errors.As(err, &untrusted), errors.As(err, &invalid), errors.As(err, &stranger):
 		return "the certificate of NATS is not trusted. Check EASEL_NATS_CA_FILE"
 	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):

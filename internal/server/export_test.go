@@ -1,6 +1,6 @@
 package server
 
-// What the table of limits in the README must say, for the test that reads it.
+// What the table of limits in docs/limits.md must say, for the test that reads it.
 var (
 	MessageBytes, HeaderBytes                 = Limits{}.messageBytes(), headerBytes
 	RequestBytes, CallerRequestBytes          = Limits{}.requestBytes(), newRequestBytes(Limits{}.requestBytes()).limit("a caller")

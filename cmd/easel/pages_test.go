@@ -1,0 +1,153 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages are the documents for people, by their paths from the top of the repository.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"README.md", "docs/*.md", ".github/*.md", "deploy/*.md"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			path, err := filepath.Rel(filepath.Join("..", ".."), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[filepath.ToSlash(path)] = readFile(t, path)
+		}
+	}
+	return texts
+}
+
+// link is one of a page: what it is called, and where it leads.
+var link = regexp.MustCompile(`\[([^\[\]]+)\]\(([^()#\s]*)(?:#([^()\s]*))?\)`)
+
+// TestEveryLinkOfThePagesLeadsSomewhere follows the links between files. One that is called like a name
+// of Go leads to the file that declares it.
+func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
+	files, names := 0, 0
+	for path, text := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			title, to, heading := found[1], found[2], found[3]
+			if strings.Contains(to, "://") {
+				continue
+			}
+			target := path
+			if to != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(path), to))
+			}
+			files++
+			info, err := os.Stat(filepath.Join("..", "..", target))
+			switch {
+			case err != nil:
+				t.Errorf("%s: %s leads to %s, which there is not", path, title, target)
+			case heading != "" && (info.IsDir() || !slices.Contains(headingsOf(readFile(t, target)), heading)):
+				t.Errorf("%s: %s has no heading %s", path, target, heading)
+			case strings.HasSuffix(target, ".go") && title != "`"+filepath.Base(target)+"`":
+				names++
+				if name := strings.Trim(title, "`"); !slices.Contains(declared(t, target), name) {
+					t.Errorf("%s: %s declares no %s", path, target, name)
+				}
+			}
+		}
+	}
+	if files < 100 || names < 60 {
+		t.Errorf("found only %d links, %d of them to names", files, names)
+	}
+}
+
+// headingsOf are the anchors of a page's headings.
+func headingsOf(text string) (anchors []string) {
+	for _, line := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(line[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	return anchors
+}
+
+// declared are the names that a file of Go declares at its top level: methods as Type.method.
+func declared(t *testing.T, path string) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", path), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range file.Decls {
+		switch d := one.(type) {
+		case *ast.FuncDecl:
+			names = append(names, receiver(d)+d.Name.Name)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					names = append(names, s.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// receiver is the type of a method and a point; nothing for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if pointer, ok := of.(*ast.StarExpr); ok {
+		of = pointer.X
+	}
+	if generic, ok := of.(*ast.IndexExpr); ok {
+		of = generic.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
+}
+
+// TestThePagesNameOnlyFilesThatThereAre covers the paths that stand in a text as code.
+func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
+	for path, text := range pages(t) {
+		for _, found := range regexp.MustCompile("`((?:cmd|deploy|docs|examples|gen|internal|proto)/[^`\\s*]+)`").FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join("..", "..", found[1])); err != nil {
+				t.Errorf("%s: there is no %s", path, found[1])
+			}
+		}
+	}
+}
+
+func TestTheREADMEIsShortAndItsFirstScreenHasTheWayToACall(t *testing.T) {
+	text := readFile(t, "README.md")
+	if n := len(strings.Fields(text)); n > 1300 {
+		t.Errorf("it has %d words", n)
+	}
+	screen := strings.Join(strings.Split(text, "\n")[:30], "\n")
+	for _, want := range []string{"make demo ", "make run ", "\neasel generate "} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("%q is not on the first screen", want)
+		}
+	}
+	for path := range pages(t) {
+		if path != "README.md" && !strings.Contains(text, "]("+path+")") {
+			t.Errorf("it does not lead to %s", path)
+		}
+	}
+}
