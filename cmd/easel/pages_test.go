@@ -69,6 +69,21 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	}
 }
 
+// TestEachChangeOfCONTRIBUTINGLeadsToItsCode is about the table "Where to change what".
+func TestEachChangeOfCONTRIBUTINGLeadsToItsCode(t *testing.T) {
+	_, section, _ := strings.Cut(readFile(t, ".github", "CONTRIBUTING.md"), "\n## Where to change what\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllString(section, -1)
+	if len(rows) < 11 {
+		t.Fatalf("found only %q", rows)
+	}
+	for _, row := range rows[1:] {
+		if !regexp.MustCompile("\\[`\\w+(?:\\.\\w+)?`\\]\\([^)]+\\.go\\)").MatchString(row) {
+			t.Errorf("no name of the code is in %s", row)
+		}
+	}
+}
+
 // headingsOf are the anchors of a page's headings.
 func headingsOf(text string) (anchors []string) {
 	for _, line := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {

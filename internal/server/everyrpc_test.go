@@ -41,44 +41,47 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 		_, alone := notResent[name]
 		_, left := notSimulated[name]
 		for _, place := range []struct {
-			stands     bool
-			file, edit string
+			stands           bool
+			file, name, edit string
 		}{
 			{
-				server.FullMethods()[full], "internal/server/contract.go",
-				"name its service in services",
+				server.FullMethods()[full], "internal/server/contract.go", "services",
+				"name its service there",
 			},
 			{
-				retried[name] != (m.IsStreamingServer() || alone), "proto/easel/v1/service_config.json",
-				"a unary call stands there, so that clients retry it on UNAVAILABLE, or in notResent of this test with the reason; a stream stands in neither",
+				retried[name] != (m.IsStreamingServer() || alone), "proto/easel/v1/service_config.json", "retryPolicy",
+				"a unary call stands there, so that clients retry it on UNAVAILABLE, or in notResent of this test with the reason; a stream in neither",
 			},
 			{
-				server.HasRank(full) != server.Lasts(full), "internal/server/gates.go",
-				"give it a rank in rankOf, or, where it may last, name it in lasting of internal/server/contract.go; not both",
+				server.HasRank(full) != server.Lasts(full), "internal/server/gates.go", "rankOf",
+				"say how much it matters; or, where it may last, name it in lasting of internal/server/contract.go; not both",
 			},
 			{
-				server.Lasts(full) || !m.IsStreamingServer(), "internal/server/contract.go",
-				"a stream stands in lasting",
+				server.Lasts(full) || !m.IsStreamingServer(), "internal/server/contract.go", "lasting",
+				"a stream stands there",
 			},
 			{
-				!m.IsStreamingServer() || strings.Contains(program, `"`+pathOf(t, name)+`"`), "internal/server/gateway.go",
-				"a stream has a handler of its own in handleStreams: the gateway's own writes neither server-sent events nor an error that a client can tell from an event",
+				!m.IsStreamingServer() || strings.Contains(program, `"`+pathOf(t, name)+`"`), "internal/server/gateway.go", "handleStreams",
+				"a stream has a handler of its own: the gateway's writes neither server-sent events nor an error that a client can tell from an event",
 			},
 			{
-				regexp.MustCompile(`(?m)^\t"` + string(m.Name()) + `": +\{`).MatchString(answers), "internal/tools/openapi/answers.go",
-				"say in particular with which statuses it may answer, then run make generate",
+				regexp.MustCompile(`(?m)^\t"` + string(m.Name()) + `": +\{`).MatchString(answers), "internal/tools/openapi/answers.go", "particular",
+				"say with which statuses it may answer, then run make generate",
 			},
 			{
-				inErrorTable(name), "internal/server/errortable_test.go",
-				"add it to errorCalls and to row.make, and a row to errorTable: what the catalog answers and what the caller is told",
+				inErrorTable(name), "internal/server/errortable_test.go", "errorCalls",
+				"add it there and to row.make, and a row to errorTable: what the catalog answers and what the caller is told",
 			},
 			{
-				strings.Contains(simulated, "."+string(m.Name())+"(") != left, "internal/simulation",
-				"let a caller make it (caller_test.go, reader_test.go) and the checker look at what comes of it, or name it in notSimulated of this test with the reason; not both",
+				strings.Contains(simulated, "."+string(m.Name())+"(") != left, "internal/simulation/reader_test.go", "pry",
+				"let a caller of the simulation make it and the checker look at what comes of it, or name it in notSimulated of this test with the reason; not both",
 			},
 		} {
 			if !place.stands {
-				t.Errorf("%s: edit %s: %s", name, place.file, place.edit)
+				t.Errorf("%s: edit %s, %s: %s", name, place.file, place.name, place.edit)
+			}
+			if !strings.Contains(sourceOf(t, place.file), place.name) {
+				t.Errorf("there is no %s in %s any more: tell this test where it is", place.name, place.file)
 			}
 		}
 	}
