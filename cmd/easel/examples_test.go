@@ -57,7 +57,7 @@ func wordsOf(line string) []string {
 }
 
 func TestThePageOfTheCommandLineHasTheExitCodes(t *testing.T) {
-	text := readFile(t, "docs", "command-line.md")
+	text := pageText(t, "docs", "command-line.md")
 	rows := regexp.MustCompile(`(?m)^ +(\d+)   (.+)$`).FindAllStringSubmatch(easel(t.Context(), nil, "exit-codes").stdout, -1)
 	if len(rows) != 9 {
 		t.Fatalf("found %q", rows)

@@ -26,10 +26,20 @@ func pages(t *testing.T) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			texts[filepath.ToSlash(path)] = readFile(t, path)
+			texts[filepath.ToSlash(path)] = pageText(t, path)
 		}
 	}
 	return texts
+}
+
+// pageText is the text of a file of the repository.
+func pageText(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // link is one of a page: what it is called, and where it leads.
@@ -54,7 +64,7 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Errorf("%s: %s leads to %s, which there is not", path, title, target)
-			case heading != "" && (info.IsDir() || !slices.Contains(headingsOf(readFile(t, target)), heading)):
+			case heading != "" && (info.IsDir() || !slices.Contains(headingsOf(pageText(t, target)), heading)):
 				t.Errorf("%s: %s has no heading %s", path, target, heading)
 			case strings.HasSuffix(target, ".go") && title != "`"+filepath.Base(target)+"`":
 				names++
@@ -71,7 +81,7 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 
 // TestEachChangeOfCONTRIBUTINGLeadsToItsCode is about the table "Where to change what".
 func TestEachChangeOfCONTRIBUTINGLeadsToItsCode(t *testing.T) {
-	_, section, _ := strings.Cut(readFile(t, ".github", "CONTRIBUTING.md"), "\n## Where to change what\n")
+	_, section, _ := strings.Cut(pageText(t, ".github", "CONTRIBUTING.md"), "\n## Where to change what\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllString(section, -1)
 	if len(rows) < 11 {
@@ -149,8 +159,29 @@ func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	}
 }
 
+func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
+	known, named := map[string]bool{}, 0
+	for _, command := range []string{"serve", "sandbox", "generate"} {
+		for _, name := range variable.FindAllString(easel(t.Context(), nil, command, "--help").stdout, -1) {
+			known[name] = true
+		}
+	}
+	for path, text := range pages(t) {
+		for _, name := range variable.FindAllString(text, -1) {
+			if named++; !known[name] {
+				t.Errorf("%s names %s, which no command reads", path, name)
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("found only %d", named)
+	}
+}
+
+var variable = regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`)
+
 func TestTheREADMEIsShortAndItsFirstScreenHasTheWayToACall(t *testing.T) {
-	text := readFile(t, "README.md")
+	text := pageText(t, "README.md")
 	if n := len(strings.Fields(text)); n > 1300 {
 		t.Errorf("it has %d words", n)
 	}

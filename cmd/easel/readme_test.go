@@ -121,7 +121,7 @@ func compile(t *testing.T, bin, name string, arguments ...string) {
 // TestThePageOfSettingsIsThatOfServe compares names and defaults, both ways.
 func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 	said := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(EASEL_\\w+)` \\| ([^|]+) \\| ").FindAllStringSubmatch(readFile(t, "docs", "settings.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(EASEL_\\w+)` \\| ([^|]+) \\| ").FindAllStringSubmatch(pageText(t, "docs", "settings.md"), -1) {
 		said[row[1]] = row[2]
 	}
 	tags := regexp.MustCompile(`env:"(EASEL_\w+)"(?: enum:"[^"]*")?(?: default:"([^"]*)")?`).FindAllStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()), -1)
@@ -141,7 +141,7 @@ func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 }
 
 func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
-	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(readFile(t, "docs", "limits.md"), -1)
+	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(pageText(t, "docs", "limits.md"), -1)
 	if len(rows) < 6 {
 		t.Fatalf("found only %q", rows)
 	}
