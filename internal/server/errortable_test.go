@@ -292,35 +292,13 @@ func TestAResultThatBreaksOffIsResumedOrSaidToBeBroken(t *testing.T) { // U16
 }
 
 func TestWithoutAKeyNothingIsAnswered(t *testing.T) {
-	methods := []struct {
-		name string
-		req  proto.Message
-	}{
-		{"AccountService/GetAccount", &easelv1.GetAccountRequest{}},
-		{"ModelService/ListModels", &easelv1.ListModelsRequest{}},
-		{"ModelService/GetModel", &easelv1.GetModelRequest{ModelId: "a/b"}},
-		{"GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "a/b", InputsJson: "{}"}},
-		{"GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{ModelId: "a/b", InputsJson: "{}", IdempotencyKey: "k"}},
-		{"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "g"}},
-		{"GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{}},
-		{"GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g"}},
-		{"GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: "g"}},
-	}
 	s := newStack(t)
-	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
-		for _, m := range methods {
-			t.Run(name+" "+m.name, func(t *testing.T) {
-				wantStatus(t, c.call(t.Context(), m.name, m.req, &easelv1.GetAccountResponse{}), codes.Unauthenticated, "CREDENTIAL_MISSING", 401)
+	for form, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
+		for call := range errorCalls {
+			t.Run(form+" "+call, func(t *testing.T) {
+				wantStatus(t, row{call: call}.make(t, c, "g"), codes.Unauthenticated, "CREDENTIAL_MISSING", 401)
 			})
 		}
-		t.Run(name+" WatchGeneration", func(t *testing.T) {
-			err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "g"}, func(*easelv1.WatchGenerationResponse) {})
-			wantStatus(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING", 401)
-		})
-		t.Run(name+" DownloadGeneration", func(t *testing.T) {
-			_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "g"})
-			wantStatus(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING", 401)
-		})
 	}
 	for route, n := range s.sandbox.Requests() {
 		if n > 0 {
