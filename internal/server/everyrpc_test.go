@@ -18,7 +18,7 @@ import (
 
 // notResent are the unary calls that a client's library must not send again by itself.
 var notResent = map[string]string{
-	"GenerationService/DeleteGeneration": "the second delete of a render answers NOT_FOUND",
+	"GenerationService/DeleteGeneration": "the second delete of a generation answers NOT_FOUND",
 }
 
 // notSimulated are the calls that the simulation leaves out.
