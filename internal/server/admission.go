@@ -34,11 +34,16 @@ func newAdmission(limits Limits, accepted func(apiKey string) bool) *admission {
 	}
 }
 
-// priorityOf are the priorities of the calls that are not reads of one record.
+// priorityOf are the priorities of all calls of the contract that wait for a place.
 var priorityOf = map[string]priority{
-	"/easel.v1.GenerationService/CreateGeneration": priorityOrder,
-	"/easel.v1.GenerationService/ListGenerations":  priorityList,
+	"/easel.v1.AccountService/GetAccount":          priorityRead,
 	"/easel.v1.ModelService/ListModels":            priorityList,
+	"/easel.v1.ModelService/GetModel":              priorityRead,
+	"/easel.v1.GenerationService/QuoteGeneration":  priorityRead,
+	"/easel.v1.GenerationService/CreateGeneration": priorityOrder,
+	"/easel.v1.GenerationService/GetGeneration":    priorityRead,
+	"/easel.v1.GenerationService/ListGenerations":  priorityList,
+	"/easel.v1.GenerationService/DeleteGeneration": priorityRead,
 }
 
 // admit admits a call by its request, or says why not. ctx is that of a call that has been
@@ -107,11 +112,7 @@ func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (
 	if lasting[method] {
 		return a.streams.acquire(subject, 1)
 	}
-	priority, ok := priorityOf[method]
-	if !ok {
-		priority = priorityRead
-	}
-	return a.calls.acquire(ctx, priority, subject)
+	return a.calls.acquire(ctx, priorityOf[method], subject)
 }
 
 // owner is the caller that the bytes of a request are counted for: "" is all unverified API keys.

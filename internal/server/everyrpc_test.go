@@ -45,7 +45,7 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 			file, name, edit string
 		}{
 			{
-				server.FullMethods()[full], "internal/server/contract.go", "services",
+				server.FullMethods()[full], "internal/service/contract.go", "Services",
 				"name its service there",
 			},
 			{
@@ -53,7 +53,7 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 				"a unary call stands there, so that clients retry it on UNAVAILABLE, or in notResent of this test with the reason; a stream in neither",
 			},
 			{
-				server.HasRank(full) != server.Lasts(full), "internal/server/gates.go", "rankOf",
+				server.HasPriority(full) != server.Lasts(full), "internal/server/admission.go", "priorityOf",
 				"say how much it matters; or, where it may last, name it in lasting of internal/server/contract.go; not both",
 			},
 			{
@@ -61,7 +61,7 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 				"a stream stands there",
 			},
 			{
-				!m.IsStreamingServer() || strings.Contains(program, `"`+pathOf(t, name)+`"`), "internal/server/gateway.go", "handleStreams",
+				!m.IsStreamingServer() || strings.Contains(program, `"`+pathOf(t, name)+`"`), "internal/rest/gateway.go", "handleStreams",
 				"a stream has a handler of its own: the gateway's writes neither server-sent events nor an error that a client can tell from an event",
 			},
 			{

@@ -21,8 +21,8 @@ var (
 // FullMethods are the calls that the server knows.
 var FullMethods = fullMethods
 
-// HasRank reports whether a call waits for a turn, by a rank of its own.
-func HasRank(method string) bool { _, ok := rankOf[method]; return ok }
+// HasPriority reports whether a call waits for a place, by a priority of its own.
+func HasPriority(method string) bool { _, ok := priorityOf[method]; return ok }
 
-// Lasts reports whether a call counts as a stream and waits for no turn.
+// Lasts reports whether a call counts as a stream and waits for no place.
 func Lasts(method string) bool { return lasting[method] }
