@@ -212,65 +212,65 @@ func TestAReplicaThatLeavesWithAWordHasNoShareAtOnce(t *testing.T) {
 		pass(10 * time.Second)
 		w.replicas[3].watch(watch.Terminal, ids...)
 		w.measure("of the last", 3*time.Minute)
-		if n := len(w.replicas[3].cluster.past.of); n != 0 {
+		if n := len(w.replicas[3].cluster.history.sizes); n != 0 {
 			t.Errorf("%d credentials remembered of one that shares none", n)
 		}
 	})
 }
 
 func TestWhatComesAfterAFarewellAndWasSaidBeforeBringsNobodyBack(t *testing.T) {
-	c, now := crowd{}, time.Now()
-	c.heard(message{From: "a", Seq: 1}, "all", now)
-	c.heard(message{From: "a", Seq: 4}, "all", now)
-	c.left(message{From: "a", Seq: 4})
+	c, now := membership{}, time.Now()
+	c.accept(message{From: "a", Seq: 1}, "all", now)
+	c.accept(message{From: "a", Seq: 4}, "all", now)
+	c.depart(message{From: "a", Seq: 4})
 	for seq, subject := range map[uint64]string{2: "leader", 3: "all"} {
-		if m := (message{From: "a", Seq: seq}); c.heard(m, subject, now) || !c.late(m) {
+		if m := (message{From: "a", Seq: seq}); c.accept(m, subject, now) || !c.beforeFarewell(m) {
 			t.Errorf("message %d counts", seq)
 		}
 	}
-	if got := c.count(now); got.Live != 1 || got.Lost != 0 {
+	if got := c.size(now); got.Live != 1 || got.Suspected != 0 {
 		t.Errorf("counts %+v", got)
 	}
-	if !c.heard(message{From: "a", Seq: 5}, "all", now) || c.count(now).Live != 2 { // it only gave the lease back
+	if !c.accept(message{From: "a", Seq: 5}, "all", now) || c.size(now).Live != 2 { // it only gave the lease back
 		t.Error("it goes on, and does not count")
 	}
-	c.left(message{From: "a", Seq: 5})
-	if c.count(now.Add(silence)); len(c) != 1 {
+	c.depart(message{From: "a", Seq: 5})
+	if c.size(now.Add(silence)); len(c) != 1 {
 		t.Error("who has left is forgotten while what it said proves to be of now")
 	}
-	if c.count(now.Add(farewellTime)); len(c) != 0 {
+	if c.size(now.Add(departedTime)); len(c) != 0 {
 		t.Error("who has left is remembered for ever")
 	}
 }
 
 func TestWhoSharedACredentialIsForgottenAfterAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &past{}
-		p.note("a", 3, time.Now())
-		p.note("b", 2, time.Now())
-		p.note("b", 1, time.Now())
+		p := &history{}
+		p.remember("a", 3, time.Now())
+		p.remember("b", 2, time.Now())
+		p.remember("b", 1, time.Now())
 		for name, want := range map[string]int{"a": 3, "b": 0, "c": 0} {
-			if got := p.count(name, time.Now()); got != want {
+			if got := p.size(name, time.Now()); got != want {
 				t.Errorf("%s: %d, want %d", name, got, want)
 			}
 		}
-		time.Sleep(ghostTime)
-		if got := p.count("a", time.Now()); got != 0 {
-			t.Errorf("%d after %v", got, ghostTime)
+		time.Sleep(suspectTime)
+		if got := p.size("a", time.Now()); got != 0 {
+			t.Errorf("%d after %v", got, suspectTime)
 		}
-		p.note("d", 2, time.Now())
-		if len(p.of) != 1 {
-			t.Errorf("%d are kept", len(p.of))
+		p.remember("d", 2, time.Now())
+		if len(p.sizes) != 1 {
+			t.Errorf("%d are kept", len(p.sizes))
 		}
 	})
 }
 
 func TestMembersThatAreMadeUpTakeNoMoreThanSoMuchMemory(t *testing.T) {
-	c, now := crowd{}, time.Now()
-	for i := range 10 * crowdMost {
-		c.heard(message{From: fmt.Sprint(i), Seq: 1}, "all", now)
+	c, now := membership{}, time.Now()
+	for i := range 10 * maxMembers {
+		c.accept(message{From: fmt.Sprint(i), Seq: 1}, "all", now)
 	}
-	if got := c.count(now); got.Live != crowdMost+1 || len(c) != crowdMost {
+	if got := c.size(now); got.Live != maxMembers+1 || len(c) != maxMembers {
 		t.Errorf("%d live, %d kept", got.Live, len(c))
 	}
 }

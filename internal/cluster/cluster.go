@@ -64,10 +64,10 @@ type Stats struct {
 
 // Cluster is the connection to the other replicas. It is the watch.Peers of a hub.
 type Cluster struct {
-	net    network
-	salt   string
-	logger *slog.Logger
-	past   past
+	net     network
+	salt    string
+	logger  *slog.Logger
+	history history
 
 	leading, fenced, refused, takings atomic.Int64
 }
@@ -100,7 +100,7 @@ func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, part *watc
 		g, err := c.join(cred, part, before)
 		if err != nil {
 			c.logger.Warn("a credential is polled alone", "error", err)
-			part.SetRole(membership{Live: 1}.assign(watch.Alone, time.Time{}))
+			part.SetRole(groupSize{Live: 1}.assign(watch.Alone, time.Time{}))
 			select {
 			case <-ctx.Done():
 			case <-time.After(retry):
@@ -108,7 +108,7 @@ func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, part *watc
 			continue
 		}
 		g.run(ctx)
-		before = g.before
+		before = g.sizeBefore
 	}
 }
 

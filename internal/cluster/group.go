@@ -35,16 +35,16 @@ type group struct {
 	in   chan letter
 	stop []func()
 
-	seq      uint64
-	fence    fence     // of the newest lease that is known
-	heard    time.Time // when its holder was heard last
-	lease    lease
-	ticks    ticks
-	orphaned bool      // there is a lease, and its holder is not heard
-	barred   time.Time // no try to take the lease before
-	crowd    crowd
-	before   int // how many shared the credential before this group, where NATS is not there to tell
-	states   states
+	seq        uint64
+	fence      fence     // of the newest lease that is known
+	heard      time.Time // when its holder was heard last
+	lease      lease
+	ticks      ticks
+	orphaned   bool      // there is a lease, and its holder is not heard
+	barred     time.Time // no try to take the lease before
+	members    membership
+	sizeBefore int // how many shared the credential before this group, where NATS is not there to tell
+	states     states
 
 	greetAt time.Time // no word to who is new before
 
@@ -68,8 +68,8 @@ func (c *Cluster) join(cred catalog.Credential, part *watch.Peering, before int)
 	}
 	g := &group{
 		c: c, net: c.net, cred: cred, part: part, seal: seal, me: newName(),
-		in: make(chan letter, inbox), asked: map[uint64][]watch.Interest{}, crowd: crowd{},
-		before: max(before, c.past.count(seal.name, time.Now())),
+		in: make(chan letter, inbox), asked: map[uint64][]watch.Interest{}, members: membership{},
+		sizeBefore: max(before, c.history.size(seal.name, time.Now())),
 	}
 	g.states.table, g.states.seal = c.net.states(), seal
 	for _, subject := range []string{g.toAll(), g.toLeader()} {
@@ -180,7 +180,7 @@ func (g *group) beat(ctx context.Context) {
 
 // play sets the role of this replica.
 func (g *group) play(now time.Time) {
-	members := g.count(now)
+	members := g.size(now)
 	switch {
 	case g.lease.held(now):
 		g.part.SetRole(members.assign(watch.Leader, g.lease.until))
@@ -192,15 +192,15 @@ func (g *group) play(now time.Time) {
 }
 
 // count counts who shares the credential. While NATS is not there nobody is forgotten.
-func (g *group) count(now time.Time) membership {
+func (g *group) size(now time.Time) groupSize {
 	if g.net.up() {
-		g.before = 0
-		return g.crowd.count(now)
+		g.sizeBefore = 0
+		return g.members.size(now)
 	}
-	g.crowd.hold(now)
-	crowd := g.crowd.count(now)
-	crowd.Lost = max(crowd.Lost, g.before-crowd.Live)
-	return crowd
+	g.members.keepAll(now)
+	size := g.members.size(now)
+	size.Suspected = max(size.Suspected, g.sizeBefore-size.Live)
+	return size
 }
 
 // tell says what the followers are to know.
@@ -281,11 +281,11 @@ func (g *group) hear(ctx context.Context, m message, subject string, now time.Ti
 
 // note notes a sign of life, if it is one.
 func (g *group) note(m message, subject string, now time.Time) bool {
-	if !g.crowd.heard(m, subject, now) {
+	if !g.members.accept(m, subject, now) {
 		return false
 	}
 	if g.proven(m) {
-		g.crowd[m.From].proven = true
+		g.members[m.From].proven = true
 	}
 	return true
 }
@@ -293,7 +293,7 @@ func (g *group) note(m message, subject string, now time.Time) bool {
 // ofNow reports whether a message is of now, which counts where its sender is not known: what was recorded of
 // one that has left long ago is no sign of life. Where nobody leads it can't be told.
 func (g *group) ofNow(m message, now time.Time) bool {
-	return g.crowd[m.From] != nil || g.proven(m) || !g.lease.held(now) && !g.follows(now)
+	return g.members[m.From] != nil || g.proven(m) || !g.lease.held(now) && !g.follows(now)
 }
 
 // proven reports whether a message proves that it is of now: by its tick, or by a lease that none is after.
@@ -321,10 +321,10 @@ func (g *group) fenced(m message, subject string, now time.Time) {
 	switch {
 	case m.Beat != nil && !g.ofNow(m, now):
 		g.greet(m, now)
-	case m.Beat != nil && !g.crowd.late(m):
+	case m.Beat != nil && !g.members.beforeFarewell(m):
 		g.note(m, subject, now)
-	case m.Bye && g.crowd[m.From] != nil && g.crowd.heard(m, subject, now):
-		g.crowd.left(m)
+	case m.Bye && g.members[m.From] != nil && g.members.accept(m, subject, now):
+		g.members.depart(m)
 	}
 }
 
@@ -343,7 +343,7 @@ func (g *group) submit(m message, now time.Time) {
 // read does what a message says.
 func (g *group) read(ctx context.Context, m message, now time.Time) {
 	if m.Bye {
-		g.crowd.left(m)
+		g.members.depart(m)
 		if m.Leads {
 			g.heard = time.Time{}
 			g.beat(ctx)
@@ -405,14 +405,14 @@ func (g *group) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTime)
 	defer cancel()
 	now := time.Now()
-	crowd := g.count(now)
-	g.before = crowd.Live + crowd.Lost
-	g.c.past.note(g.seal.name, g.before, now)
+	size := g.size(now)
+	g.sizeBefore = size.Live + size.Suspected
+	g.c.history.remember(g.seal.name, g.sizeBefore, now)
 	if g.lease.held(now) {
 		g.states.save(ctx, g.part, g.fence)
 		g.resign(ctx)
 	} else {
 		g.say(g.toAll(), message{Bye: true})
 	}
-	g.part.SetRole(membership{Live: 1}.assign(watch.Alone, time.Time{}))
+	g.part.SetRole(groupSize{Live: 1}.assign(watch.Alone, time.Time{}))
 }

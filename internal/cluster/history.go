@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// past remembers for a while how many shared each credential that this replica no longer watches
-// with. Where it does so again while NATS is away, it can't hear how many they are.
-type past struct {
-	mu sync.Mutex
-	of map[string]company // by the name of the seal
+// history remembers for a while how many replicas shared each credential that this replica no longer
+// watches with. When it watches again while NATS is away, it can't count them.
+type history struct {
+	mu    sync.Mutex
+	sizes map[string]pastSize // by the name of the seal
 }
 
-// company is how many shared a credential, this replica among them, when it was last one of them.
-type company struct {
+// pastSize is how many replicas shared a credential, this one among them, when it left them.
+type pastSize struct {
 	count int
 	at    time.Time
 }
 
-// note remembers how many there are, and forgets what is too old.
-func (p *past) note(name string, count int, now time.Time) {
+// remember notes how many replicas there are, and forgets old sizes.
+func (p *history) remember(name string, count int, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.of == nil {
-		p.of = map[string]company{}
+	if p.sizes == nil {
+		p.sizes = map[string]pastSize{}
 	}
-	maps.DeleteFunc(p.of, func(other string, one company) bool { return other == name || now.Sub(one.at) >= ghostTime })
+	maps.DeleteFunc(p.sizes, func(other string, one pastSize) bool { return other == name || now.Sub(one.at) >= suspectTime })
 	if count > 1 {
-		p.of[name] = company{count, now}
+		p.sizes[name] = pastSize{count, now}
 	}
 }
 
-// count gives how many shared a credential; 0: that is not known.
-func (p *past) count(name string, now time.Time) int {
+// size gives how many replicas shared a credential; 0: that is not known.
+func (p *history) size(name string, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if one := p.of[name]; now.Sub(one.at) < ghostTime {
+	if one := p.sizes[name]; now.Sub(one.at) < suspectTime {
 		return one.count
 	}
 	return 0

@@ -7,36 +7,36 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/budget"
 )
 
-// ghostTime is how long one counts that fell silent without a farewell: it may be polling alone. One
-// that crashed is mostly started again, and then its place is taken long before.
-const ghostTime = time.Hour
+// suspectTime is how long a member counts that fell silent without a farewell: it may be polling alone.
+// A crashed replica is mostly started again, and takes its old place long before.
+const suspectTime = time.Hour
 
-// farewellTime is how long one is remembered that has left: for as long as what it said proves that it is of
-// now, so that nothing of that brings it back.
-const farewellTime = 2*tickTime + silence
+// departedTime is how long a departed member is remembered. Until then its last messages still count as
+// recent, and must not bring it back.
+const departedTime = 2*tickTime + silence
 
-// crowdMost bounds the memory that members take who are made up: a caller knows its own key.
-const crowdMost = 1000
+// maxMembers bounds the memory that invented members take: a caller knows its own API key, and can forge
+// messages under it.
+const maxMembers = 1000
 
-// crowd is who else shares a credential, by name.
-type crowd map[string]*member
+// membership holds the other replicas that share a credential, by name.
+type membership map[string]*member
 
 type member struct {
-	at     time.Time          // when it was heard last
-	had    map[string]*window // by subject
-	proven bool               // it has said something that is of now; else it is one that nobody knew while nobody led
-	gone   uint64             // number of its farewell; zero: it is here. Kept for what it said before and comes after
+	heardAt  time.Time                // its last message
+	windows  map[string]*replayWindow // by subject
+	proven   bool                     // a message of it was proven recent; false for a member that came while nobody led
+	departed uint64                   // sequence number of its farewell, as earlier messages may come after it; zero: it is here
 }
 
-// window knows which of the last messages of a sender have come.
-type window struct {
+// replayWindow knows which of the last messages of a sender have come.
+type replayWindow struct {
 	top  uint64 // the newest
 	mask uint64 // bit n: top - n has come
 }
 
-// admit reports whether a message has not come before, and is not so late that this can't be
-// told.
-func (w *window) admit(seq uint64) bool {
+// admit reports whether a message has not come before. It refuses one that is too late to tell.
+func (w *replayWindow) admit(seq uint64) bool {
 	if seq > w.top {
 		w.mask = w.mask<<(seq-w.top) | 1
 		w.top = seq
@@ -50,79 +50,80 @@ func (w *window) admit(seq uint64) bool {
 	return true
 }
 
-// seen notes a sign of life. One who is new takes the place of the one that has been silent for the
-// longest time.
-func (c crowd) seen(name string, now time.Time) *member {
+// add adds a member. It takes the place of the member that has been silent for the longest time.
+func (c membership) add(name string, now time.Time) *member {
 	m := c[name]
 	if m == nil {
-		if ghost, ok := c.ghost(now); ok {
-			delete(c, ghost)
+		if silent, ok := c.longestSilent(now); ok {
+			delete(c, silent)
 		}
-		m = &member{had: map[string]*window{}}
+		m = &member{windows: map[string]*replayWindow{}}
 		c[name] = m
 	}
-	m.at, m.gone = now, 0
+	m.heardAt, m.departed = now, 0
 	return m
 }
 
-// heard notes a message, and reports whether it is no repeat: those are no sign of life.
-func (c crowd) heard(m message, subject string, now time.Time) bool {
+// accept notes a message, and reports whether it is new: a repeat is no sign of life.
+func (c membership) accept(m message, subject string, now time.Time) bool {
 	one := c[m.From]
 	if one == nil {
-		one = c.seen(m.From, now)
+		one = c.add(m.From, now)
 	}
-	if one.had[subject] == nil {
-		one.had[subject] = &window{}
+	if one.windows[subject] == nil {
+		one.windows[subject] = &replayWindow{}
 	}
-	if !one.had[subject].admit(m.Seq) || m.Seq < one.gone {
+	if !one.windows[subject].admit(m.Seq) || m.Seq < one.departed {
 		return false
 	}
-	one.at, one.gone = now, 0 // who only gave the lease back says more
+	one.heardAt, one.departed = now, 0 // a member that only gave its lease back goes on
 	return true
 }
 
-// ghost gives the one that has been silent for the longest time, where it is silent at all or there
-// is no room.
-func (c crowd) ghost(now time.Time) (name string, ok bool) {
+// longestSilent gives the member that has been silent for the longest time. Below the limit only a silent
+// member counts.
+func (c membership) longestSilent(now time.Time) (name string, ok bool) {
 	first := now.Add(-silence)
-	if len(c) >= crowdMost {
+	if len(c) >= maxMembers {
 		first = now
 	}
 	for other, one := range c {
-		if (one.gone == 0 || len(c) >= crowdMost) && !one.at.After(first) {
-			name, first, ok = other, one.at, true
+		if (one.departed == 0 || len(c) >= maxMembers) && !one.heardAt.After(first) {
+			name, first, ok = other, one.heardAt, true
 		}
 	}
 	return name, ok
 }
 
-// hold keeps all from being forgotten: it is this replica that hears nothing.
-func (c crowd) hold(now time.Time) {
+// keepAll keeps every member from being forgotten: this replica itself is cut off and hears nobody.
+func (c membership) keepAll(now time.Time) {
 	for _, one := range c {
-		if silent := now.Add(-silence); one.at.Before(silent) {
-			one.at = silent
+		if silent := now.Add(-silence); one.heardAt.Before(silent) {
+			one.heardAt = silent
 		}
 	}
 }
 
-// left notes a farewell of one that was heard.
-func (c crowd) left(m message) { c[m.From].gone = m.Seq }
+// depart notes the farewell of a member.
+func (c membership) depart(m message) { c[m.From].departed = m.Seq }
 
-// late reports whether a message was said before a farewell that has come.
-func (c crowd) late(m message) bool { return c[m.From] != nil && m.Seq < c[m.From].gone }
+// beforeFarewell reports whether a message was sent before a farewell that has come.
+func (c membership) beforeFarewell(m message) bool {
+	return c[m.From] != nil && m.Seq < c[m.From].departed
+}
 
-// count counts those who are here and those who may be, this replica among them.
-func (c crowd) count(now time.Time) membership {
-	count := membership{Live: 1}
+// size counts the live and the suspected members, this replica among them, and forgets the others.
+func (c membership) size(now time.Time) groupSize {
+	count := groupSize{Live: 1}
 	for name, one := range c {
-		switch silent := now.Sub(one.at); {
-		case one.gone != 0 && silent < farewellTime:
-		case one.gone != 0:
+		switch silent := now.Sub(one.heardAt); {
+		case one.departed != 0 && silent < departedTime:
+		case one.departed != 0:
 			delete(c, name)
 		case silent < silence:
 			count.Live++
-		case one.proven && silent < ghostTime:
-			count.Lost++
+		case one.proven && silent < suspectTime:
+			count.Suspected++
 		default:
 			delete(c, name)
 		}
@@ -130,22 +131,22 @@ func (c crowd) count(now time.Time) membership {
 	return count
 }
 
-// membership is how many replicas share a credential, this one among them.
-type membership struct {
-	Live int // heard of a moment ago
-	Lost int // that fell silent without a farewell: they may poll alone, where nobody hears them
+// groupSize is how many replicas share a credential, this one among them.
+type groupSize struct {
+	Live      int // heard a moment ago
+	Suspected int // fell silent without a farewell: they may poll alone, where nobody hears them
 }
 
 const (
-	ownEvery = time.Minute // between a follower's own polls of one thing, times how many share the credential
-	ownShare = 1.0 / 20    // of the rate that all followers' own polls together may take
+	ownEvery = time.Minute // between a follower's own polls of one generation, times the number of replicas
+	ownShare = 1.0 / 20    // of the rate, for the own polls of all followers together
 )
 
-// assign gives a role its shares. All that share a credential keep to the configured rate together, also
-// where they can't hear each other. What followers use the leader hears of, and yields; what is reserved is
-// out of their reach.
-func (m membership) assign(role watch.Role, until time.Time) watch.Assignment {
-	live, all := float64(m.Live), float64(m.Live+m.Lost)
+// assign gives a role its shares. All replicas of a credential keep to the configured rate together, also
+// where they can't hear each other. The leader hears what the followers spend, and polls less; the reserved
+// share is out of the followers' reach.
+func (m groupSize) assign(role watch.Role, until time.Time) watch.Assignment {
+	live, all := float64(m.Live), float64(m.Live+m.Suspected)
 	others := max(live-1, 1)
 	a := watch.Assignment{
 		Role: role, Until: until, Share: live / all, AloneShare: 1 / all,
