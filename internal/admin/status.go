@@ -172,7 +172,7 @@ func watchingOf(s watch.Stats) watching {
 
 func replicasOf(s watch.Stats, r telemetry.Replicas) *replicas {
 	return &replicas{
-		Connected: r.Connected, Leading: r.Leading, Alone: s.Alone, Taken: r.Takings,
+		Connected: r.Connected, Leading: r.Leading, Alone: s.Alone, Taken: r.Acquired,
 		Told: s.Told, Recalled: s.Recalled, Stale: s.Stale, Refuted: s.Refuted, Fenced: r.Fenced, Refused: r.Refused,
 	}
 }

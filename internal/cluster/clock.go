@@ -2,29 +2,30 @@ package cluster
 
 import "time"
 
-// tickTime is how long a tick proves at least that a message is of now, and at most twice as long.
-const tickTime = 30 * time.Second
+// clockSpan is for how long a logical time proves at least that a message is recent. It proves it for at
+// most twice as long.
+const clockSpan = 30 * time.Second
 
-// ticks prove that a message is of now, where clocks differ. The revision of the lease grows with each
-// renewal; its holder says it with all that it says, and the others say the newest that they have heard.
-// What was recorded and is sent again later has one of then.
-type ticks struct {
+// logicalClock proves that a message is recent, though the wall clocks of replicas differ. The revision of
+// the lease is the time: it grows with each renewal, the leader sends it in each message, and the others
+// send back the newest that they have heard. A recorded message that is sent again later has an old time.
+type logicalClock struct {
 	epoch         int64
 	newest        uint64
-	before, floor uint64 // the newest when the last two spans of time began
+	before, floor uint64 // the newest at the beginning of the last two spans
 	next          time.Time
 }
 
 // learn takes in a revision of the lease.
-func (t *ticks) learn(epoch int64, revision uint64, now time.Time) {
-	if epoch != t.epoch {
-		*t = ticks{epoch: epoch}
+func (c *logicalClock) learn(epoch int64, revision uint64, now time.Time) {
+	if epoch != c.epoch {
+		*c = logicalClock{epoch: epoch}
 	}
-	if !now.Before(t.next) {
-		t.floor, t.before, t.next = t.before, t.newest, now.Add(tickTime)
+	if !now.Before(c.next) {
+		c.floor, c.before, c.next = c.before, c.newest, now.Add(clockSpan)
 	}
-	t.newest = max(t.newest, revision)
+	c.newest = max(c.newest, revision)
 }
 
-// proves reports whether a message with a tick is of now.
-func (t *ticks) proves(tick uint64) bool { return tick > 0 && tick >= t.floor }
+// recent reports whether a message with this logical time is recent.
+func (c *logicalClock) recent(logical uint64) bool { return logical > 0 && logical >= c.floor }

@@ -1,14 +1,14 @@
 // Package cluster lets replicas share the polls of a credential, over NATS.
 //
 // It hides how they agree. For each credential that somebody watches with, one replica holds a
-// lease in JetStream KV and polls for all: the leader. The others tell it what they watch, and
-// tell it again every few seconds; it tells them what it finds. Nothing that is said is needed:
-// a message that is lost, repeated, late or forged costs polls, and never a state. Where NATS is
+// lease in JetStream KV and polls for all: the leader. The followers send it their interests, and
+// repeat them every few seconds; it publishes the states that it finds. No message is needed:
+// one that is lost, repeated, late or forged costs polls, and never a state. Where NATS is
 // not there, each replica polls for itself, at its share of the rate.
 //
-// Messages of a credential are sealed with a key that is derived from it, and their subjects carry
-// only a fingerprint that is derived in the same way: who does not have the credential learns how
-// many there are, and when they are busy.
+// Messages of a credential are sealed with a secret that is derived from its API key, and their subjects
+// carry only a fingerprint that is derived in the same way. A reader of NATS without the API key learns
+// how many credentials there are, and when they are busy.
 package cluster
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Config says where the other replicas are found.
+// Config says where the other replicas are.
 type Config struct {
 	URL      string       // of NATS: one address or several, separated by commas; required
 	Upstream string       // base address of the catalog: replicas before different ones share nothing
@@ -32,12 +32,12 @@ type Config struct {
 	Logger   *slog.Logger // nil = discard
 }
 
-// Check reports what can't be meant, without connecting. The error names the setting.
+// Check reports settings that can't work, without connecting. The error names the setting.
 func (c Config) Check() error {
 	if err := checkAddress(c.URL); err != nil {
 		return err
 	}
-	_, err := c.options(newTrouble(c.Logger))
+	_, err := c.options(newProblems(c.Logger))
 	return err
 }
 
@@ -47,19 +47,19 @@ type TLS struct {
 	CertFile, KeyFile string // of this client; "": none
 }
 
-// Login names the file that says who we are. At most one is set.
+// Login names the file of this process's credentials. At most one is set.
 type Login struct {
 	CredsFile string // of a decentralized account: JWT and seed; read again for each connection
 	NKeyFile  string // a seed
 }
 
-// Stats counts what a cluster has done since its start, and says what it has now.
+// Stats counts the messages and leases of a cluster since its start.
 type Stats struct {
 	Connected bool  // to NATS
 	Leading   int64 // credentials that this replica polls for the others now
-	Fenced    int64 // messages dropped because a lease had passed to somebody else
+	Fenced    int64 // messages dropped because the lease had passed to another replica
 	Refused   int64 // messages dropped because they were forged, repeated or unreadable
-	Takings   int64 // leases that were taken
+	Acquired  int64 // leases that were taken
 }
 
 // Cluster is the connection to the other replicas. It is the watch.Peers of a hub.
@@ -69,11 +69,11 @@ type Cluster struct {
 	logger  *slog.Logger
 	history history
 
-	leading, fenced, refused, takings atomic.Int64
+	leading, fenced, refused, acquired atomic.Int64
 }
 
-// New begins to connect, and does not wait for it: without NATS every credential is polled
-// alone until it is there. It fails only where the settings can't be meant.
+// New begins to connect, and does not wait: until NATS is there, each replica polls for itself. It fails
+// only on settings that can't work.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -85,34 +85,34 @@ func New(cfg Config) (*Cluster, error) {
 	return &Cluster{net: net, salt: cfg.Upstream, logger: cfg.Logger}, nil
 }
 
-// Close ends the connection. The hub must be closed before.
+// Close closes the connection. The hub must be closed before.
 func (c *Cluster) Close() { c.net.close() }
 
-// Stats tells what the cluster has done.
+// Stats gives the counts of the cluster.
 func (c *Cluster) Stats() Stats {
-	return Stats{Connected: c.net.up(), Leading: c.leading.Load(), Fenced: c.fenced.Load(), Refused: c.refused.Load(), Takings: c.takings.Load()}
+	return Stats{Connected: c.net.up(), Leading: c.leading.Load(), Fenced: c.fenced.Load(), Refused: c.refused.Load(), Acquired: c.acquired.Load()}
 }
 
-// Share plays a part in polling for a credential until ctx ends. It joins the others anew
-// when the key of a held credential was rotated.
-func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, part *watch.Peering) {
-	for before := 0; ctx.Err() == nil; {
-		g, err := c.join(cred, part, before)
+// Share shares the polls of a credential until ctx ends. It joins the others anew when the API key of a
+// held credential was rotated.
+func (c *Cluster) Share(ctx context.Context, cred catalog.Credential, peering *watch.Peering) {
+	for size := 0; ctx.Err() == nil; {
+		g, err := c.join(cred, peering, size)
 		if err != nil {
 			c.logger.Warn("a credential is polled alone", "error", err)
-			part.SetRole(groupSize{Live: 1}.assign(watch.Alone, time.Time{}))
+			peering.SetRole(groupSize{Live: 1}.assign(watch.Alone, time.Time{}))
 			select {
 			case <-ctx.Done():
-			case <-time.After(retry):
+			case <-time.After(joinRetry):
 			}
 			continue
 		}
 		g.run(ctx)
-		before = g.sizeBefore
+		size = g.sizeBefore
 	}
 }
 
-// newName is a name that nobody else has.
+// newName gives a random name, which no other replica has.
 func newName() string {
 	b := make([]byte, 8)
 	_, _ = rand.Read(b) // never fails, by its documentation

@@ -236,7 +236,7 @@ func TestALoginThatIsCuredInItsFileIsLetInWithoutARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the login", c.net.up)
-	ctx, cancel := context.WithTimeout(t.Context(), leaseTime)
+	ctx, cancel := context.WithTimeout(t.Context(), tableTimeout)
 	defer cancel()
 	if _, err := c.net.leases().put(ctx, "k", nil, 0); err != nil {
 		t.Error(err)
@@ -281,7 +281,7 @@ func TestWhatAUserMayNotDoAndAnAccountWithoutJetStreamAreToldOnce(t *testing.T) 
 		defer c.Close()
 		eventually(t, "the login", c.net.up)
 		for range 3 {
-			ctx, cancel := context.WithTimeout(t.Context(), leaseTime/4)
+			ctx, cancel := context.WithTimeout(t.Context(), tableTimeout/4)
 			if _, err := c.net.leases().put(ctx, "k", nil, 0); err == nil {
 				t.Error("it got a lease")
 			}

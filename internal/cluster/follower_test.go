@@ -14,17 +14,17 @@ func TestAPauseThatTheCatalogAsksOfOneHoldsForAll(t *testing.T) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		_, others := w.theLeader()
 		others[0].hub.Called(tenant, &catalog.Error{Kind: catalog.KindRateLimited, Op: "x", RetryAfter: 30 * time.Second})
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		before := time.Now()
-		pass(25 * time.Second)
+		advance(25 * time.Second)
 		if n := w.up.since(before, nil); n > 0 {
 			t.Errorf("%d polls in a pause that the catalog asked for", n)
 		}
 		before = time.Now()
-		pass(time.Minute)
+		advance(time.Minute)
 		if n := w.up.since(before, nil); n < 5 {
 			t.Errorf("%d polls in the minute after: the pause never ends", n)
 		}
@@ -36,12 +36,12 @@ func TestCallsOfAllReplicasTakeFromOneBudget(t *testing.T) {
 	inWorld(t, 3, states, func(w *world) {
 		w.up.thin = true
 		w.replicas[0].watch(watch.Terminal, ids...)
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		leader, _ := w.theLeader()
 		for _, r := range w.replicas[1:] {
 			r.watch(watch.Terminal, ids[0])
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		before := time.Now()
 		for range 60 { // three a second and follower
 			for _, r := range w.replicas {
@@ -51,7 +51,7 @@ func TestCallsOfAllReplicasTakeFromOneBudget(t *testing.T) {
 					}
 				}
 			}
-			pass(time.Second)
+			advance(time.Second)
 		}
 		if n := w.up.since(before, leader); n > 60*2 || n < 60 {
 			t.Errorf("the leader made %d polls in a minute in which others made 360 calls, want a quarter of the rate", n)
@@ -64,20 +64,20 @@ func TestAnOrderIsNotGoneBecauseTheLeaderDoesNotSeeItYet(t *testing.T) { // U10
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "b")
 		}
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		leader, others := w.theLeader()
 		others[0].hub.Created(t.Context(), tenant, record("new", queued), "m", time.Now())
 		var both []*watching
 		for _, r := range []*replica{others[0], leader} {
 			both = append(both, r.watch(watch.Terminal, "new"))
-			pass(time.Second)
+			advance(time.Second)
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		if got := both[0].states("new"); len(got) != 1 || got[0] != queued {
 			t.Errorf("told %v", got)
 		}
 		w.up.set(succeeded, "new")
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		for _, s := range both {
 			if got := s.states("new"); s.last("new") != succeeded || got[0] == catalog.StateDeleted {
 				t.Errorf("told %v", got)
@@ -91,22 +91,22 @@ func TestWhatOnlyAFollowerWatchesIsPolledByTheLeader(t *testing.T) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
 		}
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		leader, others := w.theLeader()
 		s := others[0].watch(watch.Terminal, "b")
-		pass(12 * time.Second)
+		advance(12 * time.Second)
 		before := time.Now()
 		for i := range 8 { // at different times of the rounds in which interest is told again
-			pass(9*time.Second + time.Duration(i)*time.Second)
+			advance(9*time.Second + time.Duration(i)*time.Second)
 			w.up.restless("b", i)
 			changed := time.Now()
-			pass(7 * time.Second)
+			advance(7 * time.Second)
 			if told := s.at["b"]; told.Before(changed) {
 				t.Errorf("change %d was not told within 7 s", i)
 			}
 		}
 		w.up.set(succeeded, "b")
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		if s.last("b") != succeeded {
 			t.Errorf("told %v", s.states("b"))
 		}
@@ -126,14 +126,14 @@ func TestAFollowerWhomTheLeaderNoLongerHearsPollsForItself(t *testing.T) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
 		}
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		_, others := w.theLeader()
 		s := others[0].watch(watch.Terminal, "b")
-		pass(12 * time.Second)
+		advance(12 * time.Second)
 		w.fabric.with(func() { w.fabric.deaf = others[0].net })
-		pass(time.Minute)
+		advance(time.Minute)
 		w.up.set(succeeded, "b")
-		pass(15 * time.Second)
+		advance(15 * time.Second)
 		if s.last("b") != succeeded {
 			t.Errorf("told %v", s.states("b"))
 		}
@@ -148,18 +148,18 @@ func TestAWatchOfEverythingAtAFollowerHearsWhatTheLeaderFinds(t *testing.T) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
 		}
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		_, others := w.theLeader()
 		s := others[0].watch(watch.Terminal)
-		pass(12 * time.Second)
+		advance(12 * time.Second)
 		before := time.Now()
 		w.up.set(queued, "b")
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		if n := w.up.since(before, others[0]); s.last("b") != queued || n > 0 {
 			t.Errorf("told %v of what is new, after %d requests of its own", s.states("b"), n)
 		}
 		w.up.set(succeeded, "b")
-		pass(15 * time.Second)
+		advance(15 * time.Second)
 		if s.last("b") != succeeded {
 			t.Errorf("told %v", s.states("b"))
 		}
@@ -173,11 +173,11 @@ func TestAFailureIsFollowedUntilItsRefund(t *testing.T) {
 		for _, r := range w.replicas {
 			all = append(all, r.watch(watch.Settled, "a"))
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		w.up.set(failed, "a")
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		w.up.set(refunded, "a")
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		for _, s := range all {
 			if got := s.states("a"); len(got) != 3 || got[2] != refunded || !s.ended {
 				t.Errorf("told %v", got)
@@ -192,11 +192,11 @@ func TestARejectedKeyEndsTheWatchesOfEveryReplica(t *testing.T) {
 		for _, r := range w.replicas {
 			all = append(all, r.watch(watch.Terminal, "a"))
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		w.up.mu.Lock()
 		w.up.fail = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"}
 		w.up.mu.Unlock()
-		pass(15 * time.Second)
+		advance(15 * time.Second)
 		for _, s := range all {
 			if !s.ended || catalog.KindOf(s.err) != catalog.KindCredentialRejected {
 				t.Errorf("ended %v with %v", s.ended, s.err)
@@ -212,14 +212,14 @@ func TestARotatedKeyIsJoinedAnew(t *testing.T) {
 	inWorld(t, 1, map[string]catalog.State{"a": queued}, func(w *world) {
 		r := w.replicas[0]
 		s := r.watchAs(catalog.Held(func() catalog.Secret { return *key.Load() }), watch.Terminal, "a")
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		rotate("second")
-		pass(5 * time.Second)
-		if n := r.cluster.Stats().Takings; n != 2 {
+		advance(5 * time.Second)
+		if n := r.cluster.Stats().Acquired; n != 2 {
 			t.Errorf("%d leases taken, want one for each key", n)
 		}
 		w.up.set(succeeded, "a")
-		pass(15 * time.Second)
+		advance(15 * time.Second)
 		if s.last("a") != succeeded {
 			t.Errorf("told %v", s.states("a"))
 		}

@@ -16,12 +16,12 @@ func TestWhatAnOldLeaderSaidIsNotTakenInOnceAnotherLeads(t *testing.T) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, ids...)
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		w.up.set(running, ids[:5]...)
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		leader, others := w.theLeader()
 		leader.kill()
-		pass(2 * leaseTTL)
+		advance(2 * leaseTTL)
 		if next, _ := w.theLeader(); next == leader {
 			t.Fatal("nobody took over")
 		}
@@ -34,11 +34,11 @@ func TestWhatAnOldLeaderSaidIsNotTakenInOnceAnotherLeads(t *testing.T) {
 		}
 		before := dropped()
 		w.fabric.with(func() {
-			for _, k := range w.fabric.kept {
+			for _, k := range w.fabric.recorded {
 				w.fabric.deliver(leader.net, k.subject, k.data)
 			}
 		})
-		pass(time.Second / 10)
+		advance(time.Second / 10)
 		if now := others[0].hub.Stats().Told + others[1].hub.Stats().Told; now != told {
 			t.Errorf("%d old words were taken in", now-told)
 		}
@@ -69,29 +69,29 @@ func TestAForgedEndIsToldToNobodyAndCostsOneRead(t *testing.T) {
 		for _, r := range w.replicas {
 			all = append(all, r.watch(watch.Terminal, "a"))
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		_, others := w.theLeader()
-		end := packWord(watch.State{Generation: record("a", succeeded), Etag: "x"}, time.Now())
+		end := packState(watch.State{Generation: record("a", succeeded), Etag: "x"}, time.Now())
 		before := time.Now()
 		for seq := range 100 {
-			m := message{From: "mallory", Seq: uint64(seq + 1), Fence: fence{Epoch: 1 << 62}, Leads: true, Words: []json.RawMessage{end}}
+			m := message{From: "mallory", Seq: uint64(seq + 1), Fence: fence{Epoch: 1 << 62}, Leads: true, States: []json.RawMessage{end}}
 			subject, data := forge(t, tenant.Key(), m)
 			w.fabric.with(func() { w.fabric.deliver(nil, subject, data) })
 		}
-		pass(time.Second)
+		advance(time.Second)
 		for _, r := range others {
 			if n, stats := w.up.since(before, r), r.hub.Stats(); n != 1 || stats.Refuted != 1 {
 				t.Errorf("%d reads, and %d ends refuted", n, stats.Refuted)
 			}
 		}
-		pass(time.Minute)
+		advance(time.Minute)
 		for _, s := range all {
 			if got := s.states("a"); len(got) != 1 {
 				t.Errorf("told %v", got)
 			}
 		}
 		w.up.set(succeeded, "a")
-		pass(15 * time.Second)
+		advance(15 * time.Second)
 		for _, s := range all {
 			if got := s.last("a"); got != succeeded || !s.ended {
 				t.Errorf("told %v after the forgery", got)
@@ -105,10 +105,10 @@ func TestWithoutTheKeyNothingCanBeSaid(t *testing.T) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
 		}
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		var subject string
 		var sealed []byte
-		w.fabric.with(func() { subject, sealed = w.fabric.kept[0].subject, w.fabric.kept[0].data })
+		w.fabric.with(func() { subject, sealed = w.fabric.recorded[0].subject, w.fabric.recorded[0].data })
 		_, other := forge(t, catalog.NewSecret("another key"), message{From: "eve", Seq: 1, Leads: true, Fence: fence{Epoch: 1 << 62}})
 		broken := append([]byte{}, sealed...)
 		broken[len(broken)-1] ^= 1
@@ -118,7 +118,7 @@ func TestWithoutTheKeyNothingCanBeSaid(t *testing.T) {
 			}
 			w.fabric.deliver(nil, subject[:len(subject)-3]+"leader", sealed) // from another subject
 		})
-		pass(time.Second / 10)
+		advance(time.Second / 10)
 		var refused int64
 		for _, r := range w.replicas {
 			refused += r.cluster.Stats().Refused
@@ -134,19 +134,19 @@ func TestAMessageThatComesTwiceIsTakenInOnce(t *testing.T) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		leader, others := w.theLeader()
 		before := others[0].cluster.Stats().Refused + others[0].cluster.Stats().Fenced
 		n := 0
 		w.fabric.with(func() {
-			for _, k := range w.fabric.kept {
+			for _, k := range w.fabric.recorded {
 				if k.from == leader.net && k.subject[len(k.subject)-3:] == "all" {
 					w.fabric.deliver(leader.net, k.subject, k.data)
 					n++
 				}
 			}
 		})
-		pass(time.Second / 10)
+		advance(time.Second / 10)
 		if got := others[0].cluster.Stats(); got.Refused+got.Fenced-before < int64(n) || n < 5 {
 			t.Errorf("%d of %d repeats were refused", got.Refused+got.Fenced-before, n)
 		}
@@ -159,20 +159,20 @@ func TestAttackMessagesOfReplicasThatHaveLeftTakeNoShare(t *testing.T) { // A16
 			states, ids := many(160, queued)
 			inWorld(t, 6, states, func(w *world) {
 				w.overload(ids)
-				pass(2 * time.Minute)
+				advance(2 * time.Minute)
 				left := map[*modelNet]bool{}
 				for _, r := range w.replicas[:5] {
 					left[r.net] = true
 					r.close()
-					pass(time.Second)
+					advance(time.Second)
 				}
 				last := w.replicas[5]
 				last.watch(watch.Terminal, ids...)
-				pass(gone)
-				var recorded []kept
+				advance(gone)
+				var recorded []recordedMessage
 				w.fabric.with(func() {
-					for i, k := range w.fabric.kept { // without the farewell, which is the last
-						if later := w.fabric.kept[i+1:]; left[k.from] && slices.ContainsFunc(later, func(l kept) bool { return l.from == k.from }) {
+					for i, k := range w.fabric.recorded { // without the farewell, which is the last
+						if later := w.fabric.recorded[i+1:]; left[k.from] && slices.ContainsFunc(later, func(l recordedMessage) bool { return l.from == k.from }) {
 							recorded = append(recorded, k)
 						}
 					}
@@ -183,10 +183,10 @@ func TestAttackMessagesOfReplicasThatHaveLeftTakeNoShare(t *testing.T) { // A16
 							w.fabric.deliver(k.from, k.subject, k.data)
 						}
 					})
-					pass(time.Second)
+					advance(time.Second)
 				}
 				before := time.Now()
-				pass(2 * time.Minute)
+				advance(2 * time.Minute)
 				if n := w.up.since(before, nil); n < 2*5*60*9/10 {
 					t.Errorf("%d requests in two minutes: those that have left have a share", n)
 				}

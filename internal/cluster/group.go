@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -12,70 +13,70 @@ import (
 )
 
 const (
-	beatEvery   = time.Second             // between two signs of life
-	orphanEvery = 200 * time.Millisecond  // the same, on average, while a lease is to run out that nobody renews
-	silence     = 2500 * time.Millisecond // after which a leader is not relied on, or a member not counted
-	roundEvery  = 10 * time.Second        // between two rounds in which all interest is told again
-	askGap      = 20 * time.Millisecond   // between two messages of asks, so that many watches make few
-	retry       = 5 * time.Second         // after a failure to join
-	outcast     = time.Minute             // how long a leader whose key was rejected leaves the lease to others
-	inbox       = 1024                    // messages that wait; more are lost
-	askMemory   = 64                      // messages after which the answer to asks is not awaited any more
+	heartbeatEvery = time.Second             // between two heartbeats
+	orphanedEvery  = 200 * time.Millisecond  // the same, on average, while the lease of a silent leader runs out
+	silence        = 2500 * time.Millisecond // after it a leader is not relied on, and a member not counted as live
+	refreshEvery   = 10 * time.Second        // between two rounds in which a follower repeats all its interests
+	interestGap    = 20 * time.Millisecond   // between two messages of interests, so that many watches make few
+	joinRetry      = 5 * time.Second         // after a failure to join
+	rejectedPause  = time.Minute             // how long a leader whose API key was rejected leaves the lease to others
+	inboxSize      = 1024                    // messages that wait; more are lost
+	ackMemory      = 64                      // messages after which an acknowledgement is not awaited any more
 )
 
-// group is this replica among those that share one credential. One goroutine runs it, and all
-// below is that one's.
+// group is this replica among those that share one credential. One goroutine runs it and owns all
+// its fields.
 type group struct {
-	c    *Cluster
-	net  network
-	cred catalog.Credential
-	part *watch.Peering
-	seal *seal
-	me   string
-	in   chan letter
-	stop []func()
+	cluster *Cluster
+	net     network
+	cred    catalog.Credential
+	peering *watch.Peering
+	seal    *seal
+	me      string
+	inbox   chan sealedMessage
+	stop    []func()
 
-	seq        uint64
-	fence      fence     // of the newest lease that is known
-	heard      time.Time // when its holder was heard last
-	lease      lease
-	ticks      ticks
-	orphaned   bool      // there is a lease, and its holder is not heard
-	barred     time.Time // no try to take the lease before
-	members    membership
-	sizeBefore int // how many shared the credential before this group, where NATS is not there to tell
-	states     states
+	seq           uint64
+	fence         fence     // of the newest lease that is known
+	heardAt       time.Time // last message of the leader
+	lease         lease
+	clock         logicalClock
+	leaderSilent  bool      // there is a lease, and its holder is not heard
+	noLeaseBefore time.Time // no try to take the lease before
+	members       membership
+	sizeBefore    int // number of replicas before this group was joined, while NATS is not there to count them
+	handover      handover
 
-	greetAt time.Time // no word to who is new before
+	announceAt time.Time // no announcement to newcomers before
 
-	asked map[uint64][]watch.Interest // what was asked, by message
-	round time.Time                   // when all interest is told next
-	askAt time.Time                   // when asks are told next; zero: with the next beat
+	unacknowledged map[uint64][]watch.Interest // interests that were sent, by message
+	refreshAt      time.Time                   // when all interests are sent next
+	interestsAt    time.Time                   // when new interests are sent; zero: with the next heartbeat
 }
 
-// letter is a message as it came.
-type letter struct {
+// sealedMessage is a message as it came.
+type sealedMessage struct {
 	subject string
 	data    []byte
 }
 
-// join meets those who share a credential. Before is how many they were under its last key; 0 where
-// there was none.
-func (c *Cluster) join(cred catalog.Credential, part *watch.Peering, before int) (*group, error) {
+// join joins the replicas that share a credential. sizeBefore is how many they were under its last API
+// key; 0 where there was none.
+func (c *Cluster) join(cred catalog.Credential, peering *watch.Peering, sizeBefore int) (*group, error) {
 	seal, err := newSeal(cred.Key(), c.salt)
 	if err != nil {
 		return nil, err
 	}
 	g := &group{
-		c: c, net: c.net, cred: cred, part: part, seal: seal, me: newName(),
-		in: make(chan letter, inbox), asked: map[uint64][]watch.Interest{}, members: membership{},
-		sizeBefore: max(before, c.history.size(seal.name, time.Now())),
+		cluster: c, net: c.net, cred: cred, peering: peering, seal: seal, me: newName(),
+		inbox: make(chan sealedMessage, inboxSize), unacknowledged: map[uint64][]watch.Interest{}, members: membership{},
+		sizeBefore: max(sizeBefore, c.history.size(seal.name, time.Now())),
 	}
-	g.states.table, g.states.seal = c.net.states(), seal
+	g.handover.table, g.handover.seal = c.net.states(), seal
 	for _, subject := range []string{g.toAll(), g.toLeader()} {
 		stop, err := c.net.subscribe(subject, func(data []byte) {
 			select {
-			case g.in <- letter{subject, data}:
+			case g.inbox <- sealedMessage{subject, data}:
 			default: // lost, as any message may be
 			}
 		})
@@ -97,101 +98,101 @@ func (g *group) close() {
 func (g *group) toAll() string    { return "easel." + g.seal.name + ".all" }
 func (g *group) toLeader() string { return "easel." + g.seal.name + ".leader" }
 
-// run plays the part until ctx ends or the key has changed.
+// run takes part in the group until ctx ends or the API key has changed.
 func (g *group) run(ctx context.Context) {
 	defer g.close()
 	defer g.leave(ctx)
-	g.beat(ctx)
-	timer := time.NewTimer(beatEvery)
+	g.heartbeat(ctx)
+	timer := time.NewTimer(heartbeatEvery)
 	defer timer.Stop()
-	next := time.Now().Add(beatEvery)
+	next := time.Now().Add(heartbeatEvery)
 	for g.seal.key.Equal(g.cred.Key()) {
-		timer.Reset(time.Until(g.soonest(next)))
+		timer.Reset(time.Until(g.nextTimer(next)))
 		select {
 		case <-ctx.Done():
 			return
-		case l := <-g.in:
-			g.take(ctx, l)
-		case <-g.part.Changed():
-			g.changed(ctx, time.Now())
+		case sealed := <-g.inbox:
+			g.receive(ctx, sealed)
+		case <-g.peering.Changed():
+			g.handleChange(ctx, time.Now())
 		case <-timer.C:
 		}
 		now := time.Now()
-		if !g.askAt.IsZero() && !now.Before(g.askAt) {
-			g.askAt = time.Time{}
-			g.ask(g.part.Interests(false))
+		if !g.interestsAt.IsZero() && !now.Before(g.interestsAt) {
+			g.interestsAt = time.Time{}
+			g.sendInterests(g.peering.Interests(false))
 		}
 		if !now.Before(next) {
-			g.beat(ctx)
-			next = time.Now().Add(g.pace())
+			g.heartbeat(ctx)
+			next = time.Now().Add(g.heartbeatGap())
 		}
 	}
 }
 
-// pace is the time between two beats: shorter where a lease is about to run out.
-func (g *group) pace() time.Duration {
-	if g.orphaned {
-		return orphanEvery/2 + rand.N(orphanEvery)
+// heartbeatGap is the time to the next heartbeat: shorter where a lease is about to run out.
+func (g *group) heartbeatGap() time.Duration {
+	if g.leaderSilent {
+		return orphanedEvery/2 + rand.N(orphanedEvery)
 	}
-	return beatEvery
+	return heartbeatEvery
 }
 
-func (g *group) soonest(next time.Time) time.Time {
-	if !g.askAt.IsZero() && g.askAt.Before(next) {
-		return g.askAt
+func (g *group) nextTimer(next time.Time) time.Time {
+	if !g.interestsAt.IsZero() && g.interestsAt.Before(next) {
+		return g.interestsAt
 	}
 	return next
 }
 
-// changed says or asks what is new.
-func (g *group) changed(ctx context.Context, now time.Time) {
+// handleChange publishes what is new as leader, or sends new interests as follower.
+func (g *group) handleChange(ctx context.Context, now time.Time) {
 	switch {
 	case g.lease.held(now):
-		g.tell(ctx)
-	case g.follows(now) && g.askAt.IsZero():
-		g.askAt = now.Add(askGap)
+		g.publishChanges(ctx)
+	case g.follows(now) && g.interestsAt.IsZero():
+		g.interestsAt = now.Add(interestGap)
 	}
 }
 
-// follows reports whether somebody else leads.
+// follows reports whether another replica leads.
 func (g *group) follows(now time.Time) bool {
-	return !g.lease.held(now) && !g.heard.IsZero() && now.Sub(g.heard) < silence
+	return !g.lease.held(now) && !g.heardAt.IsZero() && now.Sub(g.heardAt) < silence
 }
 
-// beat does what is due every second.
-func (g *group) beat(ctx context.Context) {
-	g.contend(ctx)
+// heartbeat does what is due every second.
+func (g *group) heartbeat(ctx context.Context) {
+	g.maintainLease(ctx)
 	now := time.Now()
-	g.play(now)
-	g.say(g.toAll(), message{Leads: g.lease.held(now), Beat: packBeat(g.part.Status(), now)})
+	g.setRole(now)
+	g.publish(g.toAll(), message{Leads: g.lease.held(now), Heartbeat: packHeartbeat(g.peering.Status(), now)})
 	switch {
 	case g.lease.held(now):
-		g.tell(ctx)
-		if !now.Before(g.states.next) {
-			g.states.save(ctx, g.part, g.fence)
+		g.publishChanges(ctx)
+		if !now.Before(g.handover.next) {
+			g.handover.save(ctx, g.peering, g.fence)
 		}
-	case g.follows(now) && !now.Before(g.round):
-		g.round = now.Add(roundEvery)
-		g.ask(g.part.Interests(true))
+	case g.follows(now) && !now.Before(g.refreshAt):
+		g.refreshAt = now.Add(refreshEvery)
+		g.sendInterests(g.peering.Interests(true))
 	case g.follows(now):
-		g.ask(g.part.Interests(false))
+		g.sendInterests(g.peering.Interests(false))
 	}
 }
 
-// play sets the role of this replica.
-func (g *group) play(now time.Time) {
-	members := g.size(now)
+// setRole sets the role of this replica.
+func (g *group) setRole(now time.Time) {
+	size := g.size(now)
 	switch {
 	case g.lease.held(now):
-		g.part.SetRole(members.assign(watch.Leader, g.lease.until))
+		g.peering.SetRole(size.assign(watch.Leader, g.lease.until))
 	case g.follows(now):
-		g.part.SetRole(members.assign(watch.Follower, g.heard.Add(silence)))
+		g.peering.SetRole(size.assign(watch.Follower, g.heardAt.Add(silence)))
 	default:
-		g.part.SetRole(members.assign(watch.Alone, time.Time{}))
+		g.peering.SetRole(size.assign(watch.Alone, time.Time{}))
 	}
 }
 
-// count counts who shares the credential. While NATS is not there nobody is forgotten.
+// size counts the replicas that share the credential. While NATS is not there nobody is forgotten.
 func (g *group) size(now time.Time) groupSize {
 	if g.net.up() {
 		g.sizeBefore = 0
@@ -203,216 +204,215 @@ func (g *group) size(now time.Time) groupSize {
 	return size
 }
 
-// tell says what the followers are to know.
-func (g *group) tell(ctx context.Context) {
+// publishChanges publishes new states to the followers.
+func (g *group) publishChanges(ctx context.Context) {
 	for {
-		words, err := g.part.Changes(messageWords)
+		states, err := g.peering.Changes(maxMessageStates)
 		now := time.Now()
-		for _, part := range packWords(words, now) {
-			g.say(g.toAll(), message{Leads: true, Words: part})
+		for _, page := range packStates(states, now) {
+			g.publish(g.toAll(), message{Leads: true, States: page})
 		}
 		if err != nil {
-			g.barred = now.Add(outcast)
+			g.noLeaseBefore = now.Add(rejectedPause)
 			g.resign(ctx)
 			return
 		}
-		if len(words) < messageWords {
+		if len(states) < maxMessageStates {
 			return
 		}
 	}
 }
 
-// ask tells the leader what this replica's watches wait for.
-func (g *group) ask(asks []watch.Interest) {
-	for len(asks) > 0 {
-		n := min(len(asks), messageAsks)
-		seq := g.say(g.toLeader(), message{Asks: packAsks(asks[:n], time.Now())})
-		g.asked[seq] = asks[:n]
-		asks = asks[n:]
+// sendInterests tells the leader what this replica's watches wait for.
+func (g *group) sendInterests(interests []watch.Interest) {
+	for part := range slices.Chunk(interests, maxMessageInterests) {
+		seq := g.publish(g.toLeader(), message{Interests: packInterests(part, time.Now())})
+		g.unacknowledged[seq] = part
 	}
-	maps.DeleteFunc(g.asked, func(seq uint64, _ []watch.Interest) bool { return seq+askMemory <= g.seq })
+	maps.DeleteFunc(g.unacknowledged, func(seq uint64, _ []watch.Interest) bool { return seq+ackMemory <= g.seq })
 }
 
-// say seals a message and sends it.
-func (g *group) say(subject string, m message) (seq uint64) {
+// publish seals a message and publishes it.
+func (g *group) publish(subject string, m message) (seq uint64) {
 	g.seq++
-	m.From, m.Seq, m.Fence, m.Tick = g.me, g.seq, g.fence, g.ticks.newest
+	m.From, m.Seq, m.Fence, m.LogicalTime = g.me, g.seq, g.fence, g.clock.newest
 	if text, err := json.Marshal(m); err == nil { // plain data
 		g.net.publish(subject, g.seal.close(subject, text))
 	}
 	return g.seq
 }
 
-// take takes in a message.
-func (g *group) take(ctx context.Context, l letter) {
+// receive opens a message, and drops it or accepts it.
+func (g *group) receive(ctx context.Context, sealed sealedMessage) {
 	now := time.Now()
-	if l.subject == g.toLeader() && !g.lease.held(now) {
+	if sealed.subject == g.toLeader() && !g.lease.held(now) {
 		return // it is not for us
 	}
 	var m message
-	text, err := g.seal.open(l.subject, l.data)
+	text, err := g.seal.open(sealed.subject, sealed.data)
 	if err == nil {
 		err = unpack(text, &m)
 	}
 	switch {
 	case err != nil:
-		g.c.refused.Add(1)
+		g.cluster.refused.Add(1)
 	case m.From == g.me:
 	case m.Leads && g.fence.above(m.Fence), !m.Leads && m.Fence != g.fence:
-		g.fenced(m, l.subject, now)
-	case !g.ofNow(m, now):
-		g.greet(m, now)
+		g.dropFenced(m, sealed.subject, now)
+	case !g.recent(m, now):
+		g.announceLease(m, now)
 	default:
-		g.hear(ctx, m, l.subject, now)
+		g.accept(ctx, m, sealed.subject, now)
 	}
 }
 
-// hear takes in a message of somebody who counts, if it is no repeat.
-func (g *group) hear(ctx context.Context, m message, subject string, now time.Time) {
+// accept applies a message, unless it is a repeat.
+func (g *group) accept(ctx context.Context, m message, subject string, now time.Time) {
 	if m.Leads && m.Fence.above(g.fence) {
-		g.submit(m, now)
+		g.followLease(m, now)
 	}
-	if !g.note(m, subject, now) {
-		g.c.refused.Add(1)
+	if !g.recordMember(m, subject, now) {
+		g.cluster.refused.Add(1)
 		return
 	}
-	g.read(ctx, m, now)
+	g.apply(ctx, m, now)
 }
 
-// note notes a sign of life, if it is one.
-func (g *group) note(m message, subject string, now time.Time) bool {
+// recordMember notes a sign of life of the sender, and reports whether the message is new.
+func (g *group) recordMember(m message, subject string, now time.Time) bool {
 	if !g.members.accept(m, subject, now) {
 		return false
 	}
-	if g.proven(m) {
-		g.members[m.From].proven = true
+	if g.provesRecent(m) {
+		g.members[m.From].recent = true
 	}
 	return true
 }
 
-// ofNow reports whether a message is of now, which counts where its sender is not known: what was recorded of
-// one that has left long ago is no sign of life. Where nobody leads it can't be told.
-func (g *group) ofNow(m message, now time.Time) bool {
-	return g.members[m.From] != nil || g.proven(m) || !g.lease.held(now) && !g.follows(now)
+// recent reports whether a message of an unknown sender may be recent: a recorded message of a replica that
+// left long ago is no sign of life. While nobody leads, this can't be told.
+func (g *group) recent(m message, now time.Time) bool {
+	return g.members[m.From] != nil || g.provesRecent(m) || !g.lease.held(now) && !g.follows(now)
 }
 
-// proven reports whether a message proves that it is of now: by its tick, or by a lease that none is after.
-func (g *group) proven(m message) bool {
-	return g.ticks.proves(m.Tick) || m.Leads && !g.fence.above(m.Fence)
+// provesRecent reports whether a message proves that it is recent: by its logical time, or by the newest
+// lease.
+func (g *group) provesRecent(m message) bool {
+	return g.clock.recent(m.LogicalTime) || m.Leads && !g.fence.above(m.Fence)
 }
 
-// greet tells who is new who leads, and with it what proves that its next message is of now.
-func (g *group) greet(m message, now time.Time) {
+// announceLease tells a newcomer who leads. The newcomer's next message can then prove that it is recent.
+func (g *group) announceLease(m message, now time.Time) {
 	switch {
-	case m.Tick > 0:
-		g.c.refused.Add(1)
-	case g.lease.held(now) && !now.Before(g.greetAt):
-		g.greetAt = now.Add(askGap)
-		g.say(g.toAll(), message{Leads: true})
+	case m.LogicalTime > 0:
+		g.cluster.refused.Add(1)
+	case g.lease.held(now) && !now.Before(g.announceAt):
+		g.announceAt = now.Add(interestGap)
+		g.publish(g.toAll(), message{Leads: true})
 	}
 }
 
-// fenced drops what was said under another lease. Who says it is counted all the same, and who says
-// farewell is not any more: the lease of one that leaves is often taken before its farewell is here.
-func (g *group) fenced(m message, subject string, now time.Time) {
+// dropFenced drops a message that was sent under another lease. Its sender is counted all the same, and a
+// farewell counts too: the lease of a leader that leaves is often taken before its farewell is here.
+func (g *group) dropFenced(m message, subject string, now time.Time) {
 	if m.Leads {
-		g.c.fenced.Add(1)
+		g.cluster.fenced.Add(1)
 	}
 	switch {
-	case m.Beat != nil && !g.ofNow(m, now):
-		g.greet(m, now)
-	case m.Beat != nil && !g.members.beforeFarewell(m):
-		g.note(m, subject, now)
-	case m.Bye && g.members[m.From] != nil && g.members.accept(m, subject, now):
+	case m.Heartbeat != nil && !g.recent(m, now):
+		g.announceLease(m, now)
+	case m.Heartbeat != nil && !g.members.beforeFarewell(m):
+		g.recordMember(m, subject, now)
+	case m.Farewell && g.members[m.From] != nil && g.members.accept(m, subject, now):
 		g.members.depart(m)
 	}
 }
 
-// submit takes in that somebody took the lease after the one that is known.
-func (g *group) submit(m message, now time.Time) {
+// followLease takes in that another replica took the lease after the one that is known.
+func (g *group) followLease(m message, now time.Time) {
 	if g.lease.held(now) {
-		g.c.logger.Debug("the lease of a credential has passed on", "credential", g.seal.name)
+		g.cluster.logger.Debug("the lease of a credential has passed on", "credential", g.seal.name)
 	}
-	g.drop()
+	g.dropLease()
 	g.fence = m.Fence
-	clear(g.asked)
-	g.round = time.Time{}
-	g.askAt = now
+	clear(g.unacknowledged)
+	g.refreshAt = time.Time{}
+	g.interestsAt = now
 }
 
-// read does what a message says.
-func (g *group) read(ctx context.Context, m message, now time.Time) {
-	if m.Bye {
+// apply does what a message says.
+func (g *group) apply(ctx context.Context, m message, now time.Time) {
+	if m.Farewell {
 		g.members.depart(m)
 		if m.Leads {
-			g.heard = time.Time{}
-			g.beat(ctx)
+			g.heardAt = time.Time{}
+			g.heartbeat(ctx)
 		}
 		return
 	}
 	if m.Leads {
 		if !g.follows(now) {
-			g.askAt = now
+			g.interestsAt = now
 		}
-		g.ticks.learn(m.Fence.Epoch, m.Tick, now)
-		g.heard, g.orphaned = now, false
-		g.play(now)
+		g.clock.learn(m.Fence.Epoch, m.LogicalTime, now)
+		g.heardAt, g.leaderSilent = now, false
+		g.setRole(now)
 	}
-	if m.Beat != nil {
-		g.part.ApplyStatus(m.Beat.unpack(now), m.Leads)
+	if m.Heartbeat != nil {
+		g.peering.ApplyStatus(m.Heartbeat.unpack(now), m.Leads)
 	}
-	if len(m.Asks) > 0 {
-		g.answer(ctx, m, now)
+	if len(m.Interests) > 0 {
+		g.subscribe(ctx, m, now)
 	}
-	if m.Heard != nil && m.Heard.Who == g.me {
-		if asks, ok := g.asked[m.Heard.Seq]; ok {
-			delete(g.asked, m.Heard.Seq)
-			g.part.Acknowledge(asks, ago(m.Heard.Seen, now))
+	if m.Ack != nil && m.Ack.To == g.me {
+		if interests, ok := g.unacknowledged[m.Ack.Seq]; ok {
+			delete(g.unacknowledged, m.Ack.Seq)
+			g.peering.Acknowledge(interests, ago(m.Ack.Seen, now))
 		}
 	}
-	if len(m.Words) > 0 {
-		g.part.ApplyStates(g.words(m, now))
+	if len(m.States) > 0 {
+		g.peering.ApplyStates(g.states(m, now))
 	}
 }
 
-func (g *group) words(m message, now time.Time) (words []watch.State) {
-	for _, text := range m.Words {
-		w, err := unpackWord(text, now)
-		if err != nil || w.Generation.ID == "" {
-			g.c.refused.Add(1)
+func (g *group) states(m message, now time.Time) (states []watch.State) {
+	for _, text := range m.States {
+		s, err := unpackState(text, now)
+		if err != nil || s.Generation.ID == "" {
+			g.cluster.refused.Add(1)
 			continue
 		}
-		words = append(words, w)
+		states = append(states, s)
 	}
-	return words
+	return states
 }
 
-// answer takes in what a follower asks. What it is to know comes before the answer, so that it
-// has it when the answer says that all was heard.
-func (g *group) answer(ctx context.Context, m message, now time.Time) {
+// subscribe takes in the interests of a follower. The states come before the acknowledgement, so that
+// the follower has them when it reads that its interests were heard.
+func (g *group) subscribe(ctx context.Context, m message, now time.Time) {
 	if !g.lease.held(now) {
 		return
 	}
-	seen := g.part.Subscribe(unpackAsks(m.Asks, now))
-	g.tell(ctx)
+	seen := g.peering.Subscribe(unpackInterests(m.Interests, now))
+	g.publishChanges(ctx)
 	if g.lease.held(now) {
-		g.say(g.toAll(), message{Leads: true, Heard: &heard{Who: m.From, Seq: m.Seq, Seen: age(seen, now)}})
+		g.publish(g.toAll(), message{Leads: true, Ack: &acknowledgement{To: m.From, Seq: m.Seq, Seen: age(seen, now)}})
 	}
 }
 
-// leave says farewell.
+// leave ends this replica's membership with a farewell.
 func (g *group) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tableTimeout)
 	defer cancel()
 	now := time.Now()
 	size := g.size(now)
 	g.sizeBefore = size.Live + size.Suspected
-	g.c.history.remember(g.seal.name, g.sizeBefore, now)
+	g.cluster.history.remember(g.seal.name, g.sizeBefore, now)
 	if g.lease.held(now) {
-		g.states.save(ctx, g.part, g.fence)
+		g.handover.save(ctx, g.peering, g.fence)
 		g.resign(ctx)
 	} else {
-		g.say(g.toAll(), message{Bye: true})
+		g.publish(g.toAll(), message{Farewell: true})
 	}
-	g.part.SetRole(groupSize{Live: 1}.assign(watch.Alone, time.Time{}))
+	g.peering.SetRole(groupSize{Live: 1}.assign(watch.Alone, time.Time{}))
 }

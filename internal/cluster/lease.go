@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	renewEvery = leaseTTL / 3
-	leaseTime  = time.Second // that one request to the table may take
+	renewEvery   = leaseTTL / 3
+	tableTimeout = time.Second // of one request to a table
 )
 
 // lease says that this replica polls.
@@ -18,46 +18,46 @@ type lease struct {
 	until    time.Time
 }
 
-// held reports whether the lease is still ours. Its end is counted from before it was asked
-// for, so it is over here before it is over there.
+// held reports whether the lease is still ours. It counts from before the request, so that it ends
+// here before it ends in the table.
 func (l *lease) held(now time.Time) bool { return l.revision != 0 && now.Before(l.until) }
 
-// claim is the value of a lease.
-type claim struct {
+// leaseValue is the value of a lease in the table.
+type leaseValue struct {
 	Holder string `json:"holder"`
-	Taken  uint64 `json:"taken,omitempty"` // revision with which it was taken; 0: this one
+	Taken  uint64 `json:"taken,omitempty"` // revision under which it was taken; 0: its own
 }
 
-// contend keeps the lease, or tries to take it where nobody is heard who has it.
-func (g *group) contend(ctx context.Context) {
+// maintainLease renews the lease, or tries to take it where no leader is heard.
+func (g *group) maintainLease(ctx context.Context) {
 	now := time.Now()
 	if !g.lease.held(now) {
-		g.drop() // it has run out
+		g.dropLease() // it has run out
 	}
 	if !g.net.up() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaseTime)
+	ctx, cancel := context.WithTimeout(ctx, tableTimeout)
 	defer cancel()
 	switch {
 	case g.lease.held(now):
-		if renewed := g.lease.until.Add(-leaseTTL); now.Sub(renewed) >= renewEvery-beatEvery/2 {
+		if renewed := g.lease.until.Add(-leaseTTL); now.Sub(renewed) >= renewEvery-heartbeatEvery/2 {
 			g.renew(ctx, now)
 		}
-	case !g.follows(now) && !now.Before(g.barred):
+	case !g.follows(now) && !now.Before(g.noLeaseBefore):
 		g.acquire(ctx, now)
 	}
 }
 
-// acquire takes the lease where nobody has it. Where somebody has, the table tells which lease
-// counts, whatever was heard of others.
+// acquire takes the lease if it is free. If it is not, the table tells which lease counts, whatever
+// other replicas said.
 func (g *group) acquire(ctx context.Context, now time.Time) {
-	_, err := g.net.leases().put(ctx, g.seal.name, g.claim(0), 0)
-	g.orphaned = errors.Is(err, errTaken)
-	if err != nil && !errors.Is(err, errTaken) {
+	_, err := g.net.leases().put(ctx, g.seal.name, g.sealedLease(0), 0)
+	g.leaderSilent = errors.Is(err, errConflict)
+	if err != nil && !errors.Is(err, errConflict) {
 		return
 	}
-	v, holder, err := g.holder(ctx)
+	v, holder, err := g.readLease(ctx)
 	if err != nil {
 		return
 	}
@@ -65,44 +65,44 @@ func (g *group) acquire(ctx context.Context, now time.Time) {
 	if holder.Holder != g.me {
 		return
 	}
-	g.orphaned = false
-	g.keep(v.revision, now)
-	g.heard = time.Time{}
-	g.c.takings.Add(1)
-	g.c.leading.Add(1)
-	g.c.logger.Debug("took the lease of a credential", "credential", g.seal.name, "revision", holder.Taken)
-	g.part.Restore(g.states.load(ctx, v.written, now))
+	g.leaderSilent = false
+	g.holdLease(v.revision, now)
+	g.heardAt = time.Time{}
+	g.cluster.acquired.Add(1)
+	g.cluster.leading.Add(1)
+	g.cluster.logger.Debug("took the lease of a credential", "credential", g.seal.name, "revision", holder.Taken)
+	g.peering.Restore(g.handover.load(ctx, v.written, now))
 }
 
-// renew keeps the lease. Where the table has another value, it is either ours, and the answer
-// was lost, or the lease is.
+// renew renews the lease. Where the table has another value, either an answer to us was lost and the value
+// is ours, or the lease is lost.
 func (g *group) renew(ctx context.Context, now time.Time) {
-	revision, err := g.net.leases().put(ctx, g.seal.name, g.claim(g.fence.Revision), g.lease.revision)
-	if errors.Is(err, errTaken) {
-		v, holder, getErr := g.holder(ctx)
+	revision, err := g.net.leases().put(ctx, g.seal.name, g.sealedLease(g.fence.Revision), g.lease.revision)
+	if errors.Is(err, errConflict) {
+		v, holder, getErr := g.readLease(ctx)
 		switch {
 		case getErr == nil && holder.Holder == g.me:
 			g.lease.revision = v.revision
-			revision, err = g.net.leases().put(ctx, g.seal.name, g.claim(g.fence.Revision), v.revision)
-		case getErr == nil, errors.Is(getErr, errNone):
-			g.drop()
+			revision, err = g.net.leases().put(ctx, g.seal.name, g.sealedLease(g.fence.Revision), v.revision)
+		case getErr == nil, errors.Is(getErr, errNotFound):
+			g.dropLease()
 			g.acquire(ctx, now)
 			return
 		}
 	}
 	if err == nil {
-		g.keep(revision, now)
+		g.holdLease(revision, now)
 	}
 }
 
-// keep notes that this replica has the lease from now on.
-func (g *group) keep(revision uint64, now time.Time) {
+// holdLease notes that this replica holds the lease from now on.
+func (g *group) holdLease(revision uint64, now time.Time) {
 	g.lease = lease{revision: revision, until: now.Add(leaseTTL)}
-	g.ticks.learn(g.fence.Epoch, revision, now)
+	g.clock.learn(g.fence.Epoch, revision, now)
 }
 
-// holder reads who has the lease.
-func (g *group) holder(ctx context.Context) (v value, c claim, err error) {
+// readLease reads the lease from the table.
+func (g *group) readLease(ctx context.Context) (v value, c leaseValue, err error) {
 	v, err = g.net.leases().get(ctx, g.seal.name)
 	if err != nil {
 		return v, c, err
@@ -117,28 +117,28 @@ func (g *group) holder(ctx context.Context) (v value, c claim, err error) {
 	return v, c, err
 }
 
-func (g *group) claim(taken uint64) []byte {
-	text, _ := json.Marshal(claim{g.me, taken}) // plain data
+func (g *group) sealedLease(taken uint64) []byte {
+	text, _ := json.Marshal(leaseValue{g.me, taken}) // plain data
 	return g.seal.close(g.seal.name, text)
 }
 
-// drop forgets the lease.
-func (g *group) drop() {
+// dropLease forgets the lease.
+func (g *group) dropLease() {
 	if g.lease.revision != 0 {
-		g.c.leading.Add(-1)
+		g.cluster.leading.Add(-1)
 	}
 	g.lease = lease{}
 }
 
 // resign gives the lease back, so that another can take it at once.
 func (g *group) resign(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leaseTime)
+	ctx, cancel := context.WithTimeout(ctx, tableTimeout)
 	defer cancel()
 	revision := g.lease.revision
-	g.drop()
+	g.dropLease()
 	if g.net.up() {
 		_ = g.net.leases().remove(ctx, g.seal.name, revision) // else it runs out
 	}
-	g.say(g.toAll(), message{Leads: true, Bye: true})
-	g.play(time.Now())
+	g.publish(g.toAll(), message{Leads: true, Farewell: true})
+	g.setRole(time.Now())
 }

@@ -12,7 +12,7 @@ import (
 
 const asWritten = ": it must be as `nsc generate creds` writes it"
 
-// settingError says which setting can't be meant, and why. It has no word of what a file holds.
+// settingError names a setting that can't work, and says why. It holds nothing of a file's contents.
 type settingError string
 
 func (e settingError) Error() string { return string(e) }
@@ -20,7 +20,7 @@ func (e settingError) Error() string { return string(e) }
 func wrong(setting, why string) error { return settingError(setting + ": " + why) }
 
 // options are those of the login; none without one.
-func (l Login) options(is *trouble) ([]nats.Option, error) {
+func (l Login) options(p *problems) ([]nats.Option, error) {
 	switch {
 	case l.CredsFile != "" && l.NKeyFile != "":
 		return nil, settingError("EASEL_NATS_CREDS_FILE and EASEL_NATS_NKEY_FILE are both set, and one of them is enough")
@@ -28,7 +28,7 @@ func (l Login) options(is *trouble) ([]nats.Option, error) {
 		if _, _, err := l.creds(); err != nil {
 			return nil, err
 		}
-		return []nats.Option{nats.UserJWT(l.callbacks(is))}, nil
+		return []nats.Option{nats.UserJWT(l.callbacks(p))}, nil
 	case l.NKeyFile != "":
 		nkey, err := nats.NkeyOptionFromSeed(l.NKeyFile)
 		if err != nil {
@@ -56,12 +56,12 @@ func (l Login) creds() (token string, user nkeys.KeyPair, err error) {
 	return token, user, nil
 }
 
-// callbacks are what a connection asks for to log in.
-func (l Login) callbacks(is *trouble) (token nats.UserJWTHandler, sign nats.SignatureHandler) {
+// callbacks are the functions by which a connection logs in.
+func (l Login) callbacks(p *problems) (token nats.UserJWTHandler, sign nats.SignatureHandler) {
 	read := func() (string, nkeys.KeyPair, error) {
 		token, user, err := l.creds()
 		if err != nil {
-			is.note(err) // the connection keeps it to itself
+			p.report(err) // the connection keeps it to itself
 		}
 		return token, user, err
 	}

@@ -13,7 +13,7 @@ const suspectTime = time.Hour
 
 // departedTime is how long a departed member is remembered. Until then its last messages still count as
 // recent, and must not bring it back.
-const departedTime = 2*tickTime + silence
+const departedTime = 2*clockSpan + silence
 
 // maxMembers bounds the memory that invented members take: a caller knows its own API key, and can forge
 // messages under it.
@@ -25,7 +25,7 @@ type membership map[string]*member
 type member struct {
 	heardAt  time.Time                // its last message
 	windows  map[string]*replayWindow // by subject
-	proven   bool                     // a message of it was proven recent; false for a member that came while nobody led
+	recent   bool                     // a message of it was proven recent; false for a member that came while nobody led
 	departed uint64                   // sequence number of its farewell, as earlier messages may come after it; zero: it is here
 }
 
@@ -122,7 +122,7 @@ func (c membership) size(now time.Time) groupSize {
 			delete(c, name)
 		case silent < silence:
 			count.Live++
-		case one.proven && silent < suspectTime:
+		case one.recent && silent < suspectTime:
 			count.Suspected++
 		default:
 			delete(c, name)

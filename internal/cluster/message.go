@@ -10,37 +10,39 @@ import (
 )
 
 const (
-	messageWords = 256       // words in one message
-	messageAsks  = 1000      // asks in one message
-	wordSize     = 32 << 10  // bytes of one word: of a longer one only the identifier is told
-	messageSize  = 256 << 10 // bytes of words in one message; NATS takes 1 MiB
+	maxMessageStates    = 256       // states in one message
+	maxMessageInterests = 1000      // interests in one message
+	maxStateSize        = 32 << 10  // bytes of one state: of a longer one only the id is sent
+	maxMessageSize      = 256 << 10 // bytes of states in one message; NATS takes 1 MiB
 )
 
-// fence is which lease something was said under. A later one is above it.
+// fence is a fencing token: it names the lease under which a message was sent. A later lease is above it.
 type fence struct {
 	Epoch    int64  `json:"e,omitempty"` // when the bucket was made, by the server's clock
-	Revision uint64 `json:"r,omitempty"` // with which the lease was taken
+	Revision uint64 `json:"r,omitempty"` // under which the lease was taken
 }
 
 func (f fence) above(other fence) bool {
 	return f.Epoch > other.Epoch || f.Epoch == other.Epoch && f.Revision > other.Revision
 }
 
-// message is all that is ever said. Times are ages, as clocks differ.
+// message is the one message between replicas. Times are ages, as clocks differ. The JSON names are those of
+// the release before, as replicas of both run beside each other in an upgrade.
 type message struct {
-	From  string            `json:"from"`
-	Seq   uint64            `json:"seq"`            // of the sender; repeats are dropped by it
-	Fence fence             `json:"fence"`          // that the sender has, or knows of
-	Tick  uint64            `json:"tick,omitempty"` // the newest that the sender knows
-	Leads bool              `json:"leads,omitempty"`
-	Bye   bool              `json:"bye,omitempty"`
-	Beat  *beat             `json:"beat,omitempty"`
-	Words []json.RawMessage `json:"words,omitempty"` // each a word
-	Asks  []ask             `json:"asks,omitempty"`
-	Heard *heard            `json:"heard,omitempty"`
+	From        string            `json:"from"`
+	Seq         uint64            `json:"seq"`            // of the sender; it shows repeats
+	Fence       fence             `json:"fence"`          // that the sender has, or knows of
+	LogicalTime uint64            `json:"tick,omitempty"` // the newest that the sender knows
+	Leads       bool              `json:"leads,omitempty"`
+	Farewell    bool              `json:"bye,omitempty"`
+	Heartbeat   *heartbeat        `json:"beat,omitempty"`
+	States      []json.RawMessage `json:"words,omitempty"` // each a stateMessage
+	Interests   []interest        `json:"asks,omitempty"`
+	Ack         *acknowledgement  `json:"heard,omitempty"`
 }
 
-type beat struct {
+// heartbeat is how a replica fares: a watch.Status.
+type heartbeat struct {
 	Condition watch.Condition `json:"c,omitempty"`
 	Failures  int             `json:"f,omitempty"`
 	LastError string          `json:"l,omitempty"`
@@ -49,7 +51,8 @@ type beat struct {
 	Spent     int             `json:"s,omitempty"`
 }
 
-type ask struct {
+// interest is what a follower waits for: a watch.Interest.
+type interest struct {
 	ID      string         `json:"i,omitempty"`
 	Etag    string         `json:"e,omitempty"`
 	Settled bool           `json:"s,omitempty"`
@@ -58,15 +61,16 @@ type ask struct {
 	Created *time.Duration `json:"c,omitempty"`
 }
 
-// heard answers the asks of one message.
-type heard struct {
-	Who  string         `json:"who"`
+// acknowledgement answers the interests of one message.
+type acknowledgement struct {
+	To   string         `json:"who"`
 	Seq  uint64         `json:"seq"`
 	Seen *time.Duration `json:"seen,omitempty"`
 }
 
-type word struct {
-	Generation catalog.Generation `json:"g"` // without the time of the look
+// stateMessage is one state of a generation: a watch.State.
+type stateMessage struct {
+	Generation catalog.Generation `json:"g"` // without its ObserveTime
 	Age        time.Duration      `json:"a"`
 	Etag       string             `json:"e,omitempty"`
 	Listed     bool               `json:"l,omitempty"`
@@ -81,7 +85,7 @@ func age(t, now time.Time) *time.Duration {
 	return &d
 }
 
-// ago is the reverse. What was sent can't lie in the future.
+// ago is the reverse of age. A time that was sent can't lie in the future.
 func ago(d *time.Duration, now time.Time) time.Time {
 	if d == nil {
 		return time.Time{}
@@ -89,55 +93,55 @@ func ago(d *time.Duration, now time.Time) time.Time {
 	return now.Add(-max(*d, 0))
 }
 
-func packBeat(b watch.Status, now time.Time) *beat {
-	return &beat{b.Condition, b.Failures, b.LastError, age(b.Answered, now), b.Pause, b.Spent}
+func packHeartbeat(s watch.Status, now time.Time) *heartbeat {
+	return &heartbeat{s.Condition, s.Failures, s.LastError, age(s.Answered, now), s.Pause, s.Spent}
 }
 
-func (b *beat) unpack(now time.Time) watch.Status {
+func (h *heartbeat) unpack(now time.Time) watch.Status {
 	return watch.Status{
-		Condition: b.Condition, Failures: b.Failures, LastError: b.LastError,
-		Answered: ago(b.Answered, now), Pause: b.Pause, Spent: b.Spent,
+		Condition: h.Condition, Failures: h.Failures, LastError: h.LastError,
+		Answered: ago(h.Answered, now), Pause: h.Pause, Spent: h.Spent,
 	}
 }
 
-func packAsks(asks []watch.Interest, now time.Time) []ask {
-	packed := make([]ask, 0, len(asks))
-	for _, a := range asks {
-		packed = append(packed, ask{a.ID, a.Etag, a.Settled, a.Waits, a.ModelID, age(a.Created, now)})
+func packInterests(interests []watch.Interest, now time.Time) []interest {
+	packed := make([]interest, 0, len(interests))
+	for _, i := range interests {
+		packed = append(packed, interest{i.ID, i.Etag, i.Settled, i.Waits, i.ModelID, age(i.Created, now)})
 	}
 	return packed
 }
 
-func unpackAsks(packed []ask, now time.Time) []watch.Interest {
-	asks := make([]watch.Interest, 0, len(packed))
-	for _, a := range packed {
-		asks = append(asks, watch.Interest{
-			ID: a.ID, Etag: a.Etag, Settled: a.Settled, Waits: a.Waits, ModelID: a.ModelID, Created: ago(a.Created, now),
+func unpackInterests(packed []interest, now time.Time) []watch.Interest {
+	interests := make([]watch.Interest, 0, len(packed))
+	for _, i := range packed {
+		interests = append(interests, watch.Interest{
+			ID: i.ID, Etag: i.Etag, Settled: i.Settled, Waits: i.Waits, ModelID: i.ModelID, Created: ago(i.Created, now),
 		})
 	}
-	return asks
+	return interests
 }
 
-// packWord writes a word. One that is too long only says that there is something to read.
-func packWord(w watch.State, now time.Time) json.RawMessage {
-	packed := word{Generation: w.Generation, Age: max(now.Sub(w.Generation.ObserveTime), 0), Etag: w.Etag, Listed: w.Listed}
+// packState writes a state. One that is too long only says that there is something to read.
+func packState(s watch.State, now time.Time) json.RawMessage {
+	packed := stateMessage{Generation: s.Generation, Age: max(now.Sub(s.Generation.ObserveTime), 0), Etag: s.Etag, Listed: s.Listed}
 	packed.Generation.ObserveTime = time.Time{}
 	text, err := json.Marshal(packed)
-	if err == nil && len(text) <= wordSize {
+	if err == nil && len(text) <= maxStateSize {
 		return text
 	}
-	text, _ = json.Marshal(word{Generation: catalog.Generation{ID: w.Generation.ID}, Listed: w.Listed}) // plain data
+	text, _ = json.Marshal(stateMessage{Generation: catalog.Generation{ID: s.Generation.ID}, Listed: s.Listed}) // plain data
 	return text
 }
 
-func unpackWord(text json.RawMessage, now time.Time) (w watch.State, err error) {
-	var packed word
+func unpackState(text json.RawMessage, now time.Time) (s watch.State, err error) {
+	var packed stateMessage
 	if err := unpack(text, &packed); err != nil {
-		return w, err
+		return s, err
 	}
-	w = watch.State{Generation: packed.Generation, Etag: packed.Etag, Listed: packed.Listed}
-	w.Generation.ObserveTime = ago(&packed.Age, now)
-	return w, nil
+	s = watch.State{Generation: packed.Generation, Etag: packed.Etag, Listed: packed.Listed}
+	s.Generation.ObserveTime = ago(&packed.Age, now)
+	return s, nil
 }
 
 // unpack reads numbers as they were written, as the catalog package does.
@@ -147,19 +151,19 @@ func unpack(text []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-// packWords writes words into as many parts as messages are needed for them.
-func packWords(words []watch.State, now time.Time) (parts [][]json.RawMessage) {
-	var part []json.RawMessage
+// packStates writes states into as many pages as messages are needed for them.
+func packStates(states []watch.State, now time.Time) (pages [][]json.RawMessage) {
+	var page []json.RawMessage
 	size := 0
-	for _, w := range words {
-		text := packWord(w, now)
-		if len(part) == messageWords || size+len(text) > messageSize {
-			parts, part, size = append(parts, part), nil, 0
+	for _, s := range states {
+		text := packState(s, now)
+		if len(page) == maxMessageStates || size+len(text) > maxMessageSize {
+			pages, page, size = append(pages, page), nil, 0
 		}
-		part, size = append(part, text), size+len(text)
+		page, size = append(page, text), size+len(text)
 	}
-	if len(part) > 0 {
-		parts = append(parts, part)
+	if len(page) > 0 {
+		pages = append(pages, page)
 	}
-	return parts
+	return pages
 }

@@ -14,7 +14,7 @@ import (
 // order; replicas are cut off; the tables are away for a while, and lose what they had.
 type fabric struct {
 	mu     sync.Mutex
-	dice   *rand.Rand
+	random *rand.Rand
 	subs   []*modelSub
 	tables [2]*modelTable // of leases and of states
 
@@ -23,11 +23,11 @@ type fabric struct {
 	down        bool
 	deaf        *modelNet // what it asks of a leader is lost
 
-	said, ignored, lost, repeated, overtaken int
-	kept                                     []kept // for a replay
+	published, ignored, lost, repeated, overtaken int
+	recorded                                      []recordedMessage // for a replay
 }
 
-type kept struct {
+type recordedMessage struct {
 	from    *modelNet
 	subject string
 	data    []byte
@@ -49,7 +49,7 @@ type modelNet struct {
 }
 
 func newFabric(seed uint64) *fabric {
-	f := &fabric{dice: rand.New(rand.NewPCG(seed, 1))}
+	f := &fabric{random: rand.New(rand.NewPCG(seed, 1))}
 	f.tables = [2]*modelTable{newModelTable(f, leaseTTL), newModelTable(f, statesTTL)}
 	return f
 }
@@ -81,8 +81,8 @@ func (n *modelNet) up() bool {
 func (n *modelNet) publish(subject string, data []byte) {
 	n.f.mu.Lock()
 	defer n.f.mu.Unlock()
-	n.f.said++
-	n.f.kept = append(n.f.kept, kept{n, subject, data})
+	n.f.published++
+	n.f.recorded = append(n.f.recorded, recordedMessage{n, subject, data})
 	if n == n.f.deaf && strings.HasSuffix(subject, ".leader") {
 		n.f.ignored++
 		return
@@ -100,7 +100,7 @@ func (f *fabric) deliver(from *modelNet, subject string, data []byte) {
 			continue
 		}
 		times := 1
-		switch roll := f.dice.Float64(); {
+		switch roll := f.random.Float64(); {
 		case roll < f.loss:
 			f.lost++
 			continue
@@ -109,7 +109,7 @@ func (f *fabric) deliver(from *modelNet, subject string, data []byte) {
 			times = 2
 		}
 		for range times {
-			delay := time.Millisecond + time.Duration(f.dice.Int64N(int64(f.delay+1)))
+			delay := time.Millisecond + time.Duration(f.random.Int64N(int64(f.delay+1)))
 			at := time.Now().Add(delay)
 			if at.Before(s.last) {
 				f.overtaken++
@@ -173,7 +173,7 @@ func (v modelView) reach(ctx context.Context) (lost bool, err error) {
 		v.t.f.mu.Lock()
 		return false, errors.New("no answer")
 	}
-	return v.t.f.dice.Float64() < v.t.f.loss/2, nil
+	return v.t.f.random.Float64() < v.t.f.loss/2, nil
 }
 
 // now is what a table has; mu is held.
@@ -190,7 +190,7 @@ func (v modelView) put(ctx context.Context, key string, data []byte, revision ui
 	}
 	if has, _ := v.t.now(key); has.revision != revision {
 		if _, ok := v.t.now(key); ok || revision != 0 {
-			return 0, errTaken
+			return 0, errConflict
 		}
 	}
 	v.t.revision++
@@ -209,7 +209,7 @@ func (v modelView) get(ctx context.Context, key string) (value, error) {
 	}
 	has, ok := v.t.now(key)
 	if !ok {
-		return value{}, errNone
+		return value{}, errNotFound
 	}
 	return has, nil
 }
@@ -221,7 +221,7 @@ func (v modelView) remove(ctx context.Context, key string, revision uint64) erro
 		return err
 	}
 	if has, ok := v.t.now(key); !ok || has.revision != revision {
-		return errTaken
+		return errConflict
 	}
 	delete(v.t.values, key)
 	return nil

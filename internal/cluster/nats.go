@@ -26,19 +26,19 @@ type natsNetwork struct {
 	stateBucket bucket
 }
 
-// dial begins to connect.
+// dial begins to connect to NATS.
 func dial(cfg Config) (network, error) {
 	if err := checkAddress(cfg.URL); err != nil {
 		return nil, err
 	}
-	is := newTrouble(cfg.Logger)
-	options, err := cfg.options(is)
+	p := newProblems(cfg.Logger)
+	options, err := cfg.options(p)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := nats.Connect(cfg.URL, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to NATS: %w", scrub(err))
+		return nil, fmt.Errorf("connecting to NATS: %w", redact(err))
 	}
 	stream, err := jetstream.New(conn)
 	if err != nil {
@@ -47,13 +47,13 @@ func dial(cfg Config) (network, error) {
 	}
 	return &natsNetwork{
 		conn:        conn,
-		leaseBucket: bucket{is: is, stream: stream, name: "easel_leases", ttl: leaseTTL},
-		stateBucket: bucket{is: is, stream: stream, name: "easel_states", ttl: statesTTL},
+		leaseBucket: bucket{problems: p, stream: stream, name: "easel_leases", ttl: leaseTTL},
+		stateBucket: bucket{problems: p, stream: stream, name: "easel_states", ttl: statesTTL},
 	}, nil
 }
 
-// checkAddress refuses what can never be reached. It does not repeat the address, which may hold
-// a password.
+// checkAddress refuses an address that can never be reached. It does not repeat the address, which may
+// hold a password.
 func checkAddress(list string) error {
 	for address := range strings.SplitSeq(list, ",") {
 		u, err := url.Parse(strings.TrimSpace(address))
@@ -64,33 +64,33 @@ func checkAddress(list string) error {
 	return nil
 }
 
-// scrub keeps the address out of an error: it may hold a password.
-func scrub(err error) error {
+// redact keeps the address out of an error: it may hold a password.
+func redact(err error) error {
 	if errors.Is(err, nats.ErrNoServers) {
 		return nats.ErrNoServers
 	}
 	return wrong("EASEL_NATS_URL", "the address can't be used with this login and these TLS files")
 }
 
-// options are those of the connection. What can't be sent at once is not kept for later: it
-// would be stale.
-func (cfg Config) options(is *trouble) ([]nats.Option, error) {
+// options gives the options of the connection. It buffers no message while it is away, as messages get
+// stale.
+func (cfg Config) options(p *problems) ([]nats.Option, error) {
 	options := []nats.Option{
 		nats.Name("easel"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait/2, reconnectWait/2), nats.ReconnectBufSize(-1),
 		nats.FlusherTimeout(writeTimeout), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2), nats.NoEcho(),
 		nats.IgnoreAuthErrorAbort(), // a login that is refused today may be let in tomorrow
-		nats.ConnectHandler(func(*nats.Conn) { is.connected("connected to NATS") }),
-		nats.ReconnectHandler(func(*nats.Conn) { is.connected("connected to NATS again") }),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { is.note(err) }),
+		nats.ConnectHandler(func(*nats.Conn) { p.connected("connected to NATS") }),
+		nats.ReconnectHandler(func(*nats.Conn) { p.connected("connected to NATS again") }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { p.report(err) }),
 		nats.DisconnectErrHandler(func(conn *nats.Conn, _ error) {
 			if !conn.IsClosed() {
-				is.gone()
+				p.disconnected()
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			is.logger.Debug("NATS", "error", err.Error())
-			is.answered(err)
+			p.logger.Debug("NATS", "error", err.Error())
+			p.tableAnswered(err)
 		}),
 	}
 	secure, err := cfg.TLS.config()
@@ -100,18 +100,18 @@ func (cfg Config) options(is *trouble) ([]nats.Option, error) {
 	if secure != nil {
 		options = append(options, nats.Secure(secure))
 	}
-	login, err := cfg.Login.options(is)
+	login, err := cfg.Login.options(p)
 	return append(options, login...), err
 }
 
 func (n *natsNetwork) up() bool { return n.conn.IsConnected() }
 
 func (n *natsNetwork) publish(subject string, data []byte) {
-	_ = n.conn.Publish(subject, data) // what is lost is told again
+	_ = n.conn.Publish(subject, data) // a lost message is repeated
 }
 
-func (n *natsNetwork) subscribe(subject string, take func([]byte)) (stop func(), err error) {
-	sub, err := n.conn.Subscribe(subject, func(m *nats.Msg) { take(m.Data) })
+func (n *natsNetwork) subscribe(subject string, handle func([]byte)) (stop func(), err error) {
+	sub, err := n.conn.Subscribe(subject, func(m *nats.Msg) { handle(m.Data) })
 	if err != nil {
 		return nil, err
 	}
@@ -122,37 +122,37 @@ func (n *natsNetwork) leases() table { return &n.leaseBucket }
 func (n *natsNetwork) states() table { return &n.stateBucket }
 func (n *natsNetwork) close()        { n.conn.Close() }
 
-// bucket is a table in JetStream. Its age limit is the stream's: that counts from each write,
-// where the limit of a single value is lost with the next one.
+// bucket is a table in JetStream. Its age limit is the stream's, which counts from each write: the limit
+// of a single value is lost with the next write.
 type bucket struct {
-	is     *trouble
-	stream jetstream.JetStream
-	name   string
-	ttl    time.Duration
+	problems *problems
+	stream   jetstream.JetStream
+	name     string
+	ttl      time.Duration
 
-	mu   sync.Mutex
-	open jetstream.KeyValue // nil: not found yet, or lost
-	made int64
+	mu    sync.Mutex
+	found jetstream.KeyValue // nil: not found yet, or lost
+	made  int64
 }
 
-// keys gives the bucket, and makes it where it is missing. One that is there already is used as
-// it is, so that an operator may choose its replicas and storage.
-func (b *bucket) keys(ctx context.Context) (jetstream.KeyValue, int64, error) {
+// store gives the bucket, and makes it where it is missing. It uses an existing one as it is, so that an
+// operator may choose its replicas and storage.
+func (b *bucket) store(ctx context.Context) (jetstream.KeyValue, int64, error) {
 	b.mu.Lock()
-	open, made := b.open, b.made
+	kv, made := b.found, b.made
 	b.mu.Unlock()
-	if open != nil {
-		return open, made, nil
+	if kv != nil {
+		return kv, made, nil
 	}
-	open, made, err := b.find(ctx)
-	b.is.answered(err)
+	kv, made, err := b.find(ctx)
+	b.problems.tableAnswered(err)
 	if err != nil {
 		return nil, 0, err
 	}
 	b.mu.Lock()
-	b.open, b.made = open, made
+	b.found, b.made = kv, made
 	b.mu.Unlock()
-	return open, made, nil
+	return kv, made, nil
 }
 
 func (b *bucket) find(ctx context.Context) (kv jetstream.KeyValue, made int64, err error) {
@@ -178,33 +178,33 @@ func (b *bucket) find(ctx context.Context) (kv jetstream.KeyValue, made int64, e
 	return kv, made, nil
 }
 
-// lost notes that the bucket may be gone.
-func (b *bucket) lost() {
+// forget has the bucket looked for anew: it may be gone.
+func (b *bucket) forget() {
 	b.mu.Lock()
-	b.open = nil
+	b.found = nil
 	b.mu.Unlock()
 }
 
-// verdict turns an error of JetStream into ours. After one that says nothing of a value, the
+// translate turns an error of JetStream into ours. After an error that says nothing of a value, the
 // bucket is looked for anew.
-func (b *bucket) verdict(err error) error {
+func (b *bucket) translate(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
-		return errTaken
+		return errConflict
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
-		return errNone
+		return errNotFound
 	}
-	b.lost()
+	b.forget()
 	return err
 }
 
 func (b *bucket) put(ctx context.Context, key string, data []byte, revision uint64) (uint64, error) {
 	if revision == 0 {
-		b.lost() // revisions of a bucket that was made anew begin anew: the epoch has to be the right one
+		b.forget() // revisions of a bucket that was made anew begin anew: the epoch has to be the right one
 	}
-	kv, _, err := b.keys(ctx)
+	kv, _, err := b.store(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -213,27 +213,27 @@ func (b *bucket) put(ctx context.Context, key string, data []byte, revision uint
 	} else {
 		revision, err = kv.Update(ctx, key, data, revision)
 	}
-	return revision, b.verdict(err)
+	return revision, b.translate(err)
 }
 
 func (b *bucket) get(ctx context.Context, key string) (value, error) {
-	kv, made, err := b.keys(ctx)
+	kv, made, err := b.store(ctx)
 	if err != nil {
 		return value{}, err
 	}
 	entry, err := kv.Get(ctx, key)
 	if err != nil {
-		return value{}, b.verdict(err)
+		return value{}, b.translate(err)
 	}
 	return value{entry.Value(), entry.Revision(), made, entry.Created()}, nil
 }
 
 func (b *bucket) remove(ctx context.Context, key string, revision uint64) error {
-	kv, _, err := b.keys(ctx)
+	kv, _, err := b.store(ctx)
 	if err != nil {
 		return err
 	}
-	return b.verdict(kv.Delete(ctx, key, jetstream.LastRevision(revision)))
+	return b.translate(kv.Delete(ctx, key, jetstream.LastRevision(revision)))
 }
 
 var _ network = (*natsNetwork)(nil)

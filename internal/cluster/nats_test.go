@@ -80,7 +80,7 @@ func TestALeaseOutlivesItsRenewalsAndNotItsHolder(t *testing.T) {
 		if revision, err = leases.put(ctx, "k", []byte("one"), revision); err != nil {
 			t.Fatalf("a renewal after %v: %v", time.Since(began), err)
 		}
-		if _, err := leases.put(ctx, "k", []byte("two"), 0); !errors.Is(err, errTaken) {
+		if _, err := leases.put(ctx, "k", []byte("two"), 0); !errors.Is(err, errConflict) {
 			t.Fatalf("a second holder after %v: %v", time.Since(began), err)
 		}
 		pause(ctx, renewEvery/2)
@@ -93,7 +93,7 @@ func TestALeaseOutlivesItsRenewalsAndNotItsHolder(t *testing.T) {
 	if took := time.Since(left); took > leaseTTL+time.Second/2 {
 		t.Errorf("it ended after %v, want %v", took, leaseTTL)
 	}
-	if _, err := leases.put(ctx, "k", []byte("one"), revision); !errors.Is(err, errTaken) {
+	if _, err := leases.put(ctx, "k", []byte("one"), revision); !errors.Is(err, errConflict) {
 		t.Errorf("the first holder renewed a lease that it had lost: %v", err)
 	}
 }
@@ -112,11 +112,11 @@ func TestOfManyWhoTakeALeaseAtOnceOneGetsIt(t *testing.T) {
 				switch {
 				case err == nil:
 					wins++
-				case errors.Is(err, errTaken):
+				case errors.Is(err, errConflict):
 					losses++
 				}
 				mu.Unlock()
-				if err == nil || errors.Is(err, errTaken) {
+				if err == nil || errors.Is(err, errConflict) {
 					return
 				}
 			}
@@ -136,13 +136,13 @@ func TestALeaseThatWasGivenBackIsFreeAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := leases.remove(ctx, "k", revision+1); !errors.Is(err, errTaken) {
+	if err := leases.remove(ctx, "k", revision+1); !errors.Is(err, errConflict) {
 		t.Errorf("somebody else's lease was given back: %v", err)
 	}
 	if err := leases.remove(ctx, "k", revision); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := leases.get(ctx, "k"); !errors.Is(err, errNone) {
+	if _, err := leases.get(ctx, "k"); !errors.Is(err, errNotFound) {
 		t.Errorf("it is still there: %v", err)
 	}
 	if _, err := leases.put(ctx, "k", []byte("two"), 0); err != nil {
@@ -166,7 +166,7 @@ func TestAServerThatLostItsBucketsBeginsALaterEpoch(t *testing.T) {
 	first.WaitForShutdown()
 	startNATS(t, port, nil)
 	eventually(t, "a lease of the new server", func() bool {
-		ctx, cancel := context.WithTimeout(ctx, leaseTime)
+		ctx, cancel := context.WithTimeout(ctx, tableTimeout)
 		defer cancel()
 		_, err := leases.put(ctx, "k", nil, 0)
 		return err == nil

@@ -7,25 +7,24 @@ import (
 )
 
 var (
-	errTaken = errors.New("somebody else was first") // a compare-and-swap that failed
-	errNone  = errors.New("there is no such value")
+	errConflict = errors.New("somebody else was first") // a compare-and-swap that failed
+	errNotFound = errors.New("there is no such value")
 )
 
-// network is what replicas need of the world. What is published may be lost, repeated, late
-// and out of order.
+// network connects replicas. A published message may be lost, repeated, late and out of order.
 type network interface {
 	up() bool // whether it is worth trying
 	publish(subject string, data []byte)
-	// subscribe calls take from one goroutine, until stop is called. Take must not block.
-	subscribe(subject string, take func(data []byte)) (stop func(), err error)
+	// subscribe calls handle from one goroutine, until stop is called. handle must not block.
+	subscribe(subject string, handle func(data []byte)) (stop func(), err error)
 	leases() table // values that vanish leaseTTL after they were written
 	states() table // values that vanish statesTTL after they were written
 	close()
 }
 
-// table holds values that are only changed by compare-and-swap.
+// table holds values that change by compare-and-swap alone.
 type table interface {
-	// put writes a value where its revision is still the given one; 0 says that there is none.
+	// put writes a value if its revision is still the given one; 0 stands for no value.
 	put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
 	get(ctx context.Context, key string) (value, error)
 	remove(ctx context.Context, key string, revision uint64) error

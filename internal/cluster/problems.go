@@ -13,87 +13,86 @@ import (
 
 const unreachable = "NATS can't be reached"
 
-// trouble is what keeps replicas from sharing their polls. NATS is tried again and again, so each
-// thing that is wrong is told once, until it was well between. A connection proves nothing of the
-// tables: what is wrong with them is told again only after they have answered.
-type trouble struct {
+// problems logs what keeps replicas from sharing their polls. NATS is tried again and again, so each
+// problem is logged once, until it was solved in between. A connection proves nothing of the
+// tables: their problems are logged again only after they have answered.
+type problems struct {
 	logger *slog.Logger
 
-	mu   sync.Mutex
-	told map[string]bool // of the connection
-	deny map[string]bool // of the tables: what the user may not do, or the account does not have
+	mu       sync.Mutex
+	reported map[string]bool // of the connection
+	denied   map[string]bool // of the tables: what the user may not do, or the account does not have
 }
 
-func newTrouble(logger *slog.Logger) *trouble {
-	return &trouble{logger: logger, told: map[string]bool{}, deny: map[string]bool{}}
+func newProblems(logger *slog.Logger) *problems {
+	return &problems{logger: logger, reported: map[string]bool{}, denied: map[string]bool{}}
 }
 
-// note tells of what is wrong with the connection.
-func (t *trouble) note(err error) {
-	if what := diagnosis(err); t.first(t.told, what) {
-		t.warn(what)
+// report logs a problem of the connection.
+func (p *problems) report(err error) {
+	if what := diagnosis(err); p.isNew(p.reported, what) {
+		p.warn(what)
 	}
 }
 
-func (t *trouble) warn(what string) { t.logger.Warn("each replica polls for itself: " + what) }
+func (p *problems) warn(what string) { p.logger.Warn("each replica polls for itself: " + what) }
 
-// gone tells that the connection is lost.
-func (t *trouble) gone() {
-	t.first(t.told, unreachable)
-	t.logger.Warn("NATS is gone: each replica polls for itself")
+// disconnected logs that the connection is lost.
+func (p *problems) disconnected() {
+	p.isNew(p.reported, unreachable)
+	p.logger.Warn("NATS is gone: each replica polls for itself")
 }
 
-// connected tells that there is a connection. The library says so some time after calls over it
+// connected logs that there is a connection. The library says so some time after calls over it
 // have begun, so that their failures may be known by then.
-func (t *trouble) connected(text string) {
-	t.mu.Lock()
-	clear(t.told)
-	denied := len(t.deny) > 0
-	t.mu.Unlock()
+func (p *problems) connected(text string) {
+	p.mu.Lock()
+	clear(p.reported)
+	denied := len(p.denied) > 0
+	p.mu.Unlock()
 	if !denied {
 		text += ": polls are shared"
 	}
-	t.logger.Info(text)
+	p.logger.Info(text)
 }
 
-// answered takes in what a table has answered. An error that says nothing of a setting is left out:
-// NATS may be about to go, and then its connection says so.
-func (t *trouble) answered(err error) {
+// tableAnswered takes in the answer of a table. An error that names no setting is left out: NATS may be
+// about to go, and then its connection reports it.
+func (p *problems) tableAnswered(err error) {
 	if err == nil {
-		t.shared()
+		p.solved()
 		return
 	}
-	if what := diagnosis(err); what != unreachable && t.first(t.deny, what) {
-		t.warn(what)
+	if what := diagnosis(err); what != unreachable && p.isNew(p.denied, what) {
+		p.warn(what)
 	}
 }
 
-// shared notes that the tables answer.
-func (t *trouble) shared() {
-	t.mu.Lock()
-	denied := len(t.deny) > 0
-	clear(t.deny)
-	t.mu.Unlock()
+// solved notes that the tables answer.
+func (p *problems) solved() {
+	p.mu.Lock()
+	denied := len(p.denied) > 0
+	clear(p.denied)
+	p.mu.Unlock()
 	if denied {
-		t.logger.Info("NATS answers: polls are shared")
+		p.logger.Info("NATS answers: polls are shared")
 	}
 }
 
-// first reports whether something is told for the first time.
-func (t *trouble) first(told map[string]bool, what string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	again := told[what]
-	told[what] = true
+// isNew reports whether a problem is not reported yet, and notes that it is.
+func (p *problems) isNew(reported map[string]bool, what string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	again := reported[what]
+	reported[what] = true
 	return !again
 }
 
-// diagnosis says what is wrong and what cures it, and no word of an address, which may hold a
-// password.
+// diagnosis names the problem and its fix. It leaves out addresses, which may hold a password.
 func diagnosis(err error) string {
 	var untrusted *tls.CertificateVerificationError
 	var invalid x509.CertificateInvalidError
-	var stranger x509.UnknownAuthorityError
+	var unknownCA x509.UnknownAuthorityError
 	var setting settingError
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrAccountAuthExpired):
@@ -101,7 +100,7 @@ func diagnosis(err error) string {
 			"the user may have expired, be revoked, or belong to an account that this NATS does not know. The file is read again at each try"
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return "NATS does not allow this user what it needs: docs/replicas.md lists the subjects"
-	case errors.As(err, &untrusted), errors.As(err, &invalid), errors.As(err, &stranger):
+	case errors.As(err, &untrusted), errors.As(err, &invalid), errors.As(err, &unknownCA):
 		return "the certificate of NATS is not trusted. Check EASEL_NATS_CA_FILE"
 	case errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
 		return "of NATS and this replica one wants TLS and the other does not. Check EASEL_NATS_URL and EASEL_NATS_CA_FILE"

@@ -29,7 +29,7 @@ func TestWhateverTheNetworkDoesEveryEndIsToldOnceAndTheBudgetHolds(t *testing.T)
 			}
 			lost, repeated, overtaken = lost+int64(s.fabric.lost), repeated+int64(s.fabric.repeated), overtaken+int64(s.fabric.overtaken)
 			for _, r := range s.replicas {
-				takings, fenced, told = takings+r.cluster.Stats().Takings, fenced+r.cluster.Stats().Fenced, told+r.hub.Stats().Told
+				takings, fenced, told = takings+r.cluster.Stats().Acquired, fenced+r.cluster.Stats().Fenced, told+r.hub.Stats().Told
 			}
 		})
 		if t.Failed() {
@@ -48,7 +48,7 @@ func TestWhateverTheNetworkDoesEveryEndIsToldOnceAndTheBudgetHolds(t *testing.T)
 // storm is a world to which things happen.
 type storm struct {
 	*world
-	dice    *rand.Rand
+	random  *rand.Rand
 	ids     []string
 	events  map[string]int
 	checked int // last states compared
@@ -58,8 +58,8 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	dice := rand.New(rand.NewPCG(seed, 2))
 	states, ids := many(1+dice.IntN(40), queued)
 	s := &storm{
-		world: &world{t: t, up: &upstream{states: states, thin: dice.IntN(2) == 0}, fabric: newFabric(seed)},
-		dice:  dice, ids: ids, events: map[string]int{},
+		world:  &world{t: t, up: &upstream{states: states, thin: dice.IntN(2) == 0}, fabric: newFabric(seed)},
+		random: dice, ids: ids, events: map[string]int{},
 	}
 	s.fabric.loss, s.fabric.twice = 0.3*dice.Float64(), 0.3*dice.Float64()
 	s.fabric.delay = time.Duration(dice.Int64N(int64(3 * time.Second)))
@@ -73,7 +73,7 @@ func (s *storm) run() {
 	began := time.Now()
 	for range 60 {
 		s.event()
-		pass(time.Duration(s.dice.Int64N(int64(5 * time.Second))))
+		advance(time.Duration(s.random.Int64N(int64(5 * time.Second))))
 	}
 	s.heal()
 	for _, id := range s.ids { // the last step of those that have not ended
@@ -81,7 +81,7 @@ func (s *storm) run() {
 			s.up.set(succeeded, id)
 		}
 	}
-	pass(3 * time.Minute)
+	advance(3 * time.Minute)
 	s.checkEnds()
 	took := time.Since(began)
 	if n, most := s.up.since(began, nil), 5*took.Seconds()*1.05; float64(n) > most {
@@ -92,9 +92,9 @@ func (s *storm) run() {
 // event lets one thing happen.
 func (s *storm) event() {
 	names := []string{"watch", "watch", "watch", "move", "move", "move", "cut", "mend", "down", "up", "restart", "kill", "close", "start"}
-	name := names[s.dice.IntN(len(names))]
+	name := names[s.random.IntN(len(names))]
 	s.events[name]++
-	r := s.replicas[s.dice.IntN(len(s.replicas))]
+	r := s.replicas[s.random.IntN(len(s.replicas))]
 	switch name {
 	case "watch":
 		if !r.closed {
@@ -133,10 +133,10 @@ func (s *storm) alive() (n int) {
 }
 
 func (s *storm) open(r *replica) {
-	goal := watch.Goal(s.dice.IntN(2))
+	goal := watch.Goal(s.random.IntN(2))
 	var ids []string
 	for _, id := range s.ids {
-		if s.dice.IntN(3) == 0 {
+		if s.random.IntN(3) == 0 {
 			ids = append(ids, id)
 		}
 	}
@@ -147,10 +147,10 @@ func (s *storm) open(r *replica) {
 
 // move takes a render one step on.
 func (s *storm) move() {
-	id := s.ids[s.dice.IntN(len(s.ids))]
+	id := s.ids[s.random.IntN(len(s.ids))]
 	next := map[catalog.State][]catalog.State{queued: {running, failed}, running: {succeeded, failed}, failed: {refunded}}[s.up.states[id]]
 	if len(next) > 0 {
-		s.up.set(next[s.dice.IntN(len(next))], id)
+		s.up.set(next[s.random.IntN(len(next))], id)
 	}
 }
 

@@ -11,18 +11,18 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// seal is what those who have a credential share: the name under which they meet, and the
-// lock on what they say there.
+// seal is what the replicas of one credential derive from its API key: the name of their subjects, and the
+// cipher of their messages.
 type seal struct {
-	key  catalog.Secret // that it was made from
+	key  catalog.Secret // the API key that it was derived from
 	name string
-	lock cipher.AEAD
+	aead cipher.AEAD
 }
 
-// newSeal derives a seal from a key. The salt keeps catalogs apart.
+// newSeal derives a seal from an API key. The salt keeps catalogs apart.
 func newSeal(key catalog.Secret, salt string) (*seal, error) {
 	if key.Reveal() == "" {
-		return nil, errors.New("there is no key")
+		return nil, errors.New("there is no API key")
 	}
 	prk, err := hkdf.Extract(sha256.New, []byte(key.Reveal()), []byte("easel cluster 1 "+salt))
 	if err != nil {
@@ -40,19 +40,18 @@ func newSeal(key catalog.Secret, salt string) (*seal, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := cipher.NewGCMWithRandomNonce(block)
+	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		return nil, err
 	}
-	return &seal{key, hex.EncodeToString(name), lock}, nil
+	return &seal{key, hex.EncodeToString(name), aead}, nil
 }
 
-// close seals a text for one place: a subject, or a key of a bucket. Elsewhere it can't be
-// opened.
+// close seals a text for one place: a subject, or a key of a bucket. It can't be opened elsewhere.
 func (s *seal) close(place string, text []byte) []byte {
-	return s.lock.Seal(nil, nil, text, []byte(place)) //nolint:gosec // the lock draws its nonces itself and takes none
+	return s.aead.Seal(nil, nil, text, []byte(place)) //nolint:gosec // the cipher draws its nonces itself and takes none
 }
 
 func (s *seal) open(place string, sealed []byte) ([]byte, error) {
-	return s.lock.Open(nil, nil, sealed, []byte(place))
+	return s.aead.Open(nil, nil, sealed, []byte(place))
 }

@@ -22,10 +22,10 @@ func TestOneReplicaPollsForAll(t *testing.T) {
 		for _, r := range w.replicas {
 			all = append(all, r.watch(watch.Terminal, "a"))
 		}
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		leader, others := w.theLeader()
 		before := time.Now()
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		if n := w.up.since(before, leader); n < 5 {
 			t.Errorf("the leader made %d polls", n)
 		}
@@ -35,9 +35,9 @@ func TestOneReplicaPollsForAll(t *testing.T) {
 			}
 		}
 		w.up.set(running, "a")
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		w.up.set(succeeded, "a")
-		pass(12 * time.Second)
+		advance(12 * time.Second)
 		for i, s := range all {
 			if got := s.states("a"); len(got) != 3 || !s.ended {
 				t.Errorf("watch %d was told %v", i, got)
@@ -56,9 +56,9 @@ func TestManyRendersThroughEightReplicasCostThePollsOfOne(t *testing.T) {
 			for _, r := range w.replicas {
 				r.watch(watch.Terminal, ids...)
 			}
-			pass(time.Minute)
+			advance(time.Minute)
 			before := time.Now()
-			pass(10 * time.Minute)
+			advance(10 * time.Minute)
 			perSecond = float64(w.up.since(before, nil)) / time.Since(before).Seconds()
 		})
 		return perSecond
@@ -80,7 +80,7 @@ func TestEachWatchIsCountedWhereItIsOpenAndNowhereElse(t *testing.T) {
 			r.watch(watch.Terminal)
 			r.watch(watch.Terminal, "a")
 		}
-		pass(time.Minute)
+		advance(time.Minute)
 		w.theLeader() // it stands for the others' watches
 		for i, r := range w.replicas {
 			if n := r.hub.Stats().Watches; n != 2 {

@@ -306,7 +306,7 @@ func (w *world) theLeader() (leader *replica, others []*replica) {
 	return all[0], others
 }
 
-func pass(d time.Duration) {
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

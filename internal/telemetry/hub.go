@@ -17,7 +17,7 @@ import (
 // Replicas is what shares the polls with others, where something does.
 type Replicas struct {
 	Connected                         bool  // to NATS
-	Leading, Fenced, Refused, Takings int64 // leases held, messages dropped by why, leases taken
+	Leading, Fenced, Refused, Acquired int64 // leases held, messages dropped by why, leases taken
 }
 
 // Measure reads metrics from the hub, and from what it shares polls by, whenever somebody collects
@@ -104,7 +104,7 @@ var replicaReadings = []reading{
 		return 0
 	}},
 	{metric: "easel.leases.held", value: func(_ watch.Stats, r Replicas) float64 { return float64(r.Leading) }},
-	{metric: "easel.leases.taken", value: func(_ watch.Stats, r Replicas) float64 { return float64(r.Takings) }},
+	{metric: "easel.leases.taken", value: func(_ watch.Stats, r Replicas) float64 { return float64(r.Acquired) }},
 	{metric: "easel.credentials.alone", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Alone) }},
 	{"easel.replicas.dropped", func(_ watch.Stats, r Replicas) float64 { return float64(r.Fenced) }, with(dropReason, "fenced")},
 	{"easel.replicas.dropped", func(_ watch.Stats, r Replicas) float64 { return float64(r.Refused) }, with(dropReason, "refused")},

@@ -153,7 +153,7 @@ func TestEachCountOfReplicasHasASeriesOfItsOwn(t *testing.T) {
 	t.Cleanup(func() { otel.SetMeterProvider(before) })
 	stop, err := Measure(
 		func() watch.Stats { return watch.Stats{Alone: 1, Told: 2, Recalled: 3, Stale: 4, Refuted: 5} },
-		func() Replicas { return Replicas{Connected: true, Leading: 6, Fenced: 7, Refused: 8, Takings: 9} },
+		func() Replicas { return Replicas{Connected: true, Leading: 6, Fenced: 7, Refused: 8, Acquired: 9} },
 	)
 	if err != nil {
 		t.Fatal(err)

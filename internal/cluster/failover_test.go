@@ -15,19 +15,19 @@ func TestWhereTheLeaderDiesAnotherTakesOverWithinTheLeaseAndOnePoll(t *testing.T
 		for _, r := range w.replicas {
 			all = append(all, r.watch(watch.Terminal, ids...))
 		}
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		leader, _ := w.theLeader()
 		leader.kill()
 		died := time.Now()
 		w.up.set(succeeded, ids...)
 		for len(w.leaders()) == 0 || w.leaders()[0] == leader {
-			pass(50 * time.Millisecond)
+			advance(50 * time.Millisecond)
 			if time.Since(died) > leaseTTL+time.Second {
 				t.Fatal("nobody took over")
 			}
 		}
 		t.Logf("taken over after %v", time.Since(died))
-		pass(leaseTTL)
+		advance(leaseTTL)
 		for i, s := range all {
 			if s == leader.watches[0] {
 				continue
@@ -50,15 +50,15 @@ func TestALeaderThatLeavesIsFollowedAtOnce(t *testing.T) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		leader, others := w.theLeader()
 		leader.close()
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		if next, _ := w.theLeader(); next == leader {
 			t.Error("the lease was not given back")
 		}
 		before := time.Now()
-		pass(time.Second)
+		advance(time.Second)
 		if n := w.up.since(before, others[0]) + w.up.since(before, others[1]); n > 3 {
 			t.Errorf("%d polls in the second after", n)
 		}
@@ -76,14 +76,14 @@ func TestWithoutNATSEachPollsForItselfAtItsShareOfTheRate(t *testing.T) {
 		check := func(what string, d time.Duration) {
 			t.Helper()
 			before := time.Now()
-			pass(d)
+			advance(d)
 			n, most := w.up.since(before, nil), 5*d.Seconds()*1.05+10
 			t.Logf("%s: %d requests in %v", what, n, d)
 			if float64(n) > most || float64(n) < most/3 {
 				t.Errorf("%s: %d requests in %v", what, n, d)
 			}
 		}
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		check("with NATS", time.Minute)
 		w.fabric.with(func() { w.fabric.down = true })
 		check("without NATS", 2*time.Minute)
@@ -91,7 +91,7 @@ func TestWithoutNATSEachPollsForItselfAtItsShareOfTheRate(t *testing.T) {
 		check("at the end", 3*time.Minute)
 		w.fabric.with(func() { w.fabric.down = false })
 		w.fabric.restart()
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		for i, s := range all {
 			if !s.ended {
 				t.Errorf("watch %d did not end", i)
@@ -108,18 +108,18 @@ func TestAReplicaStartsWithoutNATSAndJoinsLater(t *testing.T) {
 		for _, r := range w.replicas {
 			all = append(all, r.watch(watch.Terminal, "a"))
 		}
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		for _, s := range all {
 			if s.last("a") != queued {
 				t.Error("the first state waited for NATS")
 			}
 		}
-		pass(time.Minute)
+		advance(time.Minute)
 		w.fabric.with(func() { w.fabric.down = false })
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		_, others := w.theLeader()
 		before := time.Now()
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		if n := w.up.since(before, others[0]); n > 1 {
 			t.Errorf("the follower made %d polls", n)
 		}
@@ -133,17 +133,17 @@ func TestAPartitionEndsWithOneLeaderAndEveryEndIsTold(t *testing.T) {
 		for _, r := range w.replicas {
 			all = append(all, r.watch(watch.Terminal, ids...))
 		}
-		pass(15 * time.Second)
+		advance(15 * time.Second)
 		leader, _ := w.theLeader()
 		w.fabric.with(func() { leader.net.cut = true })
 		before := time.Now()
-		pass(leaseTTL + time.Second)
+		advance(leaseTTL + time.Second)
 		next, _ := w.theLeader()
 		if next == leader {
 			t.Fatal("nobody took over")
 		}
 		w.up.set(succeeded, ids[:25]...)
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		for _, s := range all {
 			if s.last(ids[0]) != succeeded {
 				t.Errorf("told %v in the partition", s.last(ids[0]))
@@ -153,12 +153,12 @@ func TestAPartitionEndsWithOneLeaderAndEveryEndIsTold(t *testing.T) {
 			t.Errorf("%d requests in %v of partition", n, time.Since(before))
 		}
 		w.fabric.with(func() { leader.net.cut = false })
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		if got, _ := w.theLeader(); got != next {
 			t.Error("the lease passed on again")
 		}
 		w.up.set(succeeded, ids...)
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		for _, s := range all {
 			if !s.ended {
 				t.Error("a watch did not end")
@@ -175,16 +175,16 @@ func TestANewLeaderStartsFromTheLastStates(t *testing.T) {
 		w.up.set(running, ids...)
 		old := w.replicas[0]
 		first := old.watch(watch.Terminal, ids...)
-		pass(3 * time.Minute)
+		advance(3 * time.Minute)
 		if len(first.told) != 300 {
 			t.Fatalf("%d told", len(first.told))
 		}
 		old.close()
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		next := w.start()
 		before := time.Now()
 		s := next.watch(watch.Terminal, ids...)
-		pass(time.Second)
+		advance(time.Second)
 		if n := w.up.since(before, nil); len(s.told) != 300 || n > 10 {
 			t.Errorf("%d of 300 told after a second and %d requests", len(s.told), n)
 		}
@@ -197,7 +197,7 @@ func TestANewLeaderStartsFromTheLastStates(t *testing.T) {
 			t.Errorf("%d recalled", n)
 		}
 		w.up.set(succeeded, ids...)
-		pass(3 * time.Minute)
+		advance(3 * time.Minute)
 		if !s.ended {
 			t.Error("the watch did not end")
 		}
@@ -208,13 +208,13 @@ func TestANewLeaderStartsFromTheLastStates(t *testing.T) {
 func TestStatesOfMoreThanTwoMinutesAgoAreReadAnew(t *testing.T) {
 	inWorld(t, 1, map[string]catalog.State{"a": queued}, func(w *world) {
 		w.replicas[0].watch(watch.Terminal, "a")
-		pass(time.Minute)
+		advance(time.Minute)
 		w.replicas[0].kill()
-		pass(130 * time.Second)
+		advance(130 * time.Second)
 		next := w.start()
 		before := time.Now()
 		next.watch(watch.Terminal, "a")
-		pass(time.Second)
+		advance(time.Second)
 		if n := w.up.since(before, next); n == 0 {
 			t.Error("what is more than two minutes old was told as new")
 		}

@@ -72,7 +72,7 @@ func (w *world) measure(what string, d time.Duration) {
 	most := 0
 	for time.Since(began) < d {
 		minute := time.Now()
-		pass(time.Minute)
+		advance(time.Minute)
 		most = max(most, w.up.since(minute, nil))
 	}
 	n, allowed := w.up.since(began, nil), 5*d.Seconds()
@@ -97,13 +97,13 @@ func TestReplicasThatLoseEachOtherForHalfAnHourKeepToOneBudget(t *testing.T) {
 				inWorld(t, n, states, func(w *world) {
 					w.fabric.with(func() { w.fabric.loss, w.fabric.twice, w.fabric.delay = 0.1, 0.1, 500*time.Millisecond })
 					all := w.overload(ids)
-					pass(2 * time.Minute)
+					advance(2 * time.Minute)
 					w.part(cut)
 					w.measure("apart", 30*time.Minute)
 					w.join()
 					w.measure("together", 5*time.Minute)
 					w.up.set(succeeded, ids...)
-					pass(10 * time.Minute)
+					advance(10 * time.Minute)
 					for _, s := range all {
 						if !s.ended {
 							t.Error("a watch did not end")
@@ -120,16 +120,16 @@ func TestWatchesThatBeginAnewWhileNATSIsAwayKeepToTheBudget(t *testing.T) {
 	states, ids := many(160, queued)
 	inWorld(t, 4, states, func(w *world) {
 		all := w.overload(ids)
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		w.fabric.with(func() { w.fabric.down = true })
 		began := time.Now()
 		for range 10 { // no watch is left, until all that a replica knows of the credential is forgotten
 			for _, s := range all {
 				s.cancel()
 			}
-			pass(time.Minute)
+			advance(time.Minute)
 			all = w.overload(ids)
-			pass(2 * time.Minute)
+			advance(2 * time.Minute)
 		}
 		d := time.Since(began)
 		if n := w.up.since(began, nil); float64(n) > 1.05*5*d.Seconds() || n < 5*60*10 {
@@ -148,9 +148,9 @@ func TestAKeyThatIsRotatedWhileNATSIsAwayIsStillShared(t *testing.T) {
 		for i, r := range w.replicas {
 			r.watchAs(catalog.Held(func() catalog.Secret { return *key.Load() }), watch.Terminal, ids[i*40:(i+1)*40]...)
 		}
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		w.fabric.with(func() { w.fabric.down = true })
-		pass(time.Minute)
+		advance(time.Minute)
 		rotate("second")
 		w.measure("after a rotation without NATS", 10*time.Minute)
 	})
@@ -160,17 +160,17 @@ func TestAReplicaThatIsStartedForOneThatCrashedTakesItsPlaceAtOnce(t *testing.T)
 	states, ids := many(160, queued)
 	inWorld(t, 3, states, func(w *world) {
 		w.overload(ids)
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		for range 12 { // whoever leads
 			leader, _ := w.theLeader()
 			leader.kill()
-			pass(10 * time.Second)
+			advance(10 * time.Second)
 			w.start().watch(watch.Terminal, ids...)
-			pass(20 * time.Second)
+			advance(20 * time.Second)
 		}
 		w.measure("after twelve crashes", 3*time.Minute)
 		before := time.Now()
-		pass(time.Minute)
+		advance(time.Minute)
 		if n := w.up.since(before, nil); n < 5*60*9/10 {
 			t.Errorf("%d requests in a minute: those that crashed still have a share", n)
 		}
@@ -181,19 +181,19 @@ func TestAReplicaThatIsGoneForAnHourHasNoShareAnyMore(t *testing.T) {
 	states, ids := many(160, queued)
 	inWorld(t, 2, states, func(w *world) {
 		w.overload(ids)
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		leader, others := w.theLeader()
 		leader.kill()
 		minute := func() int {
 			before := time.Now()
-			pass(time.Minute)
+			advance(time.Minute)
 			return w.up.since(before, others[0])
 		}
-		pass(30 * time.Minute)
+		advance(30 * time.Minute)
 		if n := minute(); n > 5*60*55/100 || n < 5*60*45/100 {
 			t.Errorf("%d requests in a minute, want half of the rate: the other may be polling alone", n)
 		}
-		pass(30 * time.Minute)
+		advance(30 * time.Minute)
 		if n := minute(); n < 5*60*9/10 {
 			t.Errorf("%d requests in a minute, an hour after the other was last heard", n)
 		}
@@ -204,12 +204,12 @@ func TestAReplicaThatLeavesWithAWordHasNoShareAtOnce(t *testing.T) {
 	states, ids := many(160, queued)
 	inWorld(t, 4, states, func(w *world) {
 		w.overload(ids)
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		for _, r := range w.replicas[:3] {
 			r.close()
-			pass(time.Second)
+			advance(time.Second)
 		}
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		w.replicas[3].watch(watch.Terminal, ids...)
 		w.measure("of the last", 3*time.Minute)
 		if n := len(w.replicas[3].cluster.history.sizes); n != 0 {
