@@ -268,22 +268,22 @@ var bugs = []bug{
 	},
 	{
 		name:   "a delivery that blocks holds up the others",
-		edits:  []edit{{"internal/watch/dispatcher.go", "	d.worker, d.look = nil, max(", "	d.look = max("}},
+		edits:  []edit{{"internal/watch/dispatcher.go", "	d.worker, d.checkAfter = nil, max(", "	d.checkAfter = max("}},
 		jobs:   seeds("only-L1", 1, 2, 3, 4),
 		breaks: []string{"silence is never longer than the heartbeat", "everybody is served in the end"},
 	},
 	{
 		name: "what is left after a turn waits for the next change",
 		edits: []edit{
-			{"internal/watch/dispatcher.go", "	for range inTurn {", "	for range 1 {"},
-			{"internal/watch/dispatcher.go", "	d.rest(time.Now())\n", "	d.rest(time.Now().Add(time.Hour))\n"},
+			{"internal/watch/dispatcher.go", "	for range maxEventsPerTurn {", "	for range 1 {"},
+			{"internal/watch/dispatcher.go", "	d.park(time.Now())\n", "	d.park(time.Now().Add(time.Hour))\n"},
 		},
 		jobs:   append(seeds("only-L2", 1, 2), seeds("only-L4", 1, 2)...),
 		breaks: []string{"a change is told at once", "the end of a render is seen in time", "everybody is served in the end", "the last state always arrives"},
 	},
 	{
 		name:   "a watch has one heartbeat and no more",
-		edits:  []edit{{"internal/watch/dispatcher.go", "	default:\n\t\td.alarm.Reset(next.Sub(now))\n", ""}},
+		edits:  []edit{{"internal/watch/dispatcher.go", "	default:\n\t\td.timer.Reset(next.Sub(now))\n", ""}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

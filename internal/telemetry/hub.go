@@ -16,7 +16,7 @@ import (
 
 // Replicas is what shares the polls with others, where something does.
 type Replicas struct {
-	Connected                         bool  // to NATS
+	Connected                          bool  // to NATS
 	Leading, Fenced, Refused, Acquired int64 // leases held, messages dropped by why, leases taken
 }
 

@@ -10,65 +10,64 @@ import (
 	"time"
 )
 
-// handoff is how long a delivery may take before another goroutine takes over the rest of the queue, as
-// Go's own scheduler hands a processor on whose thread blocks. Where one after the other blocks, each
-// may take half as long as the one before, down to leastHandoff: two hundred stuck readers together hold
-// up the others for some 40 ms.
+// handoff is how long a delivery may take before another worker takes over the queue, as Go's own scheduler
+// hands a processor on whose thread blocks. Where one delivery after the other blocks, each may take half as
+// long as the one before, down to leastHandoff: many stuck readers together hold up the others only briefly.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
 )
 
-// dispatcher lets ready watches deliver, one after the other. To wake ten thousand goroutines for one
-// change costs about twice as much. A delivery that blocks holds up the others for as long as a
-// handoff takes, and nothing need be known of what it blocks on.
+// dispatcher lets ready watches deliver, one after the other: to wake a goroutine for each watcher costs
+// more. A delivery that blocks holds up the others for one handoff at most. The dispatcher need not know
+// what the delivery blocks on.
 type dispatcher struct {
-	mu     sync.Mutex
-	queue  []*delivery   // that are ready
-	over   []*delivery   // that have ended, and are let go when the queue is empty
-	worker *worker       // the goroutine that serves the queue; nil while there is none
-	look   time.Duration // until the next worker is looked at; 0: a handoff
+	mu         sync.Mutex
+	queue      []*delivery   // ready deliveries
+	ended      []*delivery   // deliveries that have ended; they are released when the queue is empty
+	worker     *worker       // the goroutine that serves the queue; nil while there is none
+	checkAfter time.Duration // until the next worker is inspected; 0: a handoff
 }
 
-// worker is one goroutine of a dispatcher. It is relieved when a delivery of it has blocked.
+// worker is one goroutine of a dispatcher. Another one relieves it when a delivery blocks it.
 type worker struct {
-	serves   *delivery    // now; guarded by the dispatcher's mutex
+	serving  *delivery    // now; guarded by the dispatcher's mutex
 	progress atomic.Int64 // deliveries and turns that came back
-	seen     int64        // progress at the last look
-	timer    *time.Timer  // of the next look
+	seen     int64        // progress at the last inspection
+	timer    *time.Timer  // of the next inspection
 }
 
-// put makes a delivery ready; mu is held. One that has its turn is ready again after it.
-func (d *dispatcher) put(one *delivery) {
-	if one.turns || one.queued || one.ended {
-		one.again = one.turns
+// enqueue puts a delivery into the queue; mu is held. A running one is queued again after its turn.
+func (d *dispatcher) enqueue(one *delivery) {
+	if one.running || one.queued || one.ended {
+		one.requeue = one.running
 		return
 	}
 	one.queued = true
 	d.queue = append(d.queue, one)
-	d.staff()
+	d.startWorker()
 }
 
-// staff sees to it that somebody serves the queue; mu is held.
-func (d *dispatcher) staff() {
+// startWorker starts a worker where none serves the queue; mu is held.
+func (d *dispatcher) startWorker() {
 	if d.worker != nil || len(d.queue) == 0 {
 		return
 	}
 	w := &worker{}
 	d.worker = w
-	w.timer = time.AfterFunc(cmp.Or(d.look, handoff), func() { d.inspect(w) })
+	w.timer = time.AfterFunc(cmp.Or(d.checkAfter, handoff), func() { d.inspect(w) })
 	go d.serve(w)
 }
 
 // serve gives turns until the queue is empty or the worker is relieved.
 func (d *dispatcher) serve(w *worker) {
 	for one := d.take(w); one != nil; one = d.take(w) {
-		one.turn(w)
+		one.run(w)
 		w.progress.Add(1)
 	}
 }
 
-// take gives the next of the queue; nil where the worker is not needed any more.
+// take gives the next delivery of the queue; nil where the worker is not needed any more.
 func (d *dispatcher) take(w *worker) *delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,17 +79,17 @@ func (d *dispatcher) take(w *worker) *delivery {
 		d.queue[0] = nil
 		d.queue = d.queue[1:]
 		if one.queued = false; !one.ended {
-			one.turns, one.again, w.serves = true, false, one
+			one.running, one.requeue, w.serving = true, false, one
 			return one
 		}
 	}
 	w.timer.Stop()
-	d.worker, d.queue, d.look = nil, nil, 0
-	d.dismiss()
+	d.worker, d.queue, d.checkAfter = nil, nil, 0
+	d.releaseEnded()
 	return nil
 }
 
-// inspect relieves a worker that has been with one delivery since the last look, and limits how long
+// inspect relieves a worker that has been with one delivery since the last inspection, and limits how long
 // that delivery may take.
 func (d *dispatcher) inspect(w *worker) {
 	d.mu.Lock()
@@ -99,35 +98,35 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	if progress := w.progress.Load(); progress != w.seen {
-		w.seen, d.look = progress, 0
+		w.seen, d.checkAfter = progress, 0
 		w.timer.Reset(handoff)
 		return
 	}
-	d.worker, d.look = nil, max(cmp.Or(d.look, handoff)/2, leastHandoff)
-	if w.serves != nil && w.serves.turns { // else it was between two turns
-		w.serves.limit(w)
+	d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)
+	if w.serving != nil && w.serving.running { // else it was between two turns
+		w.serving.limitStall(w)
 	}
-	d.staff()
-	d.dismiss()
+	d.startWorker()
+	d.releaseEnded()
 }
 
-// dismiss lets those go that have ended, once the others are told: the end of a generation reaches
-// everybody before they make work by leaving. mu is held.
-func (d *dispatcher) dismiss() {
+// releaseEnded releases the ended deliveries once the queue is empty: the end of a generation reaches
+// all watchers before the first of them makes work by leaving. mu is held.
+func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
 	}
-	for _, one := range d.over {
-		one.letGo()
+	for _, one := range d.ended {
+		one.release()
 	}
-	d.over = nil
+	d.ended = nil
 }
 
-// inTurn is how many events a watch delivers before others have their turn.
-const inTurn = 64
+// maxEventsPerTurn is how many events a watch delivers before the next watch has its turn.
+const maxEventsPerTurn = 64
 
-// delivery is how the events of one watch reach its caller. The dispatcher's mutex guards what is not
-// set at the beginning.
+// delivery brings the events of one watch to its caller. The dispatcher's mutex guards the fields below
+// done.
 type delivery struct {
 	hub        *Hub
 	ctx        context.Context
@@ -136,29 +135,29 @@ type delivery struct {
 	dispatcher *dispatcher
 	done       chan struct{} // closed when the watch is over
 
-	alarm  *time.Timer // of the next turn, though nothing changes
-	stall  *time.Timer // of the end of a delivery that has blocked
-	queued bool
-	turns  bool // it has its turn
-	again  bool // it has become ready meanwhile
-	ended  bool // nothing is delivered any more
-	gone   bool // done is closed
-	err    error
-	raised any // a panic of deliver
+	timer      *time.Timer // of the next turn, where nothing changes before
+	stallTimer *time.Timer // of the end of a delivery that has blocked
+	queued     bool
+	running    bool // it has its turn
+	requeue    bool // it became ready in its turn
+	ended      bool // nothing is delivered any more
+	released   bool // done is closed
+	err        error
+	panicValue any // a panic of deliver
 }
 
-// wait waits until the watch is over, or its caller leaves. Nothing is delivered when it has returned,
-// except by a delivery that has stalled.
+// wait waits until the watch ends, or its caller leaves. After it nothing is delivered, except by a
+// delivery that has stalled.
 func (d *delivery) wait() error {
 	d.ready()
 	select {
 	case <-d.done:
 	case <-d.ctx.Done():
-		d.end(context.Cause(d.ctx))
+		d.cancel(context.Cause(d.ctx))
 		<-d.done
 	}
-	if d.raised != nil {
-		panic(d.raised) // on the goroutine of the call that it belongs to
+	if d.panicValue != nil {
+		panic(d.panicValue) // on the goroutine of the call that it belongs to
 	}
 	return d.err
 }
@@ -167,14 +166,14 @@ func (d *delivery) wait() error {
 func (d *delivery) ready() {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
-	d.dispatcher.put(d)
+	d.dispatcher.enqueue(d)
 }
 
-// turn delivers what there is to deliver. It leaves the rest to the next one where the watch has ended, or
-// another worker has taken over: nobody would see that this one blocks.
-func (d *delivery) turn(w *worker) {
+// run delivers the waiting events. It stops where the watch has ended, or another worker has taken over:
+// nobody would see that this worker blocks.
+func (d *delivery) run(w *worker) {
 	defer d.recover()
-	for range inTurn {
+	for range maxEventsPerTurn {
 		s := d.watcher.take(time.Now())
 		switch {
 		case s.event != nil:
@@ -182,29 +181,30 @@ func (d *delivery) turn(w *worker) {
 			d.finish(s.err)
 			return
 		default:
-			d.rest(s.next)
+			d.park(s.next)
 			return
 		}
-		if err := d.hand(s); err != nil {
+		if err := d.send(s); err != nil {
 			d.finish(err)
 			return
 		}
 		w.progress.Add(1)
-		if d.over(w) {
+		if d.relieved(w) {
 			break
 		}
 	}
-	d.rest(time.Now())
+	d.park(time.Now())
 }
 
-func (d *delivery) over(w *worker) bool {
+// relieved reports whether the worker must stop to deliver.
+func (d *delivery) relieved(w *worker) bool {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	return d.ended || d.dispatcher.worker != w
 }
 
-// hand gives an event to the caller.
-func (d *delivery) hand(s step) error {
+// send calls deliver with an event.
+func (d *delivery) send(s step) error {
 	delivered := d.hub.cfg.Observer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
 	if delivered != nil {
@@ -214,86 +214,86 @@ func (d *delivery) hand(s step) error {
 	return err
 }
 
-// recover makes a panic of the caller's deliver the end of its watch.
+// recover ends the watch after a panic of deliver.
 func (d *delivery) recover() {
 	if value := recover(); value != nil {
 		d.dispatcher.mu.Lock()
-		if !d.gone {
-			d.raised = fmt.Errorf("%v\n%s", value, debug.Stack())
+		if !d.released {
+			d.panicValue = fmt.Errorf("%v\n%s", value, debug.Stack())
 		}
 		d.dispatcher.mu.Unlock()
 		d.finish(nil)
 	}
 }
 
-// rest ends a turn, and asks for the next one at a time.
-func (d *delivery) rest(next time.Time) {
+// park ends a turn, and asks for the next one at the given time.
+func (d *delivery) park(next time.Time) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
-	d.turns = false
+	d.running = false
 	now := time.Now()
 	switch {
 	case d.ended:
-		d.letGo()
-	case d.again || !next.After(now):
-		d.dispatcher.put(d)
-	case d.alarm == nil:
-		d.alarm = time.AfterFunc(next.Sub(now), d.ready)
+		d.release()
+	case d.requeue || !next.After(now):
+		d.dispatcher.enqueue(d)
+	case d.timer == nil:
+		d.timer = time.AfterFunc(next.Sub(now), d.ready)
 	default:
-		d.alarm.Reset(next.Sub(now))
+		d.timer.Reset(next.Sub(now))
 	}
 }
 
-// finish ends the watch in its turn. It is let go once the others are told.
+// finish ends the watch in its turn.
 func (d *delivery) finish(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
-	d.turns = false
+	d.running = false
 	if d.ended {
-		d.letGo()
+		d.release()
 		return
 	}
 	d.ended, d.err = true, err
-	d.dispatcher.over = append(d.dispatcher.over, d)
-	d.dispatcher.dismiss()
+	d.dispatcher.ended = append(d.dispatcher.ended, d)
+	d.dispatcher.releaseEnded()
 }
 
-// end ends the watch from outside. A turn that it has is waited for.
-func (d *delivery) end(err error) {
+// cancel ends the watch from outside. A running turn is waited for.
+func (d *delivery) cancel(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	if !d.ended {
 		d.ended, d.err = true, err
 	}
-	if !d.turns {
-		d.letGo()
+	if !d.running {
+		d.release()
 	}
 }
 
-// limit ends the watch where a delivery that has blocked goes on for longer than it may; the
-// dispatcher's mutex is held. The delivery itself ends when the caller has.
-func (d *delivery) limit(w *worker) {
+// limitStall ends the watch where a blocked delivery takes longer than it may; the dispatcher's mutex is
+// held. The delivery itself ends with the call.
+func (d *delivery) limitStall(w *worker) {
 	progress := w.progress.Load()
-	if d.stall != nil {
-		d.stall.Stop()
+	if d.stallTimer != nil {
+		d.stallTimer.Stop()
 	}
-	d.stall = time.AfterFunc(d.watcher.stall-handoff, func() {
+	d.stallTimer = time.AfterFunc(d.watcher.stall-handoff, func() {
 		d.dispatcher.mu.Lock()
 		defer d.dispatcher.mu.Unlock()
-		if w.progress.Load() == progress && !d.gone {
+		if w.progress.Load() == progress && !d.released {
 			d.ended, d.err = true, ErrStalled
-			d.letGo()
+			d.release()
 		}
 	})
 }
 
-// letGo lets the goroutine of the watch go on; the dispatcher's mutex is held.
-func (d *delivery) letGo() {
-	if d.gone {
+// release lets the goroutine of the watch return; the dispatcher's mutex is held.
+func (d *delivery) release() {
+	if d.released {
 		return
 	}
-	d.gone = true
-	for _, timer := range []*time.Timer{d.alarm, d.stall} {
+	d.released = true
+	for _, timer := range []*time.Timer{d.timer, d.stallTimer} {
 		if timer != nil {
 			timer.Stop()
 		}

@@ -172,11 +172,11 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // L1
 func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	d := &dispatcher{}
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
-	w := &worker{serves: one} // it has had its turn
+	w := &worker{serving: one} // it has had its turn
 	d.worker, w.timer = w, time.NewTimer(time.Hour)
 	d.inspect(w)
-	if d.worker != nil || one.stall != nil {
-		t.Errorf("relieved: %v, the watch is to end: %v", d.worker == nil, one.stall != nil)
+	if d.worker != nil || one.stallTimer != nil {
+		t.Errorf("relieved: %v, the watch is to end: %v", d.worker == nil, one.stallTimer != nil)
 	}
 }
 

@@ -229,7 +229,7 @@ func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
 	t.Cleanup(hub.Close)
 	d := delivery{hub: hub, ctx: t.Context(), watcher: &watcher{trace: hub.cfg.Observer.TraceRef(t.Context())}, deliver: ignore}
 	s := step{event: &Event{Update: &Update{}}}
-	if n := testing.AllocsPerRun(100, func() { _ = d.hand(s) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = d.send(s) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
