@@ -149,10 +149,10 @@ func (s Status) report(ctx context.Context) report {
 	for _, u := range s.Usage() {
 		r.Usage = append(r.Usage, usage(u))
 	}
-	for _, k := range hub.Keys {
+	for _, k := range hub.Credentials {
 		r.Keys = append(r.Keys, apiKeyOf(k, hub.Time))
 	}
-	for _, g := range hub.Renders {
+	for _, g := range hub.Generations {
 		r.Generations = append(r.Generations, generationOf(g))
 	}
 	for _, t := range s.Troubles() {
@@ -173,11 +173,11 @@ func watchingOf(s watch.Stats) watching {
 func replicasOf(s watch.Stats, r telemetry.Replicas) *replicas {
 	return &replicas{
 		Connected: r.Connected, Leading: r.Leading, Alone: s.Alone, Taken: r.Acquired,
-		Told: s.Told, Recalled: s.Recalled, Stale: s.Stale, Refuted: s.Refuted, Fenced: r.Fenced, Refused: r.Refused,
+		Told: s.Applied, Recalled: s.Restored, Stale: s.Stale, Refuted: s.Refuted, Fenced: r.Fenced, Refused: r.Refused,
 	}
 }
 
-func apiKeyOf(k watch.Key, now time.Time) apiKey {
+func apiKeyOf(k watch.Credential, now time.Time) apiKey {
 	shown := apiKey{
 		Key: k.Tenant.Fingerprint(), Held: k.Held, Condition: conditions[k.Condition], Failures: k.Failures, LastError: k.LastError,
 		Answered: when(k.Answered), Level: k.Level, Rate: k.Rate, Limit: k.Limit, Active: k.Active, Watches: k.Watches, Swept: when(k.Swept),
@@ -188,7 +188,7 @@ func apiKeyOf(k watch.Key, now time.Time) apiKey {
 	return shown
 }
 
-func generationOf(r watch.Render) generation {
+func generationOf(r watch.Generation) generation {
 	state := "unknown"
 	if r.State != 0 {
 		state = r.State.String()

@@ -193,7 +193,7 @@ func TestANewLeaderStartsFromTheLastStates(t *testing.T) {
 				t.Fatalf("%s is told as %v, and was %v before", id, s.etags[id], first.etags[id])
 			}
 		}
-		if n := next.hub.Stats().Recalled; n != 300 {
+		if n := next.hub.Stats().Restored; n != 300 {
 			t.Errorf("%d recalled", n)
 		}
 		w.up.set(succeeded, ids...)

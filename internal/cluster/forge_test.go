@@ -25,7 +25,7 @@ func TestWhatAnOldLeaderSaidIsNotTakenInOnceAnotherLeads(t *testing.T) {
 		if next, _ := w.theLeader(); next == leader {
 			t.Fatal("nobody took over")
 		}
-		told := others[0].hub.Stats().Told + others[1].hub.Stats().Told
+		told := others[0].hub.Stats().Applied + others[1].hub.Stats().Applied
 		dropped := func() (n int64) {
 			for _, r := range others {
 				n += r.cluster.Stats().Fenced + r.cluster.Stats().Refused
@@ -39,7 +39,7 @@ func TestWhatAnOldLeaderSaidIsNotTakenInOnceAnotherLeads(t *testing.T) {
 			}
 		})
 		advance(time.Second / 10)
-		if now := others[0].hub.Stats().Told + others[1].hub.Stats().Told; now != told {
+		if now := others[0].hub.Stats().Applied + others[1].hub.Stats().Applied; now != told {
 			t.Errorf("%d old words were taken in", now-told)
 		}
 		if dropped() == before {

@@ -29,7 +29,7 @@ func TestWhateverTheNetworkDoesEveryEndIsToldOnceAndTheBudgetHolds(t *testing.T)
 			}
 			lost, repeated, overtaken = lost+int64(s.fabric.lost), repeated+int64(s.fabric.repeated), overtaken+int64(s.fabric.overtaken)
 			for _, r := range s.replicas {
-				takings, fenced, told = takings+r.cluster.Stats().Acquired, fenced+r.cluster.Stats().Fenced, told+r.hub.Stats().Told
+				takings, fenced, told = takings+r.cluster.Stats().Acquired, fenced+r.cluster.Stats().Fenced, told+r.hub.Stats().Applied
 			}
 		})
 		if t.Failed() {

@@ -97,7 +97,7 @@ func stale(u watch.Update, limit *durationpb.Duration) bool {
 func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	read, err := s.cfg.Catalog.Generation(ctx, credential(ctx), id)
 	if missing(err) {
-		if update, ok := s.cfg.Hub.Unseen(credential(ctx), id); ok {
+		if update, ok := s.cfg.Hub.NotYetVisible(credential(ctx), id); ok {
 			return update, nil
 		}
 	}

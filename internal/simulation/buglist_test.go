@@ -192,7 +192,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "a state that goes backwards is let through",
-		edits:  []edit{{"internal/watch/entry.go", "	if !e.follows(g.State) {", "	if !e.follows(g.State) && false {"}},
+		edits:  []edit{{"internal/watch/entry.go", "	if !e.mayBecome(g.State) {", "	if !e.mayBecome(g.State) && false {"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states go forwards"},
 	},
@@ -208,7 +208,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "polls have no budget",
-		edits:  []edit{{"internal/watch/poller.go", "	if n <= room {\n", "	if n <= room && n < 0 {\n"}},
+		edits:  []edit{{"internal/watch/poller.go", "	if n <= limit {\n", "	if n <= limit && n < 0 {\n"}},
 		jobs:   seeds("busy", 5, 9),
 		breaks: []string{"polls keep to the budget"},
 	},
@@ -220,7 +220,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "an outage is polled as always",
-		edits:  []edit{{"internal/watch/health.go", "	if h.failures < outage || now", "	if h.failures < outage*1000 || now"}},
+		edits:  []edit{{"internal/watch/health.go", "	if h.failures < outageFailures || now", "	if h.failures < outageFailures*1000 || now"}},
 		jobs:   seeds("outage", 8, 10),
 		breaks: []string{"an outage is only probed"},
 	},
@@ -232,7 +232,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "who leaves is still polled for",
-		edits:  []edit{{"internal/watch/hub.go", "		d.watcher.leave(time.Now())\n", ""}},
+		edits:  []edit{{"internal/watch/hub.go", "		d.watcher.stop(time.Now())\n", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"nobody watches, nobody polls"},
 	},
@@ -244,7 +244,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "a render that was ordered here is due tomorrow",
-		edits:  []edit{{"internal/watch/tenant.go", "	if e.polling.gap == 0 || e.polling.at == nowhere {\n		t.again(e, now)\n", "	if e.polling.gap == 0 {\n		t.pollAfter(e, 24*time.Hour, now)\n"}},
+		edits:  []edit{{"internal/watch/tenant.go", "	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {\n		t.scheduleNext(e, now)\n", "	if e.polling.gap == 0 {\n		t.pollAfter(e, 24*time.Hour, now)\n"}},
 		jobs:   seeds("short", 7),
 		breaks: []string{"the end of a render is seen in time"},
 	},
@@ -289,7 +289,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "the first heartbeat is late",
-		edits:  []edit{{"internal/watch/watcher.go", "w.quiet = time.Now().Add(w.heartbeat)", "w.quiet = time.Now().Add(2 * w.heartbeat)"}},
+		edits:  []edit{{"internal/watch/watcher.go", "w.heartbeatAt = time.Now().Add(w.heartbeat)", "w.heartbeatAt = time.Now().Add(2 * w.heartbeat)"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

@@ -108,8 +108,8 @@ var replicaReadings = []reading{
 	{metric: "easel.credentials.alone", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Alone) }},
 	{"easel.replicas.dropped", func(_ watch.Stats, r Replicas) float64 { return float64(r.Fenced) }, with(dropReason, "fenced")},
 	{"easel.replicas.dropped", func(_ watch.Stats, r Replicas) float64 { return float64(r.Refused) }, with(dropReason, "refused")},
-	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Told) }, with(peerOutcome, "told")},
-	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Recalled) }, with(peerOutcome, "recalled")},
+	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Applied) }, with(peerOutcome, "told")},
+	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Restored) }, with(peerOutcome, "recalled")},
 	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Stale) }, with(peerOutcome, "stale")},
 	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Refuted) }, with(peerOutcome, "refuted")},
 }

@@ -152,7 +152,7 @@ func TestEachCountOfReplicasHasASeriesOfItsOwn(t *testing.T) {
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))
 	t.Cleanup(func() { otel.SetMeterProvider(before) })
 	stop, err := Measure(
-		func() watch.Stats { return watch.Stats{Alone: 1, Told: 2, Recalled: 3, Stale: 4, Refuted: 5} },
+		func() watch.Stats { return watch.Stats{Alone: 1, Applied: 2, Restored: 3, Stale: 4, Refuted: 5} },
 		func() Replicas { return Replicas{Connected: true, Leading: 6, Fenced: 7, Refused: 8, Acquired: 9} },
 	)
 	if err != nil {

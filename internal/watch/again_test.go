@@ -42,11 +42,11 @@ func TestAnOrderThatTheCatalogDoesNotShowYetIsToldAsItWasPlaced(t *testing.T) { 
 		s := b.watch("a")
 		pass(2 * time.Second)
 		b.wantStates(s, "queued")
-		if _, ok := b.hub.Unseen(tenant, "a"); !ok {
+		if _, ok := b.hub.NotYetVisible(tenant, "a"); !ok {
 			b.t.Error("a read of it would say that it is not there")
 		}
 		pass(time.Minute)
-		if _, ok := b.hub.Unseen(tenant, "a"); ok {
+		if _, ok := b.hub.NotYetVisible(tenant, "a"); ok {
 			b.t.Error("the grace never ends")
 		}
 	})

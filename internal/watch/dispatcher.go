@@ -174,7 +174,7 @@ func (d *delivery) ready() {
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
-		s := d.watcher.take(time.Now())
+		s := d.watcher.next(time.Now())
 		switch {
 		case s.event != nil:
 		case s.err != nil || s.done:
@@ -210,7 +210,7 @@ func (d *delivery) send(s step) error {
 	if delivered != nil {
 		delivered()
 	}
-	d.watcher.quiet = time.Now().Add(d.watcher.heartbeat)
+	d.watcher.heartbeatAt = time.Now().Add(d.watcher.heartbeat)
 	return err
 }
 

@@ -13,63 +13,63 @@ const visibilityGrace = 30 * time.Second
 
 // entry is what is known of one generation of one credential. The tenant's mutex guards it.
 type entry struct {
-	id       string
-	watchers []cover
+	id          string
+	subscribers []subscriber
 
-	state   catalog.Generation // the newest; its zero State means that none is known
-	etag    string             // of the record as it was read, before anything was filled in
-	rank    int                // highest rank that the state has had
-	missing bool               // the catalog has never shown it
-	deleted bool               // by a call of ours: no answer brings it back
-	fresh   bool               // state was read since the entry is watched, and may be delivered
-	shared  [2]*Update         // the newest state as all are told it, later and at first; nil where it was not yet
+	state         catalog.Generation // the newest; its zero State means that none is known
+	etag          string             // of the record as it was read, before anything was filled in
+	rank          int                // highest rank that the state has had
+	missing       bool               // the catalog has never shown it
+	deleted       bool               // by a call of ours: no answer brings it back
+	fresh         bool               // state was read since the entry is watched, and may be delivered
+	sharedUpdates [2]*Update         // the newest state as all are told it, later and at first; nil where it was not yet
 
-	modelID  string        // of the order, where this process placed it
-	created  time.Time     // when this process placed the order
-	began    time.Time     // when this process first heard of it
-	ended    time.Time     // when it was first seen terminal here
-	observed bool          // it ended while this process looked
-	learned  bool          // its duration is in the history
-	dropped  catalog.State // would have gone backwards, and was logged
-	order    TraceRef      // of the call that placed it, where this process did
-	found    TraceRef      // of the poll or the call that found the newest state
+	modelID   string        // of the order, where this process placed it
+	created   time.Time     // when this process placed the order
+	firstSeen time.Time     // when this process first heard of it
+	ended     time.Time     // when it was first seen terminal here
+	observed  bool          // it ended while this process looked
+	learned   bool          // its duration is in the history
+	dropped   catalog.State // would have gone backwards, and was logged
+	orderRef  TraceRef      // of the call that placed it, where this process did
+	foundBy   TraceRef      // of the poll or the call that found the newest state
 
-	polling polling
-	listing listing
-	peered  *peered   // nil while no peer has to do with it
-	idle    time.Time // since when nobody watches
+	polling   polling
+	listing   listing
+	peer      *peerState // nil while no peer has to do with it
+	idleSince time.Time  // since when nobody watches
 }
 
 // polling is when an entry is polled.
 type polling struct {
-	due      time.Time     // next poll
-	wake     time.Time     // the same, or later where a peer polls meanwhile
-	gap      time.Duration // from the last poll to the next, before the jitter; 0: there was none
-	at       int32         // place in the queue, or one of the names below
-	busy     bool          // a poll of it is on its way
-	failures int           // in a row
-	lastErr  string
-	random   schedule.Source // of its jitter
+	due        time.Time     // next poll
+	wakeAt     time.Time     // the same, or later where a peer polls meanwhile
+	gap        time.Duration // from the last poll to the next, before the jitter; 0: there was none
+	queueIndex int32         // place in the queue, or one of the names below
+	inFlight   bool          // a poll of it is on its way
+	failures   int           // in a row
+	lastErr    string
+	random     schedule.Source // of its jitter
 }
 
 // Places that are none.
 const (
-	nowhere = -1 // it is not in the queue
-	taken   = -2 // its time has come, and it was taken out
+	notQueued = -1 // it is not in the queue
+	dequeued  = -2 // its time has come, and it was taken out
 )
 
 // listing is what the list says of an entry.
 type listing struct {
-	seen   time.Time           // when the list carried it last, or this process placed it; zero: never
-	etag   string              // of what the list said of it last
-	hint   *catalog.Generation // what the list said, while a read is to confirm it
-	singly time.Time           // the list did not carry it: it is read by itself until then
+	seenAt          time.Time           // when the list carried it last, or this process placed it; zero: never
+	etag            string              // of what the list said of it last
+	hint            *catalog.Generation // what the list said, while a read is to confirm it
+	readSinglyUntil time.Time           // the list did not carry it: it is read by itself until then
 }
 
 func newEntry(id string, now time.Time, seed uint64) *entry {
 	return &entry{
-		id: id, began: now, idle: now,
-		polling: polling{random: schedule.NewSource(seed, id), due: now, at: nowhere},
+		id: id, firstSeen: now, idleSince: now,
+		polling: polling{random: schedule.NewSource(seed, id), due: now, queueIndex: notQueued},
 	}
 }
 
@@ -81,9 +81,9 @@ func (e *entry) update() Update {
 // keptUntil is how long an entry is kept that nobody watches any more.
 func (e *entry) keptUntil() time.Time {
 	if e.state.State == 0 {
-		return e.idle.Add(lingerUnknown)
+		return e.idleSince.Add(lingerUnknown)
 	}
-	return e.idle.Add(linger)
+	return e.idleSince.Add(linger)
 }
 
 // sharedUpdate is the newest state as an event for every watcher: made once, and not touched again.
@@ -92,12 +92,12 @@ func (e *entry) sharedUpdate(initial bool) *Update {
 	if initial {
 		at = 1
 	}
-	if e.shared[at] == nil {
+	if e.sharedUpdates[at] == nil {
 		update := e.update()
 		update.Initial, update.Memo = initial, new(Memo)
-		e.shared[at] = &update
+		e.sharedUpdates[at] = &update
 	}
-	return e.shared[at]
+	return e.sharedUpdates[at]
 }
 
 // advance takes a record in, with the etag that it had when it was read. It reports whether a
@@ -107,12 +107,12 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // an answer that was overtaken by a newer one
 	}
-	e.renew()
-	if e.denied() {
+	e.invalidate()
+	if e.goneByNotFound() {
 		// The 404 was wrong or too early: what was concluded from it does not hold.
 		e.state, e.rank, e.ended, e.observed, e.fresh = catalog.Generation{}, 0, time.Time{}, false, false
 	}
-	if !e.follows(g.State) {
+	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
 		changed, e.fresh = !e.fresh, true // what is kept may be news to a watcher
 		return changed, true
@@ -120,25 +120,25 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 	changed = etag != e.etag || !e.fresh
 	e.etag, e.fresh, e.missing = etag, true, false
 	e.rank = max(e.rank, ranks[g.State])
-	e.state = e.complete(g)
+	e.state = e.fillIn(g)
 	return changed, false
 }
 
 // renew notes that what was shared is not the newest any more.
-func (e *entry) renew() { e.shared = [2]*Update{} }
+func (e *entry) invalidate() { e.sharedUpdates = [2]*Update{} }
 
 // confirm notes that the catalog said again what is known.
 func (e *entry) confirm(at time.Time) {
 	e.state.ObserveTime = latest(e.state.ObserveTime, at)
-	e.renew()
+	e.invalidate()
 }
 
 // keep keeps a record of the list until a read confirms it: a copy, not to keep the whole list alive.
-func (e *entry) keep(g catalog.Generation) { e.listing.hint = &g }
+func (e *entry) setHint(g catalog.Generation) { e.listing.hint = &g }
 
 // follows reports whether the state next may come after what was seen. A terminal
 // state stays, except that failed may become refunded, and anything may be deleted.
-func (e *entry) follows(next catalog.State) bool {
+func (e *entry) mayBecome(next catalog.State) bool {
 	switch {
 	case next == catalog.StateDeleted:
 		return true
@@ -156,7 +156,7 @@ var ranks = map[catalog.State]int{
 }
 
 // complete fills in what this process knows and the record does not say.
-func (e *entry) complete(g catalog.Generation) catalog.Generation {
+func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
 	if g.ModelID == "" {
 		g.ModelID = e.modelID
 	}
@@ -176,38 +176,38 @@ func (e *entry) complete(g catalog.Generation) catalog.Generation {
 }
 
 // vanish notes that the catalog has no such generation.
-func (e *entry) vanish(now time.Time) {
-	e.renew()
+func (e *entry) markGone(now time.Time) {
+	e.invalidate()
 	e.missing = e.missing || e.state.State == 0
 	gone := e.state
 	gone.ID, gone.State, gone.File, gone.Text = e.id, catalog.StateDeleted, nil, nil
 	gone.ObserveTime = now
 	e.etag = catalog.Generation{ID: e.id, State: catalog.StateDeleted}.Etag()
 	e.fresh, e.rank = true, ranks[catalog.StateDeleted]
-	e.state = e.complete(gone)
+	e.state = e.fillIn(gone)
 }
 
 // denied reports whether all that speaks for the end of the generation is a 404.
-func (e *entry) denied() bool { return e.state.State == catalog.StateDeleted && !e.deleted }
+func (e *entry) goneByNotFound() bool { return e.state.State == catalog.StateDeleted && !e.deleted }
 
 // unseen reports whether the catalog may not show the order yet.
-func (e *entry) unseen(now time.Time) bool { return e.state.State != 0 && e.young(now) }
+func (e *entry) notYetVisible(now time.Time) bool { return e.state.State != 0 && e.justCreated(now) }
 
 // young reports whether a 404 of the order says nothing yet.
-func (e *entry) young(now time.Time) bool { return now.Sub(e.created) < visibilityGrace }
+func (e *entry) justCreated(now time.Time) bool { return now.Sub(e.created) < visibilityGrace }
 
 // reached reports whether the goal is met at now.
 func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
 	if !e.fresh || !e.state.State.Terminal() {
 		return false
 	}
-	return goal == Terminal || !now.Before(e.settles(refundWindow))
+	return goal == Terminal || !now.Before(e.settledAt(refundWindow))
 }
 
 // settles gives the time from which no money can move any more; it is only
 // meaningful for a terminal state. The catalog's clock need not be ours, so what it says
 // counts only for an end that this process did not see, and never for one to come.
-func (e *entry) settles(refundWindow time.Duration) time.Time {
+func (e *entry) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
 	}
@@ -219,35 +219,35 @@ func (e *entry) settles(refundWindow time.Duration) time.Time {
 }
 
 // birth is the best guess of when the generation began. Our own clock comes first.
-func (e *entry) birth() time.Time {
+func (e *entry) startTime() time.Time {
 	if !e.created.IsZero() {
 		return e.created
 	}
-	if t := e.state.CreateTime; !t.IsZero() && t.Before(e.began) {
+	if t := e.state.CreateTime; !t.IsZero() && t.Before(e.firstSeen) {
 		return t
 	}
-	return e.began
+	return e.firstSeen
 }
 
 // took is how long a generation took that has succeeded; 0 where that is not known. Two times of
 // the catalog are best, because they are of one clock. Without them, only a generation that was
 // seen before it ended tells.
-func (e *entry) took(g catalog.Generation, before catalog.State) time.Duration {
+func (e *entry) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
 		return 0
 	case !g.CreateTime.IsZero() && !g.TerminalTime.IsZero():
 		return g.TerminalTime.Sub(g.CreateTime)
 	case before != 0 && !before.Terminal():
-		return e.state.TerminalTime.Sub(e.birth())
+		return e.state.TerminalTime.Sub(e.startTime())
 	}
 	return 0
 }
 
 // unshared is how many requests the watches of an entry would have made since the last poll,
 // had each polled for itself by the same schedule. Those of everything would ask the list.
-func (e *entry) unshared(now time.Time) (requests float64) {
-	for _, c := range e.watchers {
+func (e *entry) unsharedRequests(now time.Time) (requests float64) {
+	for _, c := range e.subscribers {
 		if !c.everything {
 			requests++
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	outage = 3                // failures in a row from which the catalog is only probed
-	probe  = time.Minute      // time between tries with a held API key that was rejected
-	calm   = 30 * time.Second // longest pause of our own in an outage
+	outageFailures = 3                // failures in a row from which the catalog is only probed
+	probeEvery     = time.Minute      // time between tries with a held API key that was rejected
+	maxPause       = 30 * time.Second // longest pause of our own in an outage
 )
 
 // health is how the catalog behaves towards a credential, and what that does to the budget.
@@ -23,7 +23,7 @@ type health struct {
 
 	condition Condition
 	failures  int // polls in a row, of any entry
-	strikes   int // pauses in a row, in an outage
+	pauses    int // pauses in a row, in an outage
 	lastErr   string
 	answered  time.Time
 }
@@ -31,7 +31,7 @@ type health struct {
 // succeeded notes that the catalog answered. An answer to what was on its way when the catalog
 // asked for a pause does not end it.
 func (h *health) succeeded(now time.Time) {
-	h.failures, h.strikes, h.answered = 0, 0, now
+	h.failures, h.pauses, h.answered = 0, 0, now
 	if h.condition != ConditionThrottled || !now.Before(h.budget.Paused()) {
 		h.condition, h.lastErr = ConditionHealthy, ""
 	}
@@ -50,10 +50,10 @@ func (h *health) failed(err error, held bool, now time.Time) {
 	case catalog.KindCredentialRejected:
 		h.condition = ConditionCredentialRejected
 		if held {
-			h.budget.Pause(now, now.Add(probe))
+			h.budget.Pause(now, now.Add(probeEvery))
 		}
 	case catalog.KindUnavailable:
-		h.rest(now)
+		h.backOff(now)
 	}
 }
 
@@ -64,7 +64,7 @@ func (h *health) throttled(err error, now time.Time) {
 	errors.As(err, &detail)
 	wait := detail.RetryAfter
 	if wait == 0 {
-		wait = schedule.Backoff(max(h.failures, 1), h.least, calm)
+		wait = schedule.Backoff(max(h.failures, 1), h.least, maxPause)
 	}
 	// Later than asked, never sooner: a tenth is the jitter.
 	h.budget.Throttled(now, wait+time.Duration(h.random.Draw()*float64(wait)/10))
@@ -72,11 +72,11 @@ func (h *health) throttled(err error, now time.Time) {
 
 // rest pauses in an outage, each time for longer. What was on its way when the pause began
 // and fails too tells nothing new.
-func (h *health) rest(now time.Time) {
-	if h.failures < outage || now.Before(h.budget.Paused()) {
+func (h *health) backOff(now time.Time) {
+	if h.failures < outageFailures || now.Before(h.budget.Paused()) {
 		return
 	}
-	h.strikes++
-	pause := schedule.Backoff(h.strikes, h.least, calm)
+	h.pauses++
+	pause := schedule.Backoff(h.pauses, h.least, maxPause)
 	h.budget.Pause(now, now.Add(schedule.Jitter(pause, h.random.Draw())))
 }

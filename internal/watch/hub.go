@@ -29,7 +29,7 @@ type Hub struct {
 	mu      sync.Mutex
 	closed  bool
 	tenants map[catalog.Tenant]*tenant
-	past    Stats // of tenants that have ended
+	ended   Stats // of tenants that have ended
 }
 
 // New makes a hub. It does nothing until somebody watches.
@@ -61,7 +61,7 @@ func (h *Hub) Drain() {
 	h.mu.Unlock()
 	for _, t := range tenants {
 		t.mu.Lock()
-		t.each((*watcher).drain)
+		t.eachWatcher((*watcher).drain)
 		t.mu.Unlock()
 	}
 }
@@ -79,7 +79,7 @@ func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error)
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
 	d.watcher = newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
 	t := h.find(req.Credential, true)
-	d.watcher.join(t, &req, time.Now())
+	d.watcher.start(t, &req, time.Now())
 	if h.drained.Load() { // else Drain finds it
 		d.watcher.drain()
 	}
@@ -87,7 +87,7 @@ func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error)
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		d.watcher.leave(time.Now())
+		d.watcher.stop(time.Now())
 	}()
 	return d.wait()
 }
@@ -96,7 +96,7 @@ func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error)
 // not say of any that it is gone on the word of a 404 alone.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *entry) {
-		if e.fresh && len(e.watchers) > 0 && !e.denied() {
+		if e.fresh && len(e.subscribers) > 0 && !e.goneByNotFound() {
 			update, ok = e.update(), true
 		}
 	})
@@ -105,9 +105,9 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 
 // Unseen gives the state of an order that this process placed so recently that the catalog
 // may not show it yet: a 404 of it says nothing.
-func (h *Hub) Unseen(cred catalog.Credential, id string) (update Update, ok bool) {
+func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *entry) {
-		if e.unseen(time.Now()) && !e.deleted {
+		if e.notYetVisible(time.Now()) && !e.deleted {
 			update, ok = e.update(), true
 		}
 	})
@@ -120,7 +120,7 @@ func (h *Hub) Unseen(cred catalog.Credential, id string) (update Update, ok bool
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version) Update {
 	update := Update{Generation: read.Generation, Etag: read.Etag}
 	h.with(cred, read.ID, func(t *tenant, e *entry) {
-		t.admit(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
+		t.observe(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
 		update = e.update()
 	})
 	return update
@@ -135,9 +135,9 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	defer t.mu.Unlock()
 	now := time.Now()
 	e := t.ensure(g.ID, now)
-	e.modelID, e.created, e.order = modelID, placed, found
-	t.admit(e, answered, found, now)
-	t.show(e, now)
+	e.modelID, e.created, e.orderRef = modelID, placed, found
+	t.observe(e, answered, found, now)
+	t.addListed(e, now)
 	return e.update()
 }
 
@@ -218,5 +218,5 @@ func (h *Hub) forget(t *tenant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.tenants, t.cred.Tenant)
-	h.past.add(&t.stats)
+	h.ended.add(&t.stats)
 }

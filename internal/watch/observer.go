@@ -65,7 +65,7 @@ type Change struct {
 
 // mostRefs is how many trace references of a kind one poll carries: a click or two lead from any of
 // them to the others.
-const mostRefs = 16
+const maxRefs = 16
 
 // pollResult is an answer that is being taken in, whoever has asked for it.
 type pollResult struct {

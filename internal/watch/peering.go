@@ -11,10 +11,10 @@ import (
 type Peering struct {
 	tenant *tenant
 
-	heard    time.Time   // a pause that a peer has told of ends then
-	relays   [2]*watcher // what peers wait for, by goal
-	all      *watcher    // of everything, while a peer wants that
-	allUntil time.Time
+	pauseHeardUntil time.Time   // a pause that a peer has told of ends then
+	relays          [2]*watcher // what peers wait for, by goal
+	all             *watcher    // of everything, while a peer wants that
+	allUntil        time.Time
 }
 
 // lock gives the tenant, locked, and the time.
@@ -32,10 +32,10 @@ func (p *Peering) SetRole(a Assignment) {
 	defer t.mu.Unlock()
 	was := t.peers.assignment
 	if t.peers.assignment = a; was.Role == Leader && a.Role != Leader {
-		p.drop(now)
+		p.unsubscribeAll(now)
 	}
 	if was.Until = a.Until; was != a {
-		t.unspare(now)
+		t.undeferAll(now)
 	}
 }
 
@@ -48,7 +48,7 @@ func (p *Peering) Status() Status {
 	if t.peers.assignment.Role != Leader {
 		s.Spent = t.peers.requests
 	}
-	if paused := t.budget.Paused(); paused.After(p.heard) { // what others have told of they tell themselves
+	if paused := t.budget.Paused(); paused.After(p.pauseHeardUntil) { // what others have told of they tell themselves
 		s.Pause = max(paused.Sub(now), 0)
 	}
 	t.peers.requests = 0
@@ -61,7 +61,7 @@ func (p *Peering) ApplyStatus(s Status, leader bool) {
 	defer t.mu.Unlock()
 	if s.Pause > 0 {
 		t.budget.Pause(now, now.Add(s.Pause))
-		p.heard = latest(p.heard, earliest(now.Add(s.Pause), t.budget.Paused()))
+		p.pauseHeardUntil = latest(p.pauseHeardUntil, earliest(now.Add(s.Pause), t.budget.Paused()))
 	}
 	if t.peers.assignment.Role == Leader {
 		t.budget.Owe(s.Spent, now)
@@ -74,7 +74,7 @@ func (p *Peering) ApplyStatus(s Status, leader bool) {
 		return
 	}
 	if !s.Answered.IsZero() {
-		t.prove(now)
+		t.authenticate(now)
 	}
 	h := &t.health
 	h.condition, h.failures, h.lastErr, h.answered = s.Condition, s.Failures, s.LastError, latest(h.answered, s.Answered)
@@ -83,7 +83,7 @@ func (p *Peering) ApplyStatus(s Status, leader bool) {
 // verify has one generation read: a caller's own API key is said to be rejected.
 func (p *Peering) verify(now time.Time) {
 	for _, e := range p.tenant.order {
-		if s := e.peering(); p.tenant.wanted(e, now) && !now.Before(s.deaf) {
+		if s := e.peerState(); p.tenant.wanted(e, now) && !now.Before(s.ignoreEndsUntil) {
 			s.unconfirmed = true
 			p.tenant.pollAt(e, now)
 			return
@@ -96,16 +96,16 @@ func (p *Peering) verify(now time.Time) {
 func (p *Peering) Interests(all bool) (list []Interest) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
-	if len(t.everything) > 0 && (all || now.After(t.peers.allCovered)) {
+	if len(t.everything) > 0 && (all || now.After(t.peers.leaderListsUntil)) {
 		list = append(list, Interest{})
 	}
-	shown := t.shown(now)
+	shown := t.countListed(now)
 	for _, e := range t.order {
-		if !all && e.fresh && e.peered != nil && now.Before(e.peered.covered) {
+		if !all && e.fresh && e.peer != nil && now.Before(e.peer.leaderPollsUntil) {
 			continue
 		}
 		if one, wanted := p.interest(e, now); wanted {
-			one.Waits = t.share(e, shown)
+			one.Waits = t.fewestWaits(e, shown)
 			list = append(list, one)
 		}
 	}
@@ -114,7 +114,7 @@ func (p *Peering) Interests(all bool) (list []Interest) {
 
 func (p *Peering) interest(e *entry, now time.Time) (one Interest, wanted bool) {
 	one.ID = e.id
-	for _, c := range e.watchers {
+	for _, c := range e.subscribers {
 		if !e.reached(c.goal, now, p.tenant.cfg.RefundWindow) {
 			wanted = true
 			one.Settled = one.Settled || c.goal == Settled
@@ -123,7 +123,7 @@ func (p *Peering) interest(e *entry, now time.Time) (one Interest, wanted bool) 
 	if e.fresh {
 		one.Etag = e.etag
 	}
-	if e.unseen(now) {
+	if e.notYetVisible(now) {
 		one.ModelID, one.Created = e.modelID, e.created
 	}
 	return one, wanted
@@ -138,16 +138,16 @@ func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
 		e := t.entries[one.ID]
 		switch {
 		case one.ID == "":
-			t.peers.allCovered = now.Add(coverage)
+			t.peers.leaderListsUntil = now.Add(interestTTL)
 			continue
 		case e == nil:
 			continue
 		}
-		s := e.peering()
-		s.covered = now.Add(coverage)
+		s := e.peerState()
+		s.leaderPollsUntil = now.Add(interestTTL)
 		if !seen.IsZero() && e.fresh && one.Etag == e.etag && !s.unconfirmed {
 			e.confirm(seen)
-			t.again(e, now)
+			t.scheduleNext(e, now)
 		}
 	}
 	t.queue.wakeBy(now)
@@ -158,7 +158,7 @@ func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
 func (p *Peering) ApplyStates(states []State) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
-	t.prove(now)
+	t.authenticate(now)
 	for _, s := range states {
 		p.applyState(s, now)
 	}
@@ -175,29 +175,29 @@ func (p *Peering) applyState(s State, now time.Time) {
 		return
 	}
 	if s.Listed {
-		t.show(e, now)
+		t.addListed(e, now)
 	}
 	if !t.wanted(e, now) {
 		return
 	}
-	known := e.peering()
+	known := e.peerState()
 	switch {
 	case s.Generation.State == 0: // too much for a message
-		known.covered = time.Time{}
+		known.leaderPollsUntil = time.Time{}
 		t.pollAt(e, now)
 	case s.Generation.State == e.state.State && s.terminal():
-	case !e.follows(s.Generation.State):
+	case !e.mayBecome(s.Generation.State):
 		t.stats.Stale++
 	case s.terminal():
-		if !now.Before(known.deaf) {
+		if !now.Before(known.ignoreEndsUntil) {
 			known.unconfirmed = true
 			t.pollAt(e, now)
 		}
 	default:
-		t.stats.Told++
-		known.covered = now.Add(coverage)
+		t.stats.Applied++
+		known.leaderPollsUntil = now.Add(interestTTL)
 		t.apply(e, s.Generation, s.Etag, &pollResult{})
-		t.again(e, now)
+		t.scheduleNext(e, now)
 	}
 }
 
@@ -208,7 +208,7 @@ func (p *Peering) States() (states []State) {
 	defer t.mu.Unlock()
 	for _, e := range t.order {
 		if e.fresh && !e.state.State.Terminal() {
-			states = append(states, stateOf(e.update(), !e.listing.seen.IsZero()))
+			states = append(states, stateOf(e.update(), !e.listing.seenAt.IsZero()))
 		}
 	}
 	return states
@@ -220,17 +220,17 @@ func (p *Peering) Restore(states []State) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
 	if len(states) > 0 {
-		t.prove(now)
+		t.authenticate(now)
 	}
 	for _, s := range states {
-		if s.terminal() || s.Generation.State == 0 || now.Sub(s.Generation.ObserveTime) > oldest {
+		if s.terminal() || s.Generation.State == 0 || now.Sub(s.Generation.ObserveTime) > restoreMaxAge {
 			continue
 		}
 		if e := t.ensure(s.Generation.ID, now); !e.fresh && e.state.State == 0 {
-			e.idle, e.peering().restored = now.Add(restores-linger), true
-			t.stats.Recalled++
+			e.idleSince, e.peerState().restored = now.Add(restoreLinger-linger), true
+			t.stats.Restored++
 			t.apply(e, s.Generation, s.Etag, &pollResult{})
-			t.again(e, now)
+			t.scheduleNext(e, now)
 		}
 	}
 	t.queue.wakeBy(now)
@@ -260,21 +260,21 @@ func (p *Peering) subscribe(one Interest, now time.Time) (seen time.Time) {
 	if one.Settled {
 		goal = Settled
 	}
-	s, relay := e.peering(), p.relay(goal)
-	s.until[goal], s.waits = now.Add(coverage), max(one.Waits, 1)
-	if s.at[goal] == nowhere {
-		s.at[goal] = relay.add(e, now)
+	s, relay := e.peerState(), p.relay(goal)
+	s.interestUntil[goal], s.waits = now.Add(interestTTL), max(one.Waits, 1)
+	if s.relayAt[goal] == notQueued {
+		s.relayAt[goal] = relay.add(e, now)
 	}
-	it := &relay.items[s.at[goal]]
-	it.told, it.flags = one.Etag, it.flags&^known
+	it := &relay.subscriptions[s.relayAt[goal]]
+	it.deliveredEtag, it.flags = one.Etag, it.flags&^hasEtag
 	if one.Etag != "" {
-		it.flags |= known
+		it.flags |= hasEtag
 	}
 	switch {
 	case e.fresh && e.etag == one.Etag:
 		return e.state.ObserveTime
 	case it.flags&dirty == 0:
-		relay.mark(s.at[goal])
+		relay.mark(s.relayAt[goal])
 	}
 	return seen
 }
@@ -282,16 +282,16 @@ func (p *Peering) subscribe(one Interest, now time.Time) (seen time.Time) {
 // relay gives the watcher that stands for what peers wait for.
 func (p *Peering) relay(goal Goal) *watcher {
 	if p.relays[goal] == nil {
-		p.relays[goal] = &watcher{tenant: p.tenant, goal: goal, relay: true, listed: true, notify: p.tenant.peers.nudge}
+		p.relays[goal] = &watcher{tenant: p.tenant, goal: goal, relay: true, initialKnown: true, notify: p.tenant.peers.signal}
 	}
 	return p.relays[goal]
 }
 
 // relayAll covers all that the list carries, because a peer has a watch of everything.
 func (p *Peering) relayAll(now time.Time) {
-	p.allUntil = now.Add(coverage)
+	p.allUntil = now.Add(interestTTL)
 	if p.all == nil {
-		p.all = &watcher{tenant: p.tenant, goal: Settled, relay: true, everything: true, notify: p.tenant.peers.nudge}
+		p.all = &watcher{tenant: p.tenant, goal: Settled, relay: true, everything: true, notify: p.tenant.peers.signal}
 		p.tenant.everything = append(p.tenant.everything, p.all)
 		p.tenant.queue.wakeBy(now)
 	}
@@ -325,23 +325,23 @@ func (p *Peering) expire(now time.Time) {
 		return
 	}
 	if p.all != nil && now.After(p.allUntil) {
-		p.all.uncover(now)
+		p.all.unsubscribe(now)
 		p.all = nil
 	}
 	for _, e := range p.tenant.order {
 		for goal, w := range p.relays {
-			if s := e.peered; s != nil && s.at[goal] != nowhere && now.After(s.until[goal]) {
-				w.remove(s.at[goal], now)
+			if s := e.peer; s != nil && s.relayAt[goal] != notQueued && now.After(s.interestUntil[goal]) {
+				w.remove(s.relayAt[goal], now)
 			}
 		}
 	}
 }
 
 // drop drops all that peers have asked for.
-func (p *Peering) drop(now time.Time) {
+func (p *Peering) unsubscribeAll(now time.Time) {
 	for _, w := range append(p.relays[:], p.all) {
 		if w != nil {
-			w.uncover(now)
+			w.unsubscribe(now)
 		}
 	}
 	p.relays, p.all = [2]*watcher{}, nil

@@ -68,12 +68,12 @@ type Status struct {
 }
 
 const (
-	hold     = 500 * time.Millisecond // a new tenant waits so long to learn its role
-	grace    = time.Second            // a follower waits so long for the leader's first word
-	coverage = 25 * time.Second       // how long an interest that was heard stands, for both sides
-	ownEvery = time.Minute            // see Assignment, before there is one
-	restores = time.Minute            // how long what was restored serves new watches
-	oldest   = 2 * time.Minute        // age of what is restored, at most
+	roleGrace     = 500 * time.Millisecond // a new tenant waits so long to learn its role
+	leaderGrace   = time.Second            // a follower waits so long for the leader's first word
+	interestTTL   = 25 * time.Second       // how long an interest that was heard stands, for both sides
+	ownEvery      = time.Minute            // see Assignment, before there is one
+	restoreLinger = time.Minute            // how long what was restored serves new watches
+	restoreMaxAge = 2 * time.Minute        // age of what is restored, at most
 )
 
 // peers is what is known of other processes that poll for a credential. The tenant's mutex guards it.
@@ -82,51 +82,51 @@ type peers struct {
 	changed    chan struct{} // of capacity 1: there may be something new to ask or to say
 	random     schedule.Source
 
-	requests   int       // since the last status
-	allCovered time.Time // the leader polls the list until then
-	ownAt      time.Time // the next poll of our own of what is covered
-	own        *entry    // of which; nil: of all of it, by a sweep
+	requests         int       // since the last status
+	leaderListsUntil time.Time // the leader polls the list until then
+	ownPollAt        time.Time // the next poll of our own of what is covered
+	ownPoll          *entry    // of which; nil: of all of it, by a sweep
 }
 
 // peered is what peers have to do with one entry. It is made when they have.
-type peered struct {
-	until       [2]time.Time // the peers' interest, by goal
-	at          [2]int32     // its place in the relay of that goal
-	waits       int          // see Interest
-	covered     time.Time    // the leader polls it until then
-	polled      time.Time    // the last poll of our own
-	unconfirmed bool         // a peer says that it has ended: a poll of our own is to show that
-	deaf        time.Time    // that is not heard before: the last time it was wrong
-	restored    bool         // its state is from before this process, and may be told
+type peerState struct {
+	interestUntil    [2]time.Time // the peers' interest, by goal
+	relayAt          [2]int32     // its place in the relay of that goal
+	waits            int          // see Interest
+	leaderPollsUntil time.Time    // the leader polls it until then
+	ownPolledAt      time.Time    // the last poll of our own
+	unconfirmed      bool         // a peer says that it has ended: a poll of our own is to show that
+	ignoreEndsUntil  time.Time    // that is not heard before: the last time it was wrong
+	restored         bool         // its state is from before this process, and may be told
 }
 
 // peering gives what peers have to do with an entry.
-func (e *entry) peering() *peered {
-	if e.peered == nil {
-		e.peered = &peered{at: [2]int32{nowhere, nowhere}}
+func (e *entry) peerState() *peerState {
+	if e.peer == nil {
+		e.peer = &peerState{relayAt: [2]int32{notQueued, notQueued}}
 	}
-	return e.peered
+	return e.peer
 }
 
 // unconfirmed reports whether a peer has told of an end that nobody here has seen.
-func (e *entry) unconfirmed() bool { return e.peered != nil && e.peered.unconfirmed }
+func (e *entry) unconfirmed() bool { return e.peer != nil && e.peer.unconfirmed }
 
 // isRestored reports whether an entry still stands as it was restored, not long ago.
 func (e *entry) isRestored(now time.Time) bool {
-	return e.peered != nil && e.peered.restored && now.Sub(e.state.ObserveTime) <= oldest
+	return e.peer != nil && e.peer.restored && now.Sub(e.state.ObserveTime) <= restoreMaxAge
 }
 
 // newPeers is what is known at first: nothing, and where polls are shared there may be a leader.
 func newPeers(shared bool, seed uint64, now time.Time) peers {
-	p := peers{changed: make(chan struct{}, 1), random: schedule.NewSource(seed, "peers"), ownAt: now.Add(ownEvery)}
+	p := peers{changed: make(chan struct{}, 1), random: schedule.NewSource(seed, "peers"), ownPollAt: now.Add(ownEvery)}
 	p.assignment = Assignment{Role: Alone, AloneShare: 1}
 	if shared {
-		p.assignment = Assignment{Role: Follower, Until: now.Add(hold), Share: 1, AloneShare: 1, OwnEvery: 2 * ownEvery, OwnShare: 1}
+		p.assignment = Assignment{Role: Follower, Until: now.Add(roleGrace), Share: 1, AloneShare: 1, OwnEvery: 2 * ownEvery, OwnShare: 1}
 	}
 	return p
 }
 
-func (p *peers) nudge() {
+func (p *peers) signal() {
 	select {
 	case p.changed <- struct{}{}:
 	default:
@@ -156,48 +156,48 @@ func (p *peers) next(now time.Time) time.Time {
 	if !p.follows(now) {
 		return time.Time{}
 	}
-	return earliest(p.assignment.Until, p.ownAt)
+	return earliest(p.assignment.Until, p.ownPollAt)
 }
 
 // wait gives a leader time to answer before an entry is polled here.
-func (p *peers) wait(e *entry, now time.Time) {
+func (p *peers) waitForLeader(e *entry, now time.Time) {
 	if !p.follows(now) {
 		return
 	}
-	if s := e.peering(); !e.fresh && !now.Before(s.covered) {
-		s.covered = now.Add(grace)
+	if s := e.peerState(); !e.fresh && !now.Before(s.leaderPollsUntil) {
+		s.leaderPollsUntil = now.Add(leaderGrace)
 	}
-	p.nudge()
+	p.signal()
 }
 
 // spares reports whether a leader's polls stand for those of our own, and until when.
-func (p *peers) spares(e *entry, now time.Time) (until time.Time, ok bool) {
-	if !p.covers(e, now) || p.picked(e, now) {
+func (p *peers) defers(e *entry, now time.Time) (until time.Time, ok bool) {
+	if !p.leaderPolls(e, now) || p.ownPollDue(e, now) {
 		return until, false
 	}
-	return earliest(e.peered.covered, p.assignment.Until), true
+	return earliest(e.peer.leaderPollsUntil, p.assignment.Until), true
 }
 
 // covers reports whether a leader polls an entry.
-func (p *peers) covers(e *entry, now time.Time) bool {
-	return p.follows(now) && e.peered != nil && !e.peered.unconfirmed && e.listing.hint == nil && now.Before(e.peered.covered)
+func (p *peers) leaderPolls(e *entry, now time.Time) bool {
+	return p.follows(now) && e.peer != nil && !e.peer.unconfirmed && e.listing.hint == nil && now.Before(e.peer.leaderPollsUntil)
 }
 
 // sparesList is spares for the list.
-func (p *peers) sparesList(now time.Time) bool {
-	return p.follows(now) && now.Before(p.allCovered) && !p.picked(nil, now)
+func (p *peers) defersList(now time.Time) bool {
+	return p.follows(now) && now.Before(p.leaderListsUntil) && !p.ownPollDue(nil, now)
 }
 
 // picked reports whether a poll of our own is due for an entry that is covered, or for the list where
 // that is nil.
-func (p *peers) picked(e *entry, now time.Time) bool {
-	return !now.Before(p.ownAt) && (p.own == nil || p.own == e)
+func (p *peers) ownPollDue(e *entry, now time.Time) bool {
+	return !now.Before(p.ownPollAt) && (p.ownPoll == nil || p.ownPoll == e)
 }
 
 // polls notes that a poll of our own has begun, of one entry among so many or, where that is nil, of the
 // list. Where each is read by itself they share what such polls may take of the configured rate.
-func (p *peers) polls(e *entry, among int, configured float64, now time.Time) {
-	if p.own != e {
+func (p *peers) beginOwnPoll(e *entry, among int, configured float64, now time.Time) {
+	if p.ownPoll != e {
 		return
 	}
 	gap := schedule.Jitter(p.assignment.OwnEvery, p.random.Draw())
@@ -205,5 +205,5 @@ func (p *peers) polls(e *entry, among int, configured float64, now time.Time) {
 		least := time.Duration(float64(time.Second) / (p.assignment.OwnShare * configured))
 		gap = max(gap/time.Duration(among), least)
 	}
-	p.ownAt, p.own = now.Add(gap), nil
+	p.ownPollAt, p.ownPoll = now.Add(gap), nil
 }

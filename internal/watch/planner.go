@@ -10,14 +10,14 @@ const sweepFrom = 3
 
 // situation is what is known of one credential at one moment, as far as it decides what to ask next.
 type situation struct {
-	now   time.Time
-	room  int         // requests that may be made
-	ready []candidate // whose time has come, in the order in which it came
-	hints bool        // the next read goes to a hinted one
-	doubt bool        // the list has just failed: a read first shows whether only the list does
+	now          time.Time
+	limit        int         // requests that may be made
+	ready        []candidate // whose time has come, in the order in which it came
+	preferHinted bool        // the next read goes to a hinted one
+	listFailing  bool        // the list has just failed: a read first shows whether only the list does
 
 	sweeps     bool          // a sweep serves enough to be worth it
-	introduces bool          // a watcher of everything waits for its first list
+	firstList  bool          // a watcher of everything waits for its first list
 	sweeping   bool          // a sweep is on its way
 	sweptAt    time.Time     // when the last sweep began
 	sweepAt    time.Time     // when the density of all that it serves asks for the next one
@@ -36,37 +36,37 @@ type candidate struct {
 
 // plan is what to ask next.
 type plan struct {
-	sweep bool
-	reads []*entry
-	more  bool      // there is more to ask than there is room for
-	next  time.Time // when a sweep is due; zero: none is
-	hints bool      // the last read goes to a hinted one
+	sweep        bool
+	reads        []*entry
+	more         bool      // there is more to ask than there is room for
+	next         time.Time // when a sweep is due; zero: none is
+	preferHinted bool      // the last read goes to a hinted one
 }
 
 // plan decides what to ask. It is a pure function.
 func (s situation) plan() (p plan) {
-	reads := s.singles(&p)
+	reads := s.singleReads(&p)
 	p.sweep = !p.next.IsZero() && !s.sweeping && !p.next.After(s.now)
-	if p.sweep && s.doubt && len(reads) > 0 {
+	if p.sweep && s.listFailing && len(reads) > 0 {
 		p.sweep, p.more = false, true
 	}
 	if p.sweep {
-		if s.room == 0 {
-			return plan{more: true, hints: s.hints}
+		if s.limit == 0 {
+			return plan{more: true, preferHinted: s.preferHinted}
 		}
-		s.room--
+		s.limit--
 	}
-	for ; s.room > 0 && len(reads) > 0; s.room-- {
+	for ; s.limit > 0 && len(reads) > 0; s.limit-- {
 		var e *entry
 		e, reads = s.mostUrgent(reads)
 		p.reads = append(p.reads, e)
 	}
-	p.more, p.hints = p.more || len(reads) > 0, s.hints
+	p.more, p.preferHinted = p.more || len(reads) > 0, s.preferHinted
 	return p
 }
 
 // singles gives what is to be read one by one, and decides when the next sweep is.
-func (s *situation) singles(p *plan) (reads []candidate) {
+func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
 		switch {
@@ -76,7 +76,7 @@ func (s *situation) singles(p *plan) (reads []candidate) {
 			first = append(first, c)
 		}
 	}
-	if !s.sweeps && !s.introduces {
+	if !s.sweeps && !s.firstList {
 		return reads
 	}
 	p.next = s.sweepAt
@@ -85,9 +85,9 @@ func (s *situation) singles(p *plan) (reads []candidate) {
 	case s.sweeping && s.now.Before(slow):
 		p.next = slow
 		return reads
-	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.introduces:
+	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
 		reads = append(reads, first...) // a few are not worth a sweep out of turn
-	case len(first) >= sweepFrom || s.introduces:
+	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
 	if p.next = latest(p.next, s.sweepAfter); s.sweeping {
@@ -99,7 +99,7 @@ func (s *situation) singles(p *plan) (reads []candidate) {
 // mostUrgent takes the read that is to be made next. Every second one goes to what the list has shown to
 // have changed: all of them would starve the others, where the list and the reads never agree.
 func (s *situation) mostUrgent(reads []candidate) (*entry, []candidate) {
-	s.hints = !s.hints
+	s.preferHinted = !s.preferHinted
 	best := 0
 	for i, c := range reads {
 		if s.before(c, reads[best]) {
@@ -111,7 +111,7 @@ func (s *situation) mostUrgent(reads []candidate) (*entry, []candidate) {
 }
 
 func (s *situation) before(a, b candidate) bool {
-	if s.hints && a.hinted != b.hinted {
+	if s.preferHinted && a.hinted != b.hinted {
 		return a.hinted
 	}
 	return a.urgency > b.urgency

@@ -32,24 +32,24 @@ func TestAPlanIsAFunctionOfWhatIsKnown(t *testing.T) {
 		more  bool
 		next  time.Duration // 0: none
 	}{
-		"nothing":                              {known: situation{room: 5}},
-		"what is due is read":                  {known: situation{room: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},
-		"the most urgent first":                {known: situation{room: 2, ready: []candidate{read("a", 1), read("b", 3), read("c", 2)}}, reads: "b c", more: true},
+		"nothing":                              {known: situation{limit: 5}},
+		"what is due is read":                  {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},
+		"the most urgent first":                {known: situation{limit: 2, ready: []candidate{read("a", 1), read("b", 3), read("c", 2)}}, reads: "b c", more: true},
 		"no room":                              {known: situation{ready: []candidate{read("a", 1)}}, more: true},
-		"every second read to a hinted one":    {known: situation{room: 4, ready: []candidate{read("a", 9), read("b", 8), hinted("x"), hinted("y")}}, reads: "x a y b"},
-		"hinted last time, so not now":         {known: situation{room: 1, hints: true, ready: []candidate{read("a", 9), hinted("x")}}, reads: "a", more: true},
-		"too few for a sweep are read":         {known: situation{room: 5, ready: []candidate{swept("a"), first("b")}}, reads: "a b"},
-		"a sweep serves what it can":           {known: list(situation{room: 5, sweepAt: now, ready: []candidate{swept("a"), read("b", 1), first("c")}}), sweep: true, reads: "b", next: 0},
-		"before its time it is waited for":     {known: list(situation{room: 5, sweepAt: now.Add(time.Second), ready: []candidate{swept("a")}}), next: time.Second},
-		"a few new ones are read out of turn":  {known: list(situation{room: 5, sweepAt: now.Add(time.Second), ready: []candidate{first("a"), first("b")}}), reads: "a b", next: time.Second},
-		"many new ones bring the sweep sooner": {known: list(situation{room: 5, least: time.Second, sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), sweep: true},
-		"but not at once after the last":       {known: list(situation{room: 5, least: time.Second, sweptAt: ago(time.Millisecond), sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), next: 499 * time.Millisecond},
-		"a sweep on its way is waited for":     {known: list(situation{room: 5, least: time.Second, sweeping: true, sweptAt: ago(time.Millisecond), ready: []candidate{first("a")}}), next: 999 * time.Millisecond},
-		"one that takes long holds nobody up":  {known: list(situation{room: 5, least: time.Second, sweeping: true, sweptAt: ago(2 * time.Second), ready: []candidate{first("a"), swept("b")}}), reads: "a"},
-		"a list that has failed has a pause":   {known: list(situation{room: 5, sweepAt: now, sweepAfter: now.Add(time.Minute), ready: []candidate{swept("a")}}), next: time.Minute},
-		"a read shows what has failed":         {known: list(situation{room: 5, doubt: true, sweepAt: now, ready: []candidate{read("a", 1)}}), reads: "a", more: true},
+		"every second read to a hinted one":    {known: situation{limit: 4, ready: []candidate{read("a", 9), read("b", 8), hinted("x"), hinted("y")}}, reads: "x a y b"},
+		"hinted last time, so not now":         {known: situation{limit: 1, preferHinted: true, ready: []candidate{read("a", 9), hinted("x")}}, reads: "a", more: true},
+		"too few for a sweep are read":         {known: situation{limit: 5, ready: []candidate{swept("a"), first("b")}}, reads: "a b"},
+		"a sweep serves what it can":           {known: list(situation{limit: 5, sweepAt: now, ready: []candidate{swept("a"), read("b", 1), first("c")}}), sweep: true, reads: "b", next: 0},
+		"before its time it is waited for":     {known: list(situation{limit: 5, sweepAt: now.Add(time.Second), ready: []candidate{swept("a")}}), next: time.Second},
+		"a few new ones are read out of turn":  {known: list(situation{limit: 5, sweepAt: now.Add(time.Second), ready: []candidate{first("a"), first("b")}}), reads: "a b", next: time.Second},
+		"many new ones bring the sweep sooner": {known: list(situation{limit: 5, least: time.Second, sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), sweep: true},
+		"but not at once after the last":       {known: list(situation{limit: 5, least: time.Second, sweptAt: ago(time.Millisecond), sweepAt: now.Add(time.Minute), ready: []candidate{first("a"), first("b"), first("c")}}), next: 499 * time.Millisecond},
+		"a sweep on its way is waited for":     {known: list(situation{limit: 5, least: time.Second, sweeping: true, sweptAt: ago(time.Millisecond), ready: []candidate{first("a")}}), next: 999 * time.Millisecond},
+		"one that takes long holds nobody up":  {known: list(situation{limit: 5, least: time.Second, sweeping: true, sweptAt: ago(2 * time.Second), ready: []candidate{first("a"), swept("b")}}), reads: "a"},
+		"a list that has failed has a pause":   {known: list(situation{limit: 5, sweepAt: now, sweepAfter: now.Add(time.Minute), ready: []candidate{swept("a")}}), next: time.Minute},
+		"a read shows what has failed":         {known: list(situation{limit: 5, listFailing: true, sweepAt: now, ready: []candidate{read("a", 1)}}), reads: "a", more: true},
 		"a sweep without room":                 {known: list(situation{sweepAt: now}), more: true},
-		"a watch of everything needs its list": {known: situation{room: 1, introduces: true, sweptAt: ago(time.Hour)}, sweep: true},
+		"a watch of everything needs its list": {known: situation{limit: 1, firstList: true, sweptAt: ago(time.Hour)}, sweep: true},
 	} {
 		row.known.now = now
 		got := row.known.plan()
@@ -70,7 +70,7 @@ func TestAPlanTakesEachOfWhatIsReadyOnceAtMost(t *testing.T) {
 	ready := []candidate{read("a", 1), read("b", 1), swept("c"), first("d"), first("e"), first("f"), hinted("g")}
 	for room := range 10 {
 		for _, sweeps := range []bool{false, true} {
-			s := situation{now: time.Now(), room: room, sweeps: sweeps, ready: slices.Clone(ready)}
+			s := situation{now: time.Now(), limit: room, sweeps: sweeps, ready: slices.Clone(ready)}
 			p := s.plan()
 			asked := len(p.reads)
 			if p.sweep {

@@ -17,16 +17,16 @@ const (
 
 // poller runs the plans of one credential. The tenant's mutex guards all of it.
 type poller struct {
-	hub    *Hub
-	tenant *tenant
-	random schedule.Source
-	hints  bool // the last read went to a hinted one
+	hub          *Hub
+	tenant       *tenant
+	random       schedule.Source
+	preferHinted bool // the last read went to a hinted one
 }
 
 // job is one request to make: one generation, or the list where the id is empty.
 type job struct {
 	Poll
-	named []*watcher // in Open
+	counted []*watcher // in Open
 }
 
 // run plans and polls until nobody is interested any more, and shares the polls with peers meanwhile. It
@@ -46,7 +46,7 @@ func (p *poller) run() {
 			return
 		}
 		for _, j := range jobs {
-			h.work.Go(func() { p.do(j) })
+			h.work.Go(func() { p.execute(j) })
 		}
 		timer.Reset(time.Until(next))
 		select {
@@ -64,10 +64,10 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.budget.Allot(t.peers.rate(t.cfg.Rate, now), now)
+	t.budget.SetLimit(t.peers.rate(t.cfg.Rate, now), now)
 	next = t.prune(now)
 	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping {
-		if t.budget.Rested(now) {
+		if t.budget.Recovered(now) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
 		}
@@ -84,7 +84,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
 	plan := s.plan()
-	p.hints, t.queue.blocked = plan.hints, plan.more && !refill.IsZero()
+	p.preferHinted, t.queue.blocked = plan.preferHinted, plan.more && !refill.IsZero()
 	if plan.sweep {
 		jobs = append(jobs, p.sweep(now))
 	}
@@ -104,18 +104,18 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 // situation is what is known now, and when the budget has more; zero: an answer comes before.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
-	room := p.room()
+	limit := p.limit()
 	n, again := t.budget.Available(now)
-	if n <= room {
-		room, refill = n, again
+	if n <= limit {
+		limit, refill = n, again
 	}
-	p.pick(now)
-	s = situation{now: now, room: room, hints: p.hints, least: t.cfg.MinInterval}
+	p.pickOwnPoll(now)
+	s = situation{now: now, limit: limit, preferHinted: p.preferHinted, least: t.cfg.MinInterval}
 	t.list.describe(t, &s)
-	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) && !t.spared(e, now) })
+	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) && !t.deferred(e, now) })
 	shown := 0
-	if len(ready) > room && len(t.everything) > 0 {
-		shown = t.shown(now)
+	if len(ready) > limit && len(t.everything) > 0 {
+		shown = t.countListed(now)
 	}
 	for _, e := range ready {
 		s.ready = append(s.ready, candidate{
@@ -128,37 +128,37 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 
 // pick chooses what the next poll of our own is while a leader polls: the list, where it shows enough, or
 // what was not polled for the longest time.
-func (p *poller) pick(now time.Time) {
+func (p *poller) pickOwnPoll(now time.Time) {
 	t := p.tenant
-	if !t.peers.follows(now) || now.Before(t.peers.ownAt) {
+	if !t.peers.follows(now) || now.Before(t.peers.ownPollAt) {
 		return
 	}
 	listed, oldest := 0, (*entry)(nil)
 	for _, e := range t.order {
-		if !t.peers.covers(e, now) || !t.wanted(e, now) {
+		if !t.peers.leaderPolls(e, now) || !t.wanted(e, now) {
 			continue
 		}
 		if t.list.serves(e, now) {
 			listed++
 		}
-		if oldest == nil || e.peered.polled.Before(oldest.peered.polled) {
+		if oldest == nil || e.peer.ownPolledAt.Before(oldest.peer.ownPolledAt) {
 			oldest = e
 		}
 	}
-	switch t.peers.own = nil; {
+	switch t.peers.ownPoll = nil; {
 	case listed >= sweepFrom || len(t.everything) > 0:
-		t.unspare(now)
+		t.undeferAll(now)
 	case oldest == nil:
-		t.peers.polls(nil, 0, t.cfg.Rate, now) // there is nothing to poll
+		t.peers.beginOwnPoll(nil, 0, t.cfg.Rate, now) // there is nothing to poll
 	default:
-		t.peers.own = oldest
+		t.peers.ownPoll = oldest
 		t.pollAt(oldest, earliest(oldest.polling.due, now))
 	}
 }
 
 // room is how many requests may be on their way beside those that are. In an outage there is one.
-func (p *poller) room() int {
-	if p.tenant.health.failures < outage {
+func (p *poller) limit() int {
+	if p.tenant.health.failures < outageFailures {
 		return maxInFlight - p.tenant.inFlight
 	}
 	if p.tenant.inFlight > 0 || p.tenant.list.sweeping {
@@ -172,16 +172,16 @@ func (p *poller) room() int {
 // become due counts as overdue by the shortest interval.
 func (p *poller) urgency(e *entry, shown int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
-	return overdue.Seconds() / float64(p.tenant.share(e, shown))
+	return overdue.Seconds() / float64(p.tenant.fewestWaits(e, shown))
 }
 
 // read makes the job of one read.
 func (p *poller) read(e *entry, now time.Time) *job {
 	p.tenant.inFlight++
 	p.tenant.stats.Reads++
-	p.tenant.peers.polls(e, len(p.tenant.order), p.hub.cfg.Rate, now)
+	p.tenant.peers.beginOwnPoll(e, len(p.tenant.order), p.hub.cfg.Rate, now)
 	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}}
-	p.begin(j, e, now)
+	p.beginPoll(j, e, now)
 	return j
 }
 
@@ -190,38 +190,38 @@ func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	t.stats.Sweeps++
 	t.stats.Unshared += float64(len(t.everything))
-	t.peers.polls(nil, 0, t.cfg.Rate, now)
+	t.peers.beginOwnPoll(nil, 0, t.cfg.Rate, now)
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}}
 	for _, e := range t.list.sweep(t, p.random.Draw(), now) {
-		p.begin(j, e, now)
+		p.beginPoll(j, e, now)
 	}
 	return j
 }
 
 // begin notes that a poll is on its way for an entry.
-func (p *poller) begin(j *job, e *entry, now time.Time) {
-	e.polling.busy = true
+func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
+	e.polling.inFlight = true
 	p.tenant.queue.remove(e)
-	p.tenant.stats.Unshared += e.unshared(now)
+	p.tenant.stats.Unshared += e.unsharedRequests(now)
 	j.account(e)
 }
 
 // account adds an entry to what a poll stands for.
 func (j *job) account(e *entry) {
 	j.Generations++
-	j.Watches += len(e.watchers)
-	if e.order != nil && len(j.Orders) < mostRefs {
-		j.Orders = append(j.Orders, e.order)
+	j.Watches += len(e.subscribers)
+	if e.orderRef != nil && len(j.Orders) < maxRefs {
+		j.Orders = append(j.Orders, e.orderRef)
 	}
-	for _, c := range e.watchers {
-		if c.trace != nil && len(j.Open) < mostRefs && !slices.Contains(j.named, c.watcher) {
-			j.named, j.Open = append(j.named, c.watcher), append(j.Open, c.trace)
+	for _, c := range e.subscribers {
+		if c.trace != nil && len(j.Open) < maxRefs && !slices.Contains(j.counted, c.watcher) {
+			j.counted, j.Open = append(j.counted, c.watcher), append(j.Open, c.trace)
 		}
 	}
 }
 
 // do makes one request, outside the lock, and takes in what came back.
-func (p *poller) do(j *job) {
+func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
@@ -250,25 +250,25 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 	if e == nil {
 		return
 	}
-	e.polling.busy = false
+	e.polling.inFlight = false
 	switch {
 	case err == nil:
-		t.list.readable(now)
+		t.list.readAnswered(now)
 		p.succeeded(now)
-		t.list.compare(e, read.Etag)
+		t.list.compareRecord(e, read.Etag)
 		t.apply(e, read.Generation, read.Etag, result)
-		t.again(e, now)
-		t.list.trust(t, result, now)
-		t.confirmed(e, now)
+		t.scheduleNext(e, now)
+		t.list.applyHints(t, result, now)
+		t.ownPollAnswered(e, now)
 	case catalog.KindOf(err) == catalog.KindNotFound:
-		t.list.readable(now)
+		t.list.readAnswered(now)
 		p.succeeded(now)
 		e.listing.hint = nil
-		t.absent(e, result, now)
-		t.confirmed(e, now)
+		t.notFound(e, result, now)
+		t.ownPollAnswered(e, now)
 	default:
 		p.failed(err, now)
-		p.retry(e, err, max(t.cfg.MaxInterval, calm), now)
+		p.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
 	}
 }
 
@@ -279,7 +279,7 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	asked := t.list.release()
+	asked := t.list.endSweep()
 	if err == nil {
 		asked = append(asked, p.succeeded(now)...)
 		t.list.merge(t, asked, records, result, now)
@@ -296,7 +296,7 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 // succeeded takes in that the catalog has answered, and gives what is covered only now.
 func (p *poller) succeeded(now time.Time) []*entry {
 	p.tenant.health.succeeded(now)
-	return p.tenant.prove(now)
+	return p.tenant.authenticate(now)
 }
 
 // failed takes in a failure. The watches of a caller's own API key that the catalog rejects end.
@@ -304,7 +304,7 @@ func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.Held, now)
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
-		t.each(func(w *watcher) { w.fail(err) })
+		t.eachWatcher(func(w *watcher) { w.fail(err) })
 	}
 }
 

@@ -31,8 +31,8 @@ func (q *queue) wakeBy(t time.Time) {
 
 // put adds an entry, or moves it after its time has changed.
 func (q *queue) put(e *entry) {
-	if e.polling.at >= 0 {
-		heap.Fix(&q.heap, int(e.polling.at))
+	if e.polling.queueIndex >= 0 {
+		heap.Fix(&q.heap, int(e.polling.queueIndex))
 	} else {
 		heap.Push(&q.heap, e)
 	}
@@ -40,10 +40,10 @@ func (q *queue) put(e *entry) {
 
 // remove takes an entry out, wherever it is.
 func (q *queue) remove(e *entry) {
-	if e.polling.at >= 0 {
-		heap.Remove(&q.heap, int(e.polling.at))
+	if e.polling.queueIndex >= 0 {
+		heap.Remove(&q.heap, int(e.polling.queueIndex))
 	}
-	e.polling.at = nowhere
+	e.polling.queueIndex = notQueued
 }
 
 // due gives the entries whose time has come and that keep says are to be polled; others are taken out.
@@ -51,26 +51,26 @@ func (q *queue) due(now time.Time, keep func(*entry) bool) []*entry {
 	was := q.ready
 	q.ready = was[:0]
 	for _, e := range was {
-		if e.polling.at == taken {
-			q.hold(e, keep)
+		if e.polling.queueIndex == dequeued {
+			q.keepReady(e, keep)
 		}
 	}
 	clear(was[len(q.ready):])
-	for len(q.heap) > 0 && !q.heap[0].polling.wake.After(now) {
+	for len(q.heap) > 0 && !q.heap[0].polling.wakeAt.After(now) {
 		e := heap.Pop(&q.heap).(*entry)
-		e.polling.at = taken
-		q.hold(e, keep)
+		e.polling.queueIndex = dequeued
+		q.keepReady(e, keep)
 	}
 	return q.ready
 }
 
 // hold keeps an entry among the ready, or takes it out. To keep may have put it back.
-func (q *queue) hold(e *entry, keep func(*entry) bool) {
+func (q *queue) keepReady(e *entry, keep func(*entry) bool) {
 	switch {
 	case keep(e):
 		q.ready = append(q.ready, e)
-	case e.polling.at == taken:
-		e.polling.at = nowhere
+	case e.polling.queueIndex == dequeued:
+		e.polling.queueIndex = notQueued
 	}
 }
 
@@ -79,7 +79,7 @@ func (q *queue) next() time.Time {
 	if len(q.heap) == 0 {
 		return time.Time{}
 	}
-	return q.heap[0].polling.wake
+	return q.heap[0].polling.wakeAt
 }
 
 // byDue is a heap of entries.
@@ -88,7 +88,7 @@ type byDue []*entry
 func (h byDue) Len() int { return len(h) }
 
 func (h byDue) Less(i, j int) bool {
-	if a, b := h[i].polling.wake, h[j].polling.wake; !a.Equal(b) {
+	if a, b := h[i].polling.wakeAt, h[j].polling.wakeAt; !a.Equal(b) {
 		return a.Before(b)
 	}
 	return h[i].id < h[j].id // so that a run can be repeated
@@ -96,13 +96,13 @@ func (h byDue) Less(i, j int) bool {
 
 func (h byDue) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].polling.at, h[j].polling.at = int32(i), int32(j) //nolint:gosec // there is memory for fewer
+	h[i].polling.queueIndex, h[j].polling.queueIndex = int32(i), int32(j) //nolint:gosec // there is memory for fewer
 }
 
 // Push implements heap.Interface.
 func (h *byDue) Push(one any) {
 	e := one.(*entry)
-	e.polling.at = int32(len(*h)) //nolint:gosec // there is memory for fewer
+	e.polling.queueIndex = int32(len(*h)) //nolint:gosec // there is memory for fewer
 	*h = append(*h, e)
 }
 
@@ -111,6 +111,6 @@ func (h *byDue) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
 	(*h)[last] = nil
-	*h, e.polling.at = (*h)[:last], nowhere
+	*h, e.polling.queueIndex = (*h)[:last], notQueued
 	return e
 }

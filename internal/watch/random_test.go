@@ -59,13 +59,13 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
-	c := &chaos{t: t, dice: diceFor(seed, "chaos"), all: worlds{}}
+	c := &chaos{t: t, dice: randomFor(seed, "chaos"), all: worlds{}}
 	creds := []catalog.Credential{
 		catalog.Forwarded(catalog.NewSecret("one")),
 		catalog.Held(func() catalog.Secret { return catalog.NewSecret("two") }),
 	}
 	for i, name := range []string{"first", "second"} {
-		w := newWorld(t, name, creds[i], diceFor(seed, name))
+		w := newWorld(t, name, creds[i], randomFor(seed, name))
 		for n := range 2 + c.dice.IntN(10) { // the names are the same in both worlds
 			w.add(fmt.Sprintf("g%02d", n), fmt.Sprintf("m%d", c.dice.IntN(3)), time.Now())
 		}
@@ -131,11 +131,11 @@ func (c *chaos) leave() {
 	calls := 0
 	for _, w := range c.worlds {
 		w.checkBudget(c.cfg.Rate)
-		calls -= len(w.asked)
+		calls -= len(w.requests)
 	}
 	time.Sleep(10 * time.Minute)
 	for _, w := range c.worlds {
-		calls += len(w.asked)
+		calls += len(w.requests)
 	}
 	if s := c.hub.Stats(); s.Pollers+s.Generations+calls != 0 {
 		c.t.Errorf("ten minutes after the last watch there are %d pollers and %d generations, and were %d polls", s.Pollers, s.Generations, calls)
@@ -221,7 +221,7 @@ func (c *chaos) get(w *world) {
 		c.hub.Called(w.cred, err)
 		if err == nil {
 			w.checkSaid(c.hub.Observe(context.Background(), w.cred, g.Version()))
-		} else if update, ok := c.hub.Unseen(w.cred, id); ok {
+		} else if update, ok := c.hub.NotYetVisible(w.cred, id); ok {
 			w.checkSaid(update)
 		}
 	})
@@ -288,17 +288,17 @@ func (c *chaos) checkTenant(one *tenant, now time.Time) {
 		if one.entries[e.id] != e {
 			c.t.Errorf("%s is out of its place", e.id)
 		}
-		swept := slices.Contains(one.list.asked, e)
-		if e.polling.busy && !swept {
+		swept := slices.Contains(one.list.swept, e)
+		if e.polling.inFlight && !swept {
 			flying++
 		}
-		if swept && (!e.polling.busy || !one.list.sweeping) {
+		if swept && (!e.polling.inFlight || !one.list.sweeping) {
 			c.t.Errorf("%s waits for a sweep that is not under way", e.id)
 		}
 		c.checkQueued(one, e, now)
-		for back, w := range e.watchers {
+		for back, w := range e.subscribers {
 			watchers[w.watcher] = true
-			if it := w.items[w.at]; it.e != e || int(it.back) != back {
+			if it := w.subscriptions[w.at]; it.e != e || int(it.subscriberAt) != back {
 				c.t.Errorf("%s and a watch of it do not agree", e.id)
 			}
 		}
@@ -313,14 +313,14 @@ func (c *chaos) checkTenant(one *tenant, now time.Time) {
 
 // checkQueued sees that what somebody waits for is polled some time.
 func (c *chaos) checkQueued(one *tenant, e *entry, now time.Time) {
-	at := int(e.polling.at)
+	at := int(e.polling.queueIndex)
 	if at >= 0 && (at >= len(one.queue.heap) || one.queue.heap[at] != e) {
 		c.t.Errorf("%s has the place of another one in the queue", e.id)
 	}
-	if one.wanted(e, now) && !e.polling.busy && at < 0 && (at != taken || !slices.Contains(one.queue.ready, e)) {
+	if one.wanted(e, now) && !e.polling.inFlight && at < 0 && (at != dequeued || !slices.Contains(one.queue.ready, e)) {
 		c.t.Errorf("%s is waited for, and is not in the queue", e.id)
 	}
-	if at >= 0 && (e.polling.busy || len(e.watchers) == 0) {
+	if at >= 0 && (e.polling.inFlight || len(e.subscribers) == 0) {
 		c.t.Errorf("%s is in the queue, and nobody waits for a poll of it", e.id)
 	}
 }
@@ -328,7 +328,7 @@ func (c *chaos) checkQueued(one *tenant, e *entry, now time.Time) {
 // checkCounts compares the counters of a watch with what it counts.
 func (c *chaos) checkCounts(s *watcher) {
 	var open, first, marked int
-	for at, it := range s.items {
+	for at, it := range s.subscriptions {
 		if it.e != nil {
 			open++
 		}
@@ -342,8 +342,8 @@ func (c *chaos) checkCounts(s *watcher) {
 			}
 		}
 	}
-	if open != s.open || first != s.pending || marked != len(s.dirty) {
+	if open != s.unreached || first != s.pending || marked != len(s.dirty) {
 		c.t.Errorf("a watch counts %d open, %d first, %d changes; there are %d, %d, %d",
-			s.open, s.pending, len(s.dirty), open, first, marked)
+			s.unreached, s.pending, len(s.dirty), open, first, marked)
 	}
 }

@@ -48,8 +48,8 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 			req := Request{Credential: cred, IDs: ids}
 			w := newWatcher(&req, nil, nil)
 			one := hub.find(cred, true)
-			one.prove(time.Now())
-			w.join(one, &req, time.Now())
+			one.authenticate(time.Now())
+			w.start(one, &req, time.Now())
 			one.mu.Unlock()
 			all = append(all, w)
 		}
@@ -67,11 +67,11 @@ func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
 	one := hub.find(cred, true)
 	defer one.mu.Unlock()
 	for _, w := range append(first, others...) {
-		w.leave(time.Now())
+		w.stop(time.Now())
 	}
 	for id, e := range one.entries {
-		if len(e.watchers) != 0 {
-			t.Fatalf("%s is still watched by %d", id, len(e.watchers))
+		if len(e.subscribers) != 0 {
+			t.Fatalf("%s is still watched by %d", id, len(e.subscribers))
 		}
 	}
 }

@@ -10,18 +10,18 @@ import (
 )
 
 // mostShown is how many keys, and how many renders, a snapshot has.
-const mostShown = 100
+const maxListed = 100
 
 // Snapshot is what the hub has now, for somebody who looks.
 type Snapshot struct {
-	Time    time.Time
-	Stats   Stats
-	Keys    []Key    // at most 100, those in trouble first; Stats.Pollers is how many there are
-	Renders []Render // at most 100 that are polled, the one that has waited longest for an answer first; Stats.Active is how many there are
+	Time        time.Time
+	Stats       Stats
+	Credentials []Credential // at most 100, those in trouble first; Stats.Pollers is how many there are
+	Generations []Generation // at most 100 that are polled, the one that has waited longest for an answer first; Stats.Active is how many there are
 }
 
 // Key is a credential that is polled under.
-type Key struct {
+type Credential struct {
 	Tenant    catalog.Tenant
 	Held      bool
 	Condition Condition
@@ -35,7 +35,7 @@ type Key struct {
 }
 
 // Render is a generation that is polled.
-type Render struct {
+type Generation struct {
 	Tenant    catalog.Tenant
 	ID, Model string
 	State     catalog.State // 0: nothing is known yet
@@ -56,36 +56,36 @@ func (h *Hub) Snapshot() Snapshot {
 	for _, t := range tenants {
 		t.mu.Lock()
 		t.count(&s.Stats, s.Time)
-		t.picture(&s)
+		t.addToSnapshot(&s)
 		t.mu.Unlock()
 	}
-	slices.SortStableFunc(s.Keys, func(a, b Key) int {
+	slices.SortStableFunc(s.Credentials, func(a, b Credential) int {
 		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))
 	})
-	slices.SortStableFunc(s.Renders, func(a, b Render) int { return a.waiting.Compare(b.waiting) })
-	s.Keys, s.Renders = s.Keys[:min(len(s.Keys), mostShown)], s.Renders[:min(len(s.Renders), mostShown)]
+	slices.SortStableFunc(s.Generations, func(a, b Generation) int { return a.waiting.Compare(b.waiting) })
+	s.Credentials, s.Generations = s.Credentials[:min(len(s.Credentials), maxListed)], s.Generations[:min(len(s.Generations), maxListed)]
 	return s
 }
 
 // picture adds a tenant and its generations to a snapshot; its mutex is held.
-func (t *tenant) picture(s *Snapshot) {
-	k := Key{
+func (t *tenant) addToSnapshot(s *Snapshot) {
+	k := Credential{
 		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr,
-		Answered: t.health.answered, State: t.budget.State(s.Time), Watches: t.open, Swept: t.list.sweptAt,
+		Answered: t.health.answered, State: t.budget.State(s.Time), Watches: t.watches, Swept: t.list.sweptAt,
 	}
 	for _, e := range t.order {
 		if t.wanted(e, s.Time) {
 			k.Active++
-			s.Renders = append(s.Renders, t.render(e))
+			s.Generations = append(s.Generations, t.snapshotOf(e))
 		}
 	}
-	s.Keys = append(s.Keys, k)
+	s.Credentials = append(s.Credentials, k)
 }
 
-func (t *tenant) render(e *entry) Render {
-	return Render{
-		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.birth(), Answered: e.state.ObserveTime,
-		NextPoll: latest(t.expected(e), t.budget.Paused()), Watches: len(e.watchers), Failures: e.polling.failures, LastError: e.polling.lastErr,
-		waiting: latest(e.state.ObserveTime, e.began),
+func (t *tenant) snapshotOf(e *entry) Generation {
+	return Generation{
+		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.startTime(), Answered: e.state.ObserveTime,
+		NextPoll: latest(t.nextPoll(e), t.budget.Paused()), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
+		waiting: latest(e.state.ObserveTime, e.firstSeen),
 	}
 }

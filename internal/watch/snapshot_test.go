@@ -15,20 +15,20 @@ func TestASnapshotHasTheRendersThatWaitLongestAndCountsTheRest(t *testing.T) {
 		b.watch(ids[0])
 		pass(time.Minute)
 		s := b.hub.Snapshot()
-		if len(s.Renders) != 100 || s.Stats.Active != 150 || len(s.Keys) != 1 {
-			t.Fatalf("%d renders of %d, %d keys", len(s.Renders), s.Stats.Active, len(s.Keys))
+		if len(s.Generations) != 100 || s.Stats.Active != 150 || len(s.Credentials) != 1 {
+			t.Fatalf("%d renders of %d, %d keys", len(s.Generations), s.Stats.Active, len(s.Credentials))
 		}
-		if !slices.IsSortedFunc(s.Renders, func(a, b watch.Render) int { return a.Answered.Compare(b.Answered) }) {
+		if !slices.IsSortedFunc(s.Generations, func(a, b watch.Generation) int { return a.Answered.Compare(b.Answered) }) {
 			t.Error("the one that has waited longest is not first")
 		}
-		if waited := s.Time.Sub(s.Renders[0].Answered); waited != s.Stats.Stalest {
+		if waited := s.Time.Sub(s.Generations[0].Answered); waited != s.Stats.Stalest {
 			t.Errorf("the first has waited %v, and the longest wait is %v", waited, s.Stats.Stalest)
 		}
-		k := s.Keys[0]
+		k := s.Credentials[0]
 		if k.Condition != watch.ConditionHealthy || k.Active != 150 || k.Watches != 2 || k.Rate != k.Limit || k.Tenant == "" {
 			t.Errorf("the key is %+v", k)
 		}
-		for _, r := range s.Renders {
+		for _, r := range s.Generations {
 			if r.Began.IsZero() || r.NextPoll.Before(s.Time.Add(-time.Second)) || r.Watches < 1 || r.State == 0 || r.Tenant != k.Tenant {
 				t.Errorf("a render is %+v", r)
 			}
@@ -44,13 +44,13 @@ func TestASnapshotTellsOfAnOutageAndLooksWithoutChangingAnything(t *testing.T) {
 		b.up.with(func(u *upstream) { u.fail = unreachable })
 		pass(time.Minute)
 		first := b.hub.Snapshot()
-		if k := first.Keys[0]; k.Condition != watch.ConditionUnreachable || k.Failures < 3 || k.LastError == "" || !k.Paused.After(first.Time) {
+		if k := first.Credentials[0]; k.Condition != watch.ConditionUnreachable || k.Failures < 3 || k.LastError == "" || !k.Paused.After(first.Time) {
 			t.Errorf("the key is %+v", k)
 		}
-		if r := first.Renders[0]; r.Failures == 0 || r.LastError == "" || first.Time.Sub(r.Answered) < 50*time.Second || r.NextPoll.Before(first.Keys[0].Paused) {
+		if r := first.Generations[0]; r.Failures == 0 || r.LastError == "" || first.Time.Sub(r.Answered) < 50*time.Second || r.NextPoll.Before(first.Credentials[0].Paused) {
 			t.Errorf("the first render is %+v", r)
 		}
-		if again := b.hub.Snapshot(); again.Keys[0] != first.Keys[0] || again.Stats != first.Stats {
+		if again := b.hub.Snapshot(); again.Credentials[0] != first.Credentials[0] || again.Stats != first.Stats {
 			t.Error("looking has changed something")
 		}
 	})

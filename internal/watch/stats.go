@@ -24,7 +24,7 @@ func (h *Hub) Stats() Stats {
 func (h *Hub) collect() (Stats, []*tenant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	stats := h.past
+	stats := h.ended
 	stats.Pollers = len(h.tenants)
 	full := budget.New(h.cfg.Rate, time.Now()).State(time.Now())
 	stats.Rate, stats.Budget = full.Rate, full.Level
@@ -35,7 +35,7 @@ func (h *Hub) collect() (Stats, []*tenant) {
 func (t *tenant) count(s *Stats, now time.Time) {
 	s.add(&t.stats)
 	s.Generations += len(t.entries)
-	s.Watches += t.open
+	s.Watches += t.watches
 	s.Conditions[t.health.condition]++
 	state := t.budget.State(now)
 	if now.Before(state.Paused) {
@@ -49,7 +49,7 @@ func (t *tenant) count(s *Stats, now time.Time) {
 	for _, e := range t.order {
 		if t.wanted(e, now) {
 			s.Active++
-			s.Stalest = max(s.Stalest, now.Sub(latest(e.state.ObserveTime, e.began)))
+			s.Stalest = max(s.Stalest, now.Sub(latest(e.state.ObserveTime, e.firstSeen)))
 		}
 	}
 }

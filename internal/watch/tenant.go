@@ -22,7 +22,7 @@ const (
 
 // unproven is how many generations a watch covers before the catalog has answered under its API key: as
 // many as lead to a list call.
-const unproven = sweepFrom
+const newcomerLimit = sweepFrom
 
 // tenant is what is known of the generations of one credential. Its mutex guards all below it:
 // entries, watchers, the list, the budget.
@@ -31,14 +31,14 @@ type tenant struct {
 	history *history.Book
 	cred    catalog.Credential
 
-	mu         sync.Mutex
-	gone       bool // it has ended: the hub makes another
-	entries    map[string]*entry
-	order      []*entry   // the same as they came, so that a run can be repeated
-	everything []*watcher // of all that the list has
-	proven     bool       // the catalog has answered under the API key
-	newcomers  []newcomer // that wait for that
-	pruneAt    time.Time  // when an entry may have been idle for long enough
+	mu            sync.Mutex
+	gone          bool // it has ended: the hub makes another
+	entries       map[string]*entry
+	order         []*entry   // the same as they came, so that a run can be repeated
+	everything    []*watcher // of all that the list has
+	authenticated bool       // the catalog has answered under the API key
+	newcomers     []newcomer // that wait for that
+	pruneAt       time.Time  // when an entry may have been idle for long enough
 
 	queue  queue
 	list   list
@@ -48,8 +48,8 @@ type tenant struct {
 
 	inFlight int // reads on their way
 
-	open  int // watches
-	stats Stats
+	watches int // watches
+	stats   Stats
 }
 
 func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
@@ -68,28 +68,28 @@ func (t *tenant) ensure(id string, now time.Time) *entry {
 		e = newEntry(id, now, t.cfg.Seed)
 		t.entries[id] = e
 		t.order = append(t.order, e)
-		t.idle(e, now)
+		t.markIdle(e, now)
 	}
 	return e
 }
 
 // prove notes that the catalog has answered under the API key, covers what waited for that, and gives it.
-func (t *tenant) prove(now time.Time) (covered []*entry) {
+func (t *tenant) authenticate(now time.Time) (covered []*entry) {
 	for _, n := range t.newcomers {
-		n.cover(n.rest, now)
-		for _, id := range n.rest {
+		n.subscribe(n.remaining, now)
+		for _, id := range n.remaining {
 			covered = append(covered, t.entries[id])
 		}
-		n.listed = true
+		n.initialKnown = true
 		n.notify()
 	}
-	t.proven, t.newcomers = true, nil
+	t.authenticated, t.newcomers = true, nil
 	return covered
 }
 
 // idle notes that nobody watches an entry from now on.
-func (t *tenant) idle(e *entry, now time.Time) {
-	e.idle = now
+func (t *tenant) markIdle(e *entry, now time.Time) {
+	e.idleSince = now
 	t.pollAt(e, e.polling.due)
 	t.pruneAt = earliest(t.pruneAt, e.keptUntil())
 	t.queue.wakeBy(t.pruneAt)
@@ -105,9 +105,9 @@ func (t *tenant) prune(now time.Time) time.Time {
 	t.order = slices.DeleteFunc(t.order, func(e *entry) bool {
 		until := e.keptUntil()
 		switch {
-		case len(e.watchers) > 0:
+		case len(e.subscribers) > 0:
 			return false
-		case e.polling.busy:
+		case e.polling.inFlight:
 			next = earliest(next, latest(until, now.Add(time.Second)))
 			return false
 		case now.Before(until):
@@ -124,7 +124,7 @@ func (t *tenant) prune(now time.Time) time.Time {
 
 // wanted reports whether a poll of an entry would serve anybody.
 func (t *tenant) wanted(e *entry, now time.Time) bool {
-	for _, c := range e.watchers {
+	for _, c := range e.subscribers {
 		if !e.reached(c.goal, now, t.cfg.RefundWindow) {
 			return true
 		}
@@ -135,9 +135,9 @@ func (t *tenant) wanted(e *entry, now time.Time) bool {
 // share is how many generations the watcher waits for that waits for the fewest, this one among
 // them: what a poll of the entry is worth to somebody. A watcher of everything does not wait for
 // what has ended, but for as many as are shown.
-func (t *tenant) share(e *entry, shown int) int {
+func (t *tenant) fewestWaits(e *entry, shown int) int {
 	least := math.MaxInt
-	for _, c := range e.watchers {
+	for _, c := range e.subscribers {
 		if least = min(least, c.waits(e, shown)); least <= 1 {
 			return 1
 		}
@@ -149,13 +149,13 @@ func (t *tenant) share(e *entry, shown int) int {
 // what somebody watches and no poll is under way for.
 func (t *tenant) pollAt(e *entry, due time.Time) {
 	e.polling.due = due
-	t.spare(e, due)
+	t.deferUntil(e, due)
 }
 
 // spare has an entry wait until a time, as a peer polls it meanwhile.
-func (t *tenant) spare(e *entry, until time.Time) {
-	e.polling.wake = until
-	if len(e.watchers) == 0 || e.polling.busy {
+func (t *tenant) deferUntil(e *entry, until time.Time) {
+	e.polling.wakeAt = until
+	if len(e.subscribers) == 0 || e.polling.inFlight {
 		t.queue.remove(e)
 		return
 	}
@@ -164,19 +164,19 @@ func (t *tenant) spare(e *entry, until time.Time) {
 }
 
 // spared reports whether a leader's polls stand for those of our own, and has the entry wait then.
-func (t *tenant) spared(e *entry, now time.Time) bool {
-	until, spared := t.peers.spares(e, now)
-	if spared && !e.polling.wake.Equal(until) {
-		t.spare(e, until)
+func (t *tenant) deferred(e *entry, now time.Time) bool {
+	until, spared := t.peers.defers(e, now)
+	if spared && !e.polling.wakeAt.Equal(until) {
+		t.deferUntil(e, until)
 	}
 	return spared
 }
 
 // unspare has every entry polled by its own schedule again, until it is spared anew.
-func (t *tenant) unspare(now time.Time) {
+func (t *tenant) undeferAll(now time.Time) {
 	for _, e := range t.order {
-		if !e.polling.wake.Equal(e.polling.due) {
-			t.spare(e, e.polling.due)
+		if !e.polling.wakeAt.Equal(e.polling.due) {
+			t.deferUntil(e, e.polling.due)
 		}
 	}
 	t.queue.wakeBy(now)
@@ -184,16 +184,16 @@ func (t *tenant) unspare(now time.Time) {
 
 // confirmed takes in that a poll of our own was answered. A peer whose word it has refuted is not heard
 // again for a while.
-func (t *tenant) confirmed(e *entry, now time.Time) {
-	s := e.peered
+func (t *tenant) ownPollAnswered(e *entry, now time.Time) {
+	s := e.peer
 	if s == nil {
 		return
 	}
 	if s.unconfirmed && !e.state.State.Terminal() {
 		t.stats.Refuted++
-		s.deaf = now.Add(t.cfg.MaxInterval)
+		s.ignoreEndsUntil = now.Add(t.cfg.MaxInterval)
 	}
-	s.polled, s.restored, s.unconfirmed = now, false, false
+	s.ownPolledAt, s.restored, s.unconfirmed = now, false, false
 }
 
 // pollAfter sets the next poll of an entry by a gap, with some jitter.
@@ -204,11 +204,11 @@ func (t *tenant) pollAfter(e *entry, gap time.Duration, now time.Time) {
 
 // again sets the next poll after an answer. A failed generation may be refunded, and when is not
 // known from those that succeeded.
-func (t *tenant) again(e *entry, now time.Time) {
+func (t *tenant) scheduleNext(e *entry, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
 	if !e.state.State.Terminal() {
-		curve, age = t.history.Curve(t.historyOf(e)), now.Sub(e.birth())
+		curve, age = t.history.Curve(t.historyOf(e)), now.Sub(e.startTime())
 	}
 	t.pollAfter(e, curve.Gap(age, t.cfg.bounds()), now)
 }
@@ -219,11 +219,11 @@ func (t *tenant) historyOf(e *entry) history.Key {
 
 // admit takes in a record that a call has brought. Where no poll has come before, it counts as
 // the first. One whose end a 404 has made, so that nothing polled it, is polled again.
-func (t *tenant) admit(e *entry, read catalog.Version, found TraceRef, now time.Time) {
-	t.prove(now)
+func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now time.Time) {
+	t.authenticate(now)
 	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
-	if e.polling.gap == 0 || e.polling.at == nowhere {
-		t.again(e, now)
+	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
+		t.scheduleNext(e, now)
 	}
 }
 
@@ -236,39 +236,39 @@ func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *poll
 		t.regressed(e, g)
 	}
 	if changed {
-		t.changed(e, before, result)
+		t.noteChange(e, before, result)
 	}
-	if took := e.took(g, before.State); took > 0 {
+	if took := e.duration(g, before.State); took > 0 {
 		e.learned = true
 		t.history.Add(t.historyOf(e), schedule.Fingerprint(e.id), took)
 	}
 }
 
 // changed notes a state that is new, and marks it in the watchers.
-func (t *tenant) changed(e *entry, before catalog.Generation, result *pollResult) {
-	e.found = result.found
+func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollResult) {
+	e.foundBy = result.found
 	if before.State != 0 && before.State != e.state.State {
-		result.changes = append(result.changes, Change{State: e.state.State, Delay: t.unseenFor(e, before)})
+		result.changes = append(result.changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
 	}
 	t.publish(e)
 }
 
 // publish marks an entry in every watcher that covers it.
 func (t *tenant) publish(e *entry) {
-	for _, c := range e.watchers {
+	for _, c := range e.subscribers {
 		c.mark(c.at)
 	}
 }
 
 // unseenFor is how long a new state went unseen, as the schedule expects; where the schedule has no
 // opinion, any moment since the last poll is as likely.
-func (t *tenant) unseenFor(e *entry, before catalog.Generation) time.Duration {
+func (t *tenant) detectionDelay(e *entry, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
 		return e.state.ObserveTime.Sub(before.ObserveTime) / 2
 	}
-	birth := e.birth()
-	return t.history.Last(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
+	birth := e.startTime()
+	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
 // regressed counts a record that was dropped, and logs the first of many that say the same.
@@ -283,45 +283,45 @@ func (t *tenant) regressed(e *entry, g catalog.Generation) {
 }
 
 // absent takes in a 404.
-func (t *tenant) absent(e *entry, result *pollResult, now time.Time) {
-	if e.young(now) {
+func (t *tenant) notFound(e *entry, result *pollResult, now time.Time) {
+	if e.justCreated(now) {
 		if !e.fresh && e.state.State != 0 { // else a peer has placed it, and knows its state
 			e.fresh = true
 			t.publish(e)
 		}
-		t.again(e, now)
+		t.scheduleNext(e, now)
 		return
 	}
 	before := e.state
-	e.vanish(now)
-	t.changed(e, before, result)
-	t.again(e, now)
+	e.markGone(now)
+	t.noteChange(e, before, result)
+	t.scheduleNext(e, now)
 }
 
 // deleted takes in a deletion by a call of ours.
 func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
-	e.vanish(now)
-	e.missing, e.deleted, e.found = false, true, found
+	e.markGone(now)
+	e.missing, e.deleted, e.foundBy = false, true, found
 	t.publish(e)
 }
 
 // show notes that the list carries an entry, or that this process placed it. The watchers of
 // everything cover it from now on.
-func (t *tenant) show(e *entry, now time.Time) {
-	if e.listing.seen.IsZero() {
+func (t *tenant) addListed(e *entry, now time.Time) {
+	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
-			if w.listed {
+			if w.initialKnown {
 				w.add(e, now)
 			}
 		}
 	}
-	e.listing.seen = now
+	e.listing.seenAt = now
 }
 
 // hide takes an entry out of the watchers of everything.
-func (t *tenant) hide(e *entry, now time.Time) {
-	e.listing.seen = time.Time{}
-	for _, c := range slices.Clone(e.watchers) {
+func (t *tenant) removeListed(e *entry, now time.Time) {
+	e.listing.seenAt = time.Time{}
+	for _, c := range slices.Clone(e.subscribers) {
 		if c.everything {
 			c.remove(c.at, now)
 		}
@@ -329,9 +329,9 @@ func (t *tenant) hide(e *entry, now time.Time) {
 }
 
 // shown is how many generations the list has shown and somebody waits for.
-func (t *tenant) shown(now time.Time) (n int) {
+func (t *tenant) countListed(now time.Time) (n int) {
 	for _, e := range t.order {
-		if !e.listing.seen.IsZero() && t.wanted(e, now) {
+		if !e.listing.seenAt.IsZero() && t.wanted(e, now) {
 			n++
 		}
 	}
@@ -339,12 +339,12 @@ func (t *tenant) shown(now time.Time) (n int) {
 }
 
 // each calls f with every watcher, some of them more than once.
-func (t *tenant) each(f func(*watcher)) {
+func (t *tenant) eachWatcher(f func(*watcher)) {
 	for _, w := range t.everything {
 		f(w)
 	}
 	for _, e := range t.order {
-		for _, c := range e.watchers {
+		for _, c := range e.subscribers {
 			f(c.watcher)
 		}
 	}
@@ -353,34 +353,34 @@ func (t *tenant) each(f func(*watcher)) {
 // stale reports whether a state that nobody has kept up to date must be read again
 // before it is told. One that can't change any more need not; a 404 is no end of that kind.
 func (t *tenant) stale(e *entry, now time.Time) bool {
-	over := e.reached(Settled, now, t.cfg.RefundWindow) && !e.denied()
+	over := e.reached(Settled, now, t.cfg.RefundWindow) && !e.goneByNotFound()
 	return !over && !e.isRestored(now) && now.Sub(e.state.ObserveTime) >= t.cfg.MinInterval
 }
 
 // heartbeat says why a watch of one entry is quiet.
 func (t *tenant) heartbeat(e *entry, now time.Time) *Heartbeat {
-	beat := t.pulse(e.state.ObserveTime)
+	beat := t.newHeartbeat(e.state.ObserveTime)
 	if e.polling.failures > 0 {
 		beat.Failures, beat.LastError = e.polling.failures, e.polling.lastErr
 	}
 	if t.wanted(e, now) {
-		beat.NextPoll = latest(t.expected(e), t.budget.Paused())
+		beat.NextPoll = latest(t.nextPoll(e), t.budget.Paused())
 	}
 	if !e.state.State.Terminal() {
-		beat.TypicalRemaining, beat.HasTypical = t.history.Remaining(t.historyOf(e), now.Sub(e.birth()))
+		beat.TypicalRemaining, beat.HasTypical = t.history.Remaining(t.historyOf(e), now.Sub(e.startTime()))
 	}
 	return beat
 }
 
 // overview says why a watch of many is quiet.
-func (t *tenant) overview(w *watcher, now time.Time) *Heartbeat {
-	beat := t.pulse(t.health.answered)
+func (t *tenant) heartbeatOfMany(w *watcher, now time.Time) *Heartbeat {
+	beat := t.newHeartbeat(t.health.answered)
 	if w.everything {
 		beat.NextPoll = t.list.sweepAt
 	}
-	for i := range w.items {
-		if e := w.items[i].e; e != nil && t.wanted(e, now) {
-			beat.NextPoll = earliest(beat.NextPoll, t.expected(e))
+	for i := range w.subscriptions {
+		if e := w.subscriptions[i].e; e != nil && t.wanted(e, now) {
+			beat.NextPoll = earliest(beat.NextPoll, t.nextPoll(e))
 		}
 	}
 	if !beat.NextPoll.IsZero() {
@@ -389,13 +389,13 @@ func (t *tenant) overview(w *watcher, now time.Time) *Heartbeat {
 	return beat
 }
 
-func (t *tenant) pulse(observed time.Time) *Heartbeat {
+func (t *tenant) newHeartbeat(observed time.Time) *Heartbeat {
 	return &Heartbeat{ObserveTime: observed, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr}
 }
 
 // expected is when the next poll serves an entry: its own, or a sweep that comes first.
-func (t *tenant) expected(e *entry) time.Time {
-	if e.listing.hint != nil || t.list.sweepAt.Before(e.listing.singly) {
+func (t *tenant) nextPoll(e *entry) time.Time {
+	if e.listing.hint != nil || t.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
 	}
 	return earliest(e.polling.due, t.list.sweepAt)

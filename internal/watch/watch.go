@@ -145,8 +145,8 @@ type Stats struct {
 	Sweeps      int64   // polls of the list
 	Unshared    float64 // requests that as many pollers as there are watches would have made by the same schedule
 	Regressions int64   // answers dropped because they would have gone backwards
-	Told        int64   // states taken from peers
-	Recalled    int64   // states taken from processes that were here before
+	Applied     int64   // states taken from peers
+	Restored    int64   // states taken from processes that were here before
 	Stale       int64   // states of peers dropped because they would have gone backwards
 	Refuted     int64   // ends that a peer told of and the catalog did not
 	Conflated   int64   // changes that were replaced by a newer one before a watcher took them
@@ -158,8 +158,8 @@ func (s *Stats) add(o *Stats) {
 	s.Sweeps += o.Sweeps
 	s.Unshared += o.Unshared
 	s.Regressions += o.Regressions
-	s.Told += o.Told
-	s.Recalled += o.Recalled
+	s.Applied += o.Applied
+	s.Restored += o.Restored
 	s.Stale += o.Stale
 	s.Refuted += o.Refuted
 	s.Conflated += o.Conflated

@@ -26,28 +26,28 @@ type watcher struct {
 	relay      bool     // it stands for what peers wait for: see Peering
 	trace      TraceRef // of the watch
 
-	quiet time.Time // there is a heartbeat then, if nothing was delivered before
-	until time.Time // it ends then; zero: never
+	heartbeatAt time.Time // there is a heartbeat then, if nothing was delivered before
+	until       time.Time // it ends then; zero: never
 
-	items    []item
-	free     []int32 // places in items that are empty
-	dirty    []int32 // places whose entry changed since it was told
-	open     int     // goals not reached
-	pending  int     // of the first set, not introduced yet
-	shown    int     // introduced
-	listed   bool    // the first set is known: the first list has come, or the API key is proven
-	caughtUp bool
-	err      error // why it ends before its goal
+	subscriptions []subscription
+	free          []int32 // places in items that are empty
+	dirty         []int32 // places whose entry changed since it was told
+	unreached     int     // goals not reached
+	pending       int     // of the first set, not introduced yet
+	initialCount  int     // introduced
+	initialKnown  bool    // the first set is known: the first list has come, or the API key is proven
+	caughtUp      bool
+	err           error // why it ends before its goal
 }
 
 // newcomer is a watcher whose API key is not proven yet: ids and keys that are made up cost little.
 type newcomer struct {
 	*watcher
-	rest []string // of what it names
+	remaining []string // of what it names
 }
 
 // cover is a watcher of an entry, and the place of the entry in it.
-type cover struct {
+type subscriber struct {
 	*watcher
 	at int32
 }
@@ -58,18 +58,18 @@ func (w *watcher) waits(e *entry, shown int) int {
 	case w.everything:
 		return shown
 	case w.relay:
-		return e.peered.waits
+		return e.peer.waits
 	}
-	return w.open
+	return w.unreached
 }
 
 // item is what a watcher remembers of one generation: a few words, as there may be a
 // thousand of them.
-type item struct {
-	e     *entry // nil: the goal is reached
-	told  string // etag that was told last
-	back  int32  // place in e.watchers
-	flags flags
+type subscription struct {
+	e             *entry // nil: the goal is reached
+	deliveredEtag string // etag that was told last
+	subscriberAt  int32  // place in e.watchers
+	flags         flags
 }
 
 type flags uint8
@@ -77,61 +77,61 @@ type flags uint8
 const (
 	dirty   flags = 1 << iota // it stands in watcher.dirty
 	pending                   // its first state was not told yet
-	known                     // told means something
+	hasEtag                   // told means something
 )
 
 // newWatcher makes what a watch begins with.
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
 		heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall), goal: req.Goal,
-		notify: notify, trace: trace, until: req.Until, everything: len(req.IDs) == 0, listed: len(req.IDs) > 0,
+		notify: notify, trace: trace, until: req.Until, everything: len(req.IDs) == 0, initialKnown: len(req.IDs) > 0,
 	}
 	if w.everything {
 		w.goal = Settled // it has no goal, but money is followed to its end
 	}
-	w.quiet = time.Now().Add(w.heartbeat)
+	w.heartbeatAt = time.Now().Add(w.heartbeat)
 	return w
 }
 
 // join begins to cover what is asked for, before anything is read, so that no change falls between.
-func (w *watcher) join(t *tenant, req *Request, now time.Time) {
+func (w *watcher) start(t *tenant, req *Request, now time.Time) {
 	w.tenant = t
-	t.open++
+	t.watches++
 	first := req.IDs
-	if !t.proven && len(first) > unproven {
-		first, w.listed = first[:unproven], false
-		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[unproven:]})
+	if !t.authenticated && len(first) > newcomerLimit {
+		first, w.initialKnown = first[:newcomerLimit], false
+		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[newcomerLimit:]})
 	}
-	w.cover(first, now)
+	w.subscribe(first, now)
 	if w.everything {
 		t.everything = append(t.everything, w)
 		t.queue.wakeBy(now)
-	} else if req.KnownEtag != "" && len(w.items) == 1 {
-		w.items[0].told = req.KnownEtag
-		w.items[0].flags |= known
+	} else if req.KnownEtag != "" && len(w.subscriptions) == 1 {
+		w.subscriptions[0].deliveredEtag = req.KnownEtag
+		w.subscriptions[0].flags |= hasEtag
 	}
 }
 
 // cover begins to cover what is named.
-func (w *watcher) cover(ids []string, now time.Time) {
-	w.items = slices.Grow(w.items, len(ids))
+func (w *watcher) subscribe(ids []string, now time.Time) {
+	w.subscriptions = slices.Grow(w.subscriptions, len(ids))
 	for _, id := range ids {
 		w.add(w.tenant.ensure(id, now), now)
 	}
 }
 
 // leave ends all that the watcher covers.
-func (w *watcher) leave(now time.Time) {
-	w.tenant.open--
-	w.uncover(now)
+func (w *watcher) stop(now time.Time) {
+	w.tenant.watches--
+	w.unsubscribe(now)
 }
 
-func (w *watcher) uncover(now time.Time) {
+func (w *watcher) unsubscribe(now time.Time) {
 	t := w.tenant
 	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
 	t.newcomers = slices.DeleteFunc(t.newcomers, func(one newcomer) bool { return one.watcher == w })
-	for at := range w.items {
-		if w.items[at].e != nil {
+	for at := range w.subscriptions {
+		if w.subscriptions[at].e != nil {
 			w.remove(int32(at), now) //nolint:gosec // there is memory for fewer generations
 		}
 	}
@@ -141,77 +141,77 @@ func (w *watcher) uncover(now time.Time) {
 // add covers one entry, and gives its place.
 func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	t := w.tenant
-	it := item{e: e, back: int32(len(e.watchers))} //nolint:gosec // there is memory for fewer watches
-	if !w.everything || !w.listed {
+	it := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
+	if !w.everything || !w.initialKnown {
 		it.flags = pending // not what came later
 		w.pending++
 	}
-	at = w.place(it)
+	at = w.insert(it)
 	due := e.polling.due
-	if (len(e.watchers) == 0 || e.denied()) && t.stale(e, now) {
+	if (len(e.subscribers) == 0 || e.goneByNotFound()) && t.stale(e, now) {
 		e.fresh, due = false, now
 	}
-	e.watchers = append(e.watchers, cover{w, at})
-	w.open++
+	e.subscribers = append(e.subscribers, subscriber{w, at})
+	w.unreached++
 	if e.fresh {
 		w.mark(at)
 	}
-	t.peers.wait(e, now)
+	t.peers.waitForLeader(e, now)
 	t.pollAt(e, due)
 	return at
 }
 
 // introduce covers what the first list shows, for a watcher of everything.
-func (w *watcher) introduce(now time.Time) {
-	if w.listed {
+func (w *watcher) subscribeListed(now time.Time) {
+	if w.initialKnown {
 		return
 	}
 	for _, e := range w.tenant.order {
-		if e.listing.seen.Equal(now) || e.unseen(now) {
+		if e.listing.seenAt.Equal(now) || e.notYetVisible(now) {
 			w.add(e, now)
 		}
 	}
-	w.listed = true
+	w.initialKnown = true
 	w.notify()
 }
 
 // place puts an item into the watcher.
-func (w *watcher) place(it item) (at int32) {
+func (w *watcher) insert(it subscription) (at int32) {
 	if n := len(w.free); n > 0 {
 		at = w.free[n-1]
 		w.free = w.free[:n-1]
-		w.items[at] = it
+		w.subscriptions[at] = it
 		return at
 	}
-	w.items = append(w.items, it)
-	return int32(len(w.items) - 1) //nolint:gosec // there is memory for fewer generations
+	w.subscriptions = append(w.subscriptions, it)
+	return int32(len(w.subscriptions) - 1) //nolint:gosec // there is memory for fewer generations
 }
 
 // remove stops to cover one entry.
 func (w *watcher) remove(at int32, now time.Time) {
-	it := &w.items[at]
+	it := &w.subscriptions[at]
 	e := it.e
-	last := len(e.watchers) - 1
-	e.watchers[it.back] = e.watchers[last]
-	moved := e.watchers[it.back]
-	moved.items[moved.at].back = it.back
-	e.watchers[last] = cover{}
-	e.watchers = e.watchers[:last]
+	last := len(e.subscribers) - 1
+	e.subscribers[it.subscriberAt] = e.subscribers[last]
+	moved := e.subscribers[it.subscriberAt]
+	moved.subscriptions[moved.at].subscriberAt = it.subscriberAt
+	e.subscribers[last] = subscriber{}
+	e.subscribers = e.subscribers[:last]
 	it.e = nil
-	w.open--
+	w.unreached--
 	if it.flags&pending != 0 {
 		w.pending--
 	}
 	it.flags &= dirty
 	if w.relay && !w.everything {
-		e.peered.at[w.goal] = nowhere
+		e.peer.relayAt[w.goal] = notQueued
 	}
 	if it.flags&dirty == 0 { // else its place still stands in the queue
 		w.free = append(w.free, at)
 	}
-	if len(e.watchers) == 0 {
-		e.renew() // nobody is told any more
-		w.tenant.idle(e, now)
+	if len(e.subscribers) == 0 {
+		e.invalidate() // nobody is told any more
+		w.tenant.markIdle(e, now)
 	}
 }
 
@@ -221,7 +221,7 @@ func (w *watcher) mark(at int32) {
 	if w.err != nil {
 		return
 	}
-	it := &w.items[at]
+	it := &w.subscriptions[at]
 	if it.flags&dirty != 0 {
 		w.tenant.stats.Conflated++
 	} else {
@@ -249,7 +249,7 @@ type step struct {
 }
 
 // take takes the next step, under the tenant's mutex.
-func (w *watcher) take(now time.Time) step {
+func (w *watcher) next(now time.Time) step {
 	w.tenant.mu.Lock()
 	defer w.tenant.mu.Unlock()
 	return w.step(now)
@@ -264,20 +264,20 @@ func (w *watcher) step(now time.Time) step {
 	if event, found := w.change(now); event != nil {
 		return step{event: event, found: found}
 	}
-	if !w.caughtUp && w.listed && w.pending == 0 {
+	if !w.caughtUp && w.initialKnown && w.pending == 0 {
 		w.caughtUp = true
-		return step{event: &Event{CaughtUp: &CaughtUp{Count: w.shown}}}
+		return step{event: &Event{CaughtUp: &CaughtUp{Count: w.initialCount}}}
 	}
-	settles := w.settle(now)
+	settles := w.closeSettled(now)
 	switch {
-	case !w.everything && !w.relay && w.listed && w.open == 0:
+	case !w.everything && !w.relay && w.initialKnown && w.unreached == 0:
 		return step{done: true}
 	case w.err != nil:
 		return step{err: w.err}
-	case !w.relay && !now.Before(w.quiet):
-		return step{event: &Event{Heartbeat: w.beat(now)}}
+	case !w.relay && !now.Before(w.heartbeatAt):
+		return step{event: &Event{Heartbeat: w.heartbeatEvent(now)}}
 	}
-	return step{next: earliest(earliest(settles, w.quiet), w.until)}
+	return step{next: earliest(earliest(settles, w.heartbeatAt), w.until)}
 }
 
 // change takes the next change that the watcher has not been told.
@@ -285,14 +285,14 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	for len(w.dirty) > 0 {
 		at := w.dirty[0]
 		w.dirty = w.dirty[1:]
-		it := &w.items[at]
+		it := &w.subscriptions[at]
 		it.flags &^= dirty
 		if it.e == nil {
 			w.free = append(w.free, at)
 			continue
 		}
-		found := it.e.found
-		if event := w.tell(at, now); event != nil {
+		found := it.e.foundBy
+		if event := w.eventOf(at, now); event != nil {
 			return event, found
 		}
 	}
@@ -302,18 +302,18 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 
 // tell makes the event of one entry, and notes what the watcher knows then. It gives nil
 // where that is nothing new.
-func (w *watcher) tell(at int32, now time.Time) *Event {
-	it := &w.items[at]
+func (w *watcher) eventOf(at int32, now time.Time) *Event {
+	it := &w.subscriptions[at]
 	e := it.e
 	if !e.fresh {
 		return nil
 	}
-	initial, same := it.flags&pending != 0, it.flags&known != 0 && it.told == e.etag
+	initial, same := it.flags&pending != 0, it.flags&hasEtag != 0 && it.deliveredEtag == e.etag
 	if initial {
 		w.pending--
-		w.shown++
+		w.initialCount++
 	}
-	it.told, it.flags = e.etag, it.flags&^pending|known
+	it.deliveredEtag, it.flags = e.etag, it.flags&^pending|hasEtag
 	shared := e.sharedUpdate(initial)
 	if !w.everything && e.reached(w.goal, now, w.tenant.cfg.RefundWindow) {
 		w.remove(at, now)
@@ -329,29 +329,29 @@ func (w *watcher) tell(at int32, now time.Time) *Event {
 
 // settle closes the entries whose refund window is over, and says when the next one is. A watcher of
 // everything goes on, and hears of refunds and deletions.
-func (w *watcher) settle(now time.Time) (next time.Time) {
+func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next
 	}
 	window := w.tenant.cfg.RefundWindow
-	for at, it := range w.items {
+	for at, it := range w.subscriptions {
 		switch {
 		case it.e == nil || !it.e.fresh || it.e.state.State != catalog.StateFailed:
 		case it.e.reached(w.goal, now, window):
 			w.remove(int32(at), now) //nolint:gosec // see uncover
 		default:
-			next = earliest(next, it.e.settles(window))
+			next = earliest(next, it.e.settledAt(window))
 		}
 	}
 	return next
 }
 
 // beat says why the watch is quiet.
-func (w *watcher) beat(now time.Time) *Heartbeat {
-	if !w.everything && len(w.items) == 1 && w.items[0].e != nil {
-		return w.tenant.heartbeat(w.items[0].e, now)
+func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
+	if !w.everything && len(w.subscriptions) == 1 && w.subscriptions[0].e != nil {
+		return w.tenant.heartbeat(w.subscriptions[0].e, now)
 	}
-	return w.tenant.overview(w, now)
+	return w.tenant.heartbeatOfMany(w, now)
 }
 
 // drain ends a watch of a caller, as nobody is served here any more.

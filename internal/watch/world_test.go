@@ -17,13 +17,13 @@ import (
 // world is the catalog of one credential in a random run: what it has, how it misbehaves, and
 // what it was asked and has said.
 type world struct {
-	t     *testing.T
-	name  string
-	cred  catalog.Credential
-	mu    sync.Mutex
-	dice  *rand.Rand // of the answers
-	has   map[string]*render
-	order []string // of has
+	t      *testing.T
+	name   string
+	cred   catalog.Credential
+	mu     sync.Mutex
+	random *rand.Rand // of the answers
+	has    map[string]*render
+	order  []string // of has
 
 	until map[fault]time.Time
 	kind  catalog.Kind // of a list that fails
@@ -31,15 +31,15 @@ type world struct {
 	thin  bool         // the list says less of what has ended
 	part  int          // the list has one render in so many; 0 is all
 
-	calm    time.Time // from when on nothing excuses a refund that is missed
-	asked   []time.Time
-	flying  int
-	most    int                        // requests on their way at once
-	paused  []pause                    // that were asked for
-	said    map[string]map[string]bool // digests that were told of a render
-	denied  map[string]bool            // it has said of these that they are not there
-	covered map[string]int             // open watches by render; "" is everything
-	left    map[string]time.Time       // when the last of them ended; "" is any
+	calm     time.Time // from when on nothing excuses a refund that is missed
+	requests []time.Time
+	inFlight int
+	most     int                        // requests on their way at once
+	paused   []pause                    // that were asked for
+	said     map[string]map[string]bool // digests that were told of a render
+	denied   map[string]bool            // it has said of these that they are not there
+	covered  map[string]int             // open watches by render; "" is everything
+	left     map[string]time.Time       // when the last of them ended; "" is any
 }
 
 type pause struct{ from, to time.Time }
@@ -74,7 +74,7 @@ type render struct {
 
 func newWorld(t *testing.T, name string, cred catalog.Credential, dice *rand.Rand) *world {
 	return &world{
-		t: t, name: name, cred: cred, dice: dice, has: map[string]*render{}, until: map[fault]time.Time{},
+		t: t, name: name, cred: cred, random: dice, has: map[string]*render{}, until: map[fault]time.Time{},
 		thin: dice.IntN(2) == 0, part: []int{0, 0, 2, 5}[dice.IntN(4)],
 		said: map[string]map[string]bool{}, denied: map[string]bool{}, covered: map[string]int{}, left: map[string]time.Time{},
 	}
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, name string, cred catalog.Credential, dice *rand.Ran
 func (w *world) add(id, model string, visible time.Time) {
 	w.has[id] = &render{
 		model: model, visible: visible, began: time.Now(), at: time.Now(),
-		dated: w.dice.IntN(2) == 0, was: []catalog.State{catalog.StateQueued},
+		dated: w.random.IntN(2) == 0, was: []catalog.State{catalog.StateQueued},
 	}
 	w.order = append(w.order, id)
 	slices.Sort(w.order)
@@ -108,7 +108,7 @@ func (r *render) move(dice *rand.Rand) {
 // record is what is said of a render.
 func (w *world) record(id string, r *render, listed bool) catalog.Generation {
 	s := r.state()
-	if w.on(behind) && len(r.was) > 1 && w.dice.IntN(2) == 0 {
+	if w.on(behind) && len(r.was) > 1 && w.random.IntN(2) == 0 {
 		s = r.was[len(r.was)-2]
 	}
 	g := catalog.Generation{ID: id, ModelID: r.model, State: s, Status: s.String(), ObserveTime: time.Now()}
@@ -121,7 +121,7 @@ func (w *world) record(id string, r *render, listed bool) catalog.Generation {
 	}
 	switch {
 	case listed && w.on(restless):
-		g.Extra["position"] = float64(len(w.asked))
+		g.Extra["position"] = float64(len(w.requests))
 	case listed && w.thin:
 	case s == catalog.StateSucceeded:
 		g.File = &catalog.File{}
@@ -146,13 +146,13 @@ func (w *world) begin(id string) time.Duration {
 	if now := time.Now(); !watched && !w.left[id].Equal(now) {
 		w.t.Errorf("%s: %q is polled and nobody watches it", w.name, id)
 	}
-	w.asked = append(w.asked, time.Now())
-	w.flying++
-	w.most = max(w.most, w.flying)
+	w.requests = append(w.requests, time.Now())
+	w.inFlight++
+	w.most = max(w.most, w.inFlight)
 	if w.on(slow) {
-		return time.Duration(w.dice.Int64N(int64(40 * time.Second)))
+		return time.Duration(w.random.Int64N(int64(40 * time.Second)))
 	}
-	return time.Duration(w.dice.IntN(3)) * 20 * time.Millisecond
+	return time.Duration(w.random.IntN(3)) * 20 * time.Millisecond
 }
 
 // end waits until the answer comes, and gives the fault in it; mu is held then.
@@ -162,7 +162,7 @@ func (w *world) end(ctx context.Context, delay time.Duration) error {
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
-	w.flying--
+	w.inFlight--
 	switch {
 	case ctx.Err() != nil:
 		return fail(catalog.KindUnavailable)
@@ -182,7 +182,7 @@ func fail(kind catalog.Kind) error {
 
 // throttle makes a 429, and notes what it asks for.
 func (w *world) throttle() error {
-	wait := time.Duration(w.dice.IntN(20)) * time.Second
+	wait := time.Duration(w.random.IntN(20)) * time.Second
 	w.paused = append(w.paused, pause{time.Now(), time.Now().Add(wait)})
 	return &catalog.Error{Kind: catalog.KindRateLimited, Op: "x", RetryAfter: wait}
 }
@@ -262,8 +262,8 @@ func (w *world) checkBudget(rate float64) {
 	}
 	for _, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 		from := 0
-		for i, at := range w.asked {
-			for at.Sub(w.asked[from]) > window {
+		for i, at := range w.requests {
+			for at.Sub(w.requests[from]) > window {
 				from++
 			}
 			if n := float64(i - from + 1); n > rate*window.Seconds()+max(rate, 2)+1 {
@@ -272,7 +272,7 @@ func (w *world) checkBudget(rate float64) {
 		}
 	}
 	for _, p := range w.paused {
-		if n, at := sooner(w.asked, p); n > 0 {
+		if n, at := sooner(w.requests, p); n > 0 {
 			w.t.Errorf("%s: %d requests in a pause that was asked for, the first at %v of %v", w.name, n, at.Sub(p.from), p.to.Sub(p.from))
 		}
 	}
@@ -302,7 +302,7 @@ func (w *world) goOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range w.order {
-		w.has[id].move(w.dice)
+		w.has[id].move(w.random)
 	}
 }
 
@@ -310,9 +310,9 @@ func (w *world) goOn() {
 func (w *world) any(n int) (ids []string) {
 	known := slices.Sorted(maps.Keys(w.has))
 	for range n {
-		id := known[w.dice.IntN(len(known))]
-		if w.dice.IntN(12) == 0 {
-			id = fmt.Sprintf("unknown%d", w.dice.IntN(3))
+		id := known[w.random.IntN(len(known))]
+		if w.random.IntN(12) == 0 {
+			id = fmt.Sprintf("unknown%d", w.random.IntN(3))
 		}
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -322,6 +322,6 @@ func (w *world) any(n int) (ids []string) {
 }
 
 // diceFor gives the random numbers of one part of a run.
-func diceFor(seed uint64, name string) *rand.Rand {
+func randomFor(seed uint64, name string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(len(name))<<32+uint64(name[0])))
 }

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	slowest  = 1.0 / 16        // the rate is never halved below this share of what is allowed
-	pauseCap = 2 * time.Minute // longest pause that the catalog can ask for
-	rounding = 1e-9            // of the sums of tokens
+	leastShare = 1.0 / 16        // the rate is never halved below this share of what is allowed
+	pauseCap   = 2 * time.Minute // longest pause that the catalog can ask for
+	rounding   = 1e-9            // of the sums of tokens
 )
 
 const (
@@ -78,7 +78,7 @@ func (b *Budget) Take() {
 }
 
 // Allot sets the rate that is allowed from now on.
-func (b *Budget) Allot(limit float64, now time.Time) {
+func (b *Budget) SetLimit(limit float64, now time.Time) {
 	if limit == b.limit {
 		return
 	}
@@ -116,14 +116,14 @@ func (b *Budget) Pause(now, until time.Time) {
 func (b *Budget) Throttled(now time.Time, d time.Duration) {
 	b.fill(now)
 	if !now.Before(b.paused) {
-		b.rate = max(b.rate/2, b.limit*slowest)
+		b.rate = max(b.rate/2, b.limit*leastShare)
 	}
 	b.Pause(now, now.Add(min(d, pauseCap)))
 }
 
 // Rested reports whether nothing is left of a 429 or a pause, so that the budget may be
 // forgotten.
-func (b *Budget) Rested(now time.Time) bool {
+func (b *Budget) Recovered(now time.Time) bool {
 	if now.Before(b.paused) {
 		return false
 	}

@@ -32,10 +32,10 @@ func TestABudgetHalvesOn429AndRecoversInAStraightLine(t *testing.T) {
 		now = b.paused
 		b.Throttled(now, time.Second)
 	}
-	if b.rate < 8*slowest {
+	if b.rate < 8*leastShare {
 		t.Errorf("the rate has fallen to %v", b.rate)
 	}
-	if b.Rested(b.paused.Add(-1)) || b.Rested(b.paused.Add(time.Second)) || !b.Rested(b.paused.Add(Recovery)) {
+	if b.Recovered(b.paused.Add(-1)) || b.Recovered(b.paused.Add(time.Second)) || !b.Recovered(b.paused.Add(Recovery)) {
 		t.Error("a budget is rested when the pause is over and the rate is back")
 	}
 }

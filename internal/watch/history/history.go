@@ -32,7 +32,7 @@ type model struct {
 	durations []time.Duration
 	ids       []uint64 // whose they are: one that is seen again teaches nothing new
 	next      int      // the oldest, once all are in use
-	news      int      // added since the curve was made
+	added     int      // added since the curve was made
 	curve     *schedule.Curve
 }
 
@@ -66,7 +66,7 @@ func (m *model) add(generation uint64, d time.Duration) {
 	if slices.Contains(m.ids, generation) {
 		return
 	}
-	m.news++
+	m.added++
 	if len(m.durations) < size {
 		m.durations, m.ids = append(m.durations, d), append(m.ids, generation)
 		return
@@ -77,7 +77,7 @@ func (m *model) add(generation uint64, d time.Duration) {
 
 // Last is the schedule by which the polls of a model were set so far. A list may show the ends of
 // fifty at once: none of them was looked for by what the others teach.
-func (b *Book) Last(key Key) *schedule.Curve {
+func (b *Book) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if m := b.models[key]; m != nil && m.curve != nil {
@@ -95,8 +95,8 @@ func (b *Book) Curve(key Key) *schedule.Curve {
 	if m == nil {
 		return schedule.Unlearned
 	}
-	if m.curve == nil || m.news*20 >= len(m.durations) {
-		m.curve, m.news = schedule.Learn(m.durations), 0
+	if m.curve == nil || m.added*20 >= len(m.durations) {
+		m.curve, m.added = schedule.Learn(m.durations), 0
 	}
 	return m.curve
 }

@@ -161,15 +161,15 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	}
 	width := spreadOf(places)
 	for _, place := range places {
-		smear(&ended, place, width*halfBase, 1-wideShare)
-		smear(&ended, place, max(width*wideFactor, leastWide)*halfBase, wideShare)
+		addKernel(&ended, place, width*halfBase, 1-wideShare)
+		addKernel(&ended, place, max(width*wideFactor, leastWide)*halfBase, wideShare)
 	}
 	return ended
 }
 
 // smear adds a triangle of the given area and half base around a place on the axis of
 // logarithms.
-func smear(ended *[ageCells + 1]float64, place, half, area float64) {
+func addKernel(ended *[ageCells + 1]float64, place, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
 	for i := max(0, int((place-half)/step)); i < ageCells && done < 1; i++ {
@@ -220,7 +220,7 @@ func SweepGap(squares float64, within Bounds) time.Duration {
 }
 
 // Square is the share of one generation in the density of sweeps.
-func Square(gap time.Duration) float64 {
+func SquaredDensity(gap time.Duration) float64 {
 	density := 1 / gap.Seconds()
 	return density * density
 }
