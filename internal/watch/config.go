@@ -19,12 +19,12 @@ type Config struct {
 	Rate         float64       // polls a second and credential, at most; 0 = 5
 	RefundWindow time.Duration // how long after a failure a refund may still come; 0 = 10 min
 	Seed         uint64        // of the jitter; 0 = random
-	Peers        Peers         // nil: this process is alone
+	Peers        Peers         // nil: this process shares its polls with nobody
 	Logger       *slog.Logger  // nil = discard
 	Observer     Observer      // nil = none
 }
 
-// withDefaults fills in what is zero, and reports all that can't be meant.
+// withDefaults fills in defaults for zero fields, and reports every invalid field.
 func (c Config) withDefaults() (Config, error) {
 	c.MinInterval = cmp.Or(c.MinInterval, time.Second)
 	c.MaxInterval = cmp.Or(c.MaxInterval, max(10*time.Second, c.MinInterval))

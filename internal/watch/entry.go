@@ -7,37 +7,36 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// visibilityGrace is how long after a create of this process a 404 means "not
-// visible yet" and not "gone".
+// visibilityGrace is how long after a create of this process a 404 means "not visible yet", not "gone".
 const visibilityGrace = 30 * time.Second
 
-// entry is what is known of one generation of one credential. The tenant's mutex guards it.
+// entry is the newest state of one generation, and when it is polled. The tenant's mutex guards it.
 type entry struct {
 	id          string
 	subscribers []subscriber
 
 	state         catalog.Generation // the newest; its zero State means that none is known
 	etag          string             // of the record as it was read, before anything was filled in
-	rank          int                // highest rank that the state has had
+	rank          int                // the highest rank of its states
 	missing       bool               // the catalog has never shown it
 	deleted       bool               // by a call of ours: no answer brings it back
 	fresh         bool               // state was read since the entry is watched, and may be delivered
-	sharedUpdates [2]*Update         // the newest state as all are told it, later and at first; nil where it was not yet
+	sharedUpdates [2]*Update         // the newest state as an update, and as an initial one; nil until it is needed
 
 	modelID   string        // of the order, where this process placed it
 	created   time.Time     // when this process placed the order
 	firstSeen time.Time     // when this process first heard of it
-	ended     time.Time     // when it was first seen terminal here
-	observed  bool          // it ended while this process looked
+	ended     time.Time     // when this process first saw it terminal
+	observed  bool          // this process saw it before it ended
 	learned   bool          // its duration is in the history
-	dropped   catalog.State // would have gone backwards, and was logged
+	dropped   catalog.State // the last state that would have gone backwards, and was logged
 	orderRef  TraceRef      // of the call that placed it, where this process did
 	foundBy   TraceRef      // of the poll or the call that found the newest state
 
 	polling   polling
 	listing   listing
-	peer      *peerState // nil while no peer has to do with it
-	idleSince time.Time  // since when nobody watches
+	peer      *peerState // nil while no peer shares it
+	idleSince time.Time  // when the last watcher left
 }
 
 // polling is when an entry is polled.
@@ -45,25 +44,25 @@ type polling struct {
 	due        time.Time     // next poll
 	wakeAt     time.Time     // the same, or later where a peer polls meanwhile
 	gap        time.Duration // from the last poll to the next, before the jitter; 0: there was none
-	queueIndex int32         // place in the queue, or one of the names below
-	inFlight   bool          // a poll of it is on its way
+	queueIndex int32         // place in the queue's heap, or one of the values below
+	inFlight   bool          // a poll of it is in flight
 	failures   int           // in a row
 	lastErr    string
 	random     schedule.Source // of its jitter
 }
 
-// Places that are none.
+// Values of queueIndex outside the heap.
 const (
-	notQueued = -1 // it is not in the queue
-	dequeued  = -2 // its time has come, and it was taken out
+	notQueued = -1
+	dequeued  = -2 // it is due, and was taken out of the heap
 )
 
-// listing is what the list says of an entry.
+// listing is an entry's state in the catalog's list.
 type listing struct {
 	seenAt          time.Time           // when the list carried it last, or this process placed it; zero: never
-	etag            string              // of what the list said of it last
-	hint            *catalog.Generation // what the list said, while a read is to confirm it
-	readSinglyUntil time.Time           // the list did not carry it: it is read by itself until then
+	etag            string              // of its last record in the list
+	hint            *catalog.Generation // its record in the list, until a read confirms it
+	readSinglyUntil time.Time           // the list did not carry it: it is read singly until then
 }
 
 func newEntry(id string, now time.Time, seed uint64) *entry {
@@ -78,7 +77,7 @@ func (e *entry) update() Update {
 	return Update{Generation: e.state, Etag: e.etag, Missing: e.missing}
 }
 
-// keptUntil is how long an entry is kept that nobody watches any more.
+// keptUntil is how long an idle entry is kept.
 func (e *entry) keptUntil() time.Time {
 	if e.state.State == 0 {
 		return e.idleSince.Add(lingerUnknown)
@@ -86,7 +85,7 @@ func (e *entry) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate is the newest state as an event for every watcher: made once, and not touched again.
+// sharedUpdate is the newest state as an event that all watchers share. It is made once and never changed.
 func (e *entry) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {
@@ -100,9 +99,8 @@ func (e *entry) sharedUpdate(initial bool) *Update {
 	return e.sharedUpdates[at]
 }
 
-// advance takes a record in, with the etag that it had when it was read. It reports whether a
-// watcher can see the difference, and whether the record was dropped because it would have gone
-// backwards.
+// advance applies a record, with the etag that it had when it was read. It reports whether a watcher can
+// see the difference, and whether the record was dropped because it would have gone backwards.
 func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // an answer that was overtaken by a newer one
@@ -124,20 +122,21 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 	return changed, false
 }
 
-// renew notes that what was shared is not the newest any more.
+// invalidate drops the shared updates, as they are not the newest any more.
 func (e *entry) invalidate() { e.sharedUpdates = [2]*Update{} }
 
-// confirm notes that the catalog said again what is known.
+// confirm notes that the catalog gave the same state again.
 func (e *entry) confirm(at time.Time) {
 	e.state.ObserveTime = latest(e.state.ObserveTime, at)
 	e.invalidate()
 }
 
-// keep keeps a record of the list until a read confirms it: a copy, not to keep the whole list alive.
+// setHint keeps a record of the list until a read confirms it. It keeps a copy: a pointer into the list
+// would keep the whole list in memory.
 func (e *entry) setHint(g catalog.Generation) { e.listing.hint = &g }
 
-// follows reports whether the state next may come after what was seen. A terminal
-// state stays, except that failed may become refunded, and anything may be deleted.
+// mayBecome reports whether the state next may come after the states before. A terminal state stays,
+// except that failed may become refunded, and each state may become deleted.
 func (e *entry) mayBecome(next catalog.State) bool {
 	switch {
 	case next == catalog.StateDeleted:
@@ -150,12 +149,12 @@ func (e *entry) mayBecome(next catalog.State) bool {
 	return ranks[next] >= e.rank
 }
 
-// ranks orders the states that follow each other. What this build does not know has no place in the order.
+// ranks orders the states that follow each other. An unrecognized state has no rank.
 var ranks = map[catalog.State]int{
 	catalog.StateQueued: 1, catalog.StateRunning: 2, catalog.StateSucceeded: 3, catalog.StateFailed: 3, catalog.StateRefunded: 4, catalog.StateDeleted: 5,
 }
 
-// complete fills in what this process knows and the record does not say.
+// fillIn fills the gaps of a record with what this process knows.
 func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
 	if g.ModelID == "" {
 		g.ModelID = e.modelID
@@ -175,7 +174,7 @@ func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
 	return g
 }
 
-// vanish notes that the catalog has no such generation.
+// markGone notes that the catalog has no such generation.
 func (e *entry) markGone(now time.Time) {
 	e.invalidate()
 	e.missing = e.missing || e.state.State == 0
@@ -187,13 +186,13 @@ func (e *entry) markGone(now time.Time) {
 	e.state = e.fillIn(gone)
 }
 
-// denied reports whether all that speaks for the end of the generation is a 404.
+// goneByNotFound reports whether the generation is gone by a 404 alone.
 func (e *entry) goneByNotFound() bool { return e.state.State == catalog.StateDeleted && !e.deleted }
 
-// unseen reports whether the catalog may not show the order yet.
+// notYetVisible reports whether the catalog may not show the order yet.
 func (e *entry) notYetVisible(now time.Time) bool { return e.state.State != 0 && e.justCreated(now) }
 
-// young reports whether a 404 of the order says nothing yet.
+// justCreated reports whether a 404 of the order says nothing yet.
 func (e *entry) justCreated(now time.Time) bool { return now.Sub(e.created) < visibilityGrace }
 
 // reached reports whether the goal is met at now.
@@ -204,9 +203,9 @@ func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bo
 	return goal == Terminal || !now.Before(e.settledAt(refundWindow))
 }
 
-// settles gives the time from which no money can move any more; it is only
-// meaningful for a terminal state. The catalog's clock need not be ours, so what it says
-// counts only for an end that this process did not see, and never for one to come.
+// settledAt gives the time from which no money can move any more; it is only meaningful for a terminal
+// state. The catalog's clock may differ from ours, so its time counts only for an end that this process did
+// not see, and never where it lies in the future.
 func (e *entry) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -218,7 +217,7 @@ func (e *entry) settledAt(refundWindow time.Duration) time.Time {
 	return end.Add(refundWindow)
 }
 
-// birth is the best guess of when the generation began. Our own clock comes first.
+// startTime is the best guess of when the generation began. Our own clock comes first.
 func (e *entry) startTime() time.Time {
 	if !e.created.IsZero() {
 		return e.created
@@ -229,9 +228,8 @@ func (e *entry) startTime() time.Time {
 	return e.firstSeen
 }
 
-// took is how long a generation took that has succeeded; 0 where that is not known. Two times of
-// the catalog are best, because they are of one clock. Without them, only a generation that was
-// seen before it ended tells.
+// duration is how long a succeeded generation took; 0 where that is not known. Two times of the catalog
+// are best, because they are of one clock. Without them, the generation must have been seen before it ended.
 func (e *entry) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
@@ -244,8 +242,8 @@ func (e *entry) duration(g catalog.Generation, before catalog.State) time.Durati
 	return 0
 }
 
-// unshared is how many requests the watches of an entry would have made since the last poll,
-// had each polled for itself by the same schedule. Those of everything would ask the list.
+// unsharedRequests is how many requests the watches of an entry would have made since the last poll, had
+// each polled for itself by the same schedule. Watches of everything would request the list.
 func (e *entry) unsharedRequests(now time.Time) (requests float64) {
 	for _, c := range e.subscribers {
 		if !c.everything {

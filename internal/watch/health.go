@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	outageFailures = 3                // failures in a row from which the catalog is only probed
-	probeEvery     = time.Minute      // time between tries with a held API key that was rejected
-	maxPause       = 30 * time.Second // longest pause of our own in an outage
+	outageFailures = 3                // failures in a row after which the catalog is only probed
+	probeEvery     = time.Minute      // between two tries with a held API key that was rejected
+	maxPause       = 30 * time.Second // of our own in an outage
 )
 
-// health is how the catalog behaves towards a credential, and what that does to the budget.
+// health is how the catalog behaves towards a credential. It slows the budget down.
 type health struct {
 	budget *budget.Budget
 	least  time.Duration // the shortest interval
@@ -28,8 +28,8 @@ type health struct {
 	answered  time.Time
 }
 
-// succeeded notes that the catalog answered. An answer to what was on its way when the catalog
-// asked for a pause does not end it.
+// succeeded notes that the catalog answered. An answer to a request from before a pause does not end the
+// pause.
 func (h *health) succeeded(now time.Time) {
 	h.failures, h.pauses, h.answered = 0, 0, now
 	if h.condition != ConditionThrottled || !now.Before(h.budget.Paused()) {
@@ -57,7 +57,7 @@ func (h *health) failed(err error, held bool, now time.Time) {
 	}
 }
 
-// throttled slows down after a 429, whether a poll got it or a call.
+// throttled slows down after a 429 of a poll or a call.
 func (h *health) throttled(err error, now time.Time) {
 	h.condition, h.lastErr = ConditionThrottled, err.Error()
 	var detail *catalog.Error
@@ -70,8 +70,8 @@ func (h *health) throttled(err error, now time.Time) {
 	h.budget.Throttled(now, wait+time.Duration(h.random.Draw()*float64(wait)/10))
 }
 
-// rest pauses in an outage, each time for longer. What was on its way when the pause began
-// and fails too tells nothing new.
+// backOff pauses in an outage, each time for longer. The failure of a request from before the pause tells
+// nothing new.
 func (h *health) backOff(now time.Time) {
 	if h.failures < outageFailures || now.Before(h.budget.Paused()) {
 		return

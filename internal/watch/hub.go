@@ -14,16 +14,16 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// Hub is the one place that polls.
+// Hub polls the catalog for all watches and delivers to them. Nothing else polls.
 type Hub struct {
 	cfg     Config
-	ctx     context.Context // of all polls: none runs on a caller's
+	ctx     context.Context // of all polls: no poll runs on a caller's context
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	history history.Book
 
 	dispatchers []dispatcher  // one for each processor
-	assigned    atomic.Uint32 // watches, to one after the other
+	assigned    atomic.Uint32 // number of watches: each goes to the next dispatcher
 	drained     atomic.Bool
 
 	mu      sync.Mutex
@@ -32,7 +32,7 @@ type Hub struct {
 	ended   Stats // of tenants that have ended
 }
 
-// New makes a hub. It does nothing until somebody watches.
+// New makes a hub. The hub does nothing until somebody watches.
 func New(cfg Config) (*Hub, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -44,7 +44,7 @@ func New(cfg Config) (*Hub, error) {
 	}, nil
 }
 
-// Close ends all polling and waits for it. Watches that are still open fall silent.
+// Close ends all polling and waits for it. Watches that are still open get no more events.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -53,7 +53,7 @@ func (h *Hub) Close() {
 	h.work.Wait()
 }
 
-// Drain ends every watch with ErrDraining, and those that begin later.
+// Drain ends every watch with ErrDraining, also those that begin later.
 func (h *Hub) Drain() {
 	h.drained.Store(true)
 	h.mu.Lock()
@@ -66,14 +66,14 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Watch delivers the newest state of what is asked for at once and after each change, and
-// heartbeats in between, and returns nil when the goal is reached. deliver is called for one event
-// after the other, never for two at once, and not on the caller's goroutine. It may block, which
+// Watch delivers the newest state of each requested generation at once and after each change, and
+// heartbeats in between. It returns nil when the goal is reached. Watch calls deliver for one event
+// after the other, never for two at once, and not on the caller's goroutine. deliver may block, which
 // holds up nobody else, but not for longer than the request allows.
 //
-// Watch ends with an error only where deliver gives one, when ctx ends (with its cause), when the
+// Watch returns an error only where deliver returns one, when ctx ends (with its cause), when the
 // watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
-// forwarded key. It raises a panic of deliver.
+// forwarded API key. Watch raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
 	d := &delivery{hub: h, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
@@ -92,8 +92,8 @@ func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error)
 	return d.wait()
 }
 
-// Peek gives the state of a generation that is being watched, as the poller has it. It does
-// not say of any that it is gone on the word of a 404 alone.
+// Peek gives the newest state of a generation that somebody watches. It gives none where a 404 alone says
+// that the generation is gone.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *entry) {
 		if e.fresh && len(e.subscribers) > 0 && !e.goneByNotFound() {
@@ -103,7 +103,7 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 	return update, ok
 }
 
-// Unseen gives the state of an order that this process placed so recently that the catalog
+// NotYetVisible gives the state of an order that this process placed so recently that the catalog
 // may not show it yet: a 404 of it says nothing.
 func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *entry) {
@@ -114,8 +114,8 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 	return update, ok
 }
 
-// Observe takes in a record that a call has read, so that the watchers see it too,
-// and gives it back as the hub sees it: never older than what a watcher was told. ctx is that
+// Observe applies a record that a call has read, so that the watchers get it too. It returns the hub's
+// state of the generation, which is never older than the last one delivered to a watcher. ctx is that
 // of the call, for its trace alone.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version) Update {
 	update := Update{Generation: read.Generation, Etag: read.Etag}
@@ -141,15 +141,15 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	return e.update()
 }
 
-// Deleted notes a generation that a call has deleted, and tells its watchers. ctx is that of
-// the call, for its trace alone.
+// Deleted notes a generation that a call has deleted, and delivers the deletion to its watchers. ctx is
+// that of the call, for its trace alone.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
 	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
 }
 
-// Called notes a request that a call has made, and how it ended. Calls do not wait for the
-// budget, but polls make room for them, and slow down when a call is told to.
+// Called notes a request that a call has made, and its error. Calls do not wait for the budget: polls
+// yield to them, and slow down after a 429 of a call.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	throttled := catalog.KindOf(err) == catalog.KindRateLimited
 	t := h.find(cred, throttled)
@@ -159,13 +159,13 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	defer t.mu.Unlock()
 	now := time.Now()
 	t.budget.Spend(now)
-	t.peers.requests++ // the leader hears of it
+	t.peers.requests++ // the next status tells the leader
 	if throttled {
 		t.health.throttled(err, now)
 	}
 }
 
-// with calls f with an entry, under the mutex of its tenant, where there is one.
+// with calls f with an entry, if there is one, under the mutex of its tenant.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) {
 	t := h.find(cred, false)
 	if t == nil {
@@ -199,8 +199,8 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 	}
 }
 
-// start makes a tenant that polls, and gives it locked: else its poller would find nobody who waits, and
-// end. mu is held.
+// start makes a tenant and starts its poller; mu is held. The tenant is locked, so that the poller does not
+// end before the first watcher is there.
 func (h *Hub) start(cred catalog.Credential) *tenant {
 	t := newTenant(&h.cfg, &h.history, cred, time.Now())
 	t.mu.Lock()
@@ -212,7 +212,7 @@ func (h *Hub) start(cred catalog.Credential) *tenant {
 	return t
 }
 
-// forget takes out a tenant that ends; its mutex is held.
+// forget removes a tenant that ends; its mutex is held.
 func (h *Hub) forget(t *tenant) {
 	t.gone = true
 	h.mu.Lock()

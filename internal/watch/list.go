@@ -9,30 +9,29 @@ import (
 )
 
 const (
-	listPause   = time.Minute     // how long a list that did not help is left alone
+	listPause   = time.Minute     // how long a poor list is not used
 	forgetAfter = 5 * time.Minute // how long a settled generation that is no longer listed stays in watches of everything
 )
 
-// list is what was learned of the catalog's list, and the sweep that is on its way.
+// list is what was learned of the catalog's list, and the sweep in flight.
 type list struct {
-	unusableUntil time.Time // it does not stand for reads before
-	retryAt       time.Time // it is not asked before, after it failed
-	failing       bool      // it failed, and no read has shown yet whether only the list does
+	unusableUntil time.Time // no sweep replaces reads before
+	retryAt       time.Time // no sweep before, after one failed
+	failing       bool      // a sweep failed, and no read has shown yet whether reads fail too
 	failures      int       // sweeps in a row that failed
-	poorSweeps    int       // sweeps in a row that carried too little, or failed by themselves
-	fullRecords   bool      // its records are as full as a read's, as far as seen
+	poorSweeps    int       // sweeps in a row that carried too little, or failed while reads did not
+	fullRecords   bool      // its records are as full as a read's, as far as compared
 
 	sweeping bool
-	swept    []*entry  // that the sweep stands for
+	swept    []*entry  // the entries that the sweep polls
 	sweptAt  time.Time // when the last sweep began
 	sweepAt  time.Time // when the next one is due; zero: it is not known
-	jitter   float64   // of its jitter
+	jitter   float64   // of the next one: a random number in [0, 1)
 }
 
-// describe adds to a situation what concerns the list.
+// describe adds the list to a situation.
 func (l *list) describe(t *tenant, s *situation) {
-	spared := t.peers.defersList(s.now)
-	watched := len(t.everything) > 0 && !spared
+	watched := len(t.everything) > 0 && !t.peers.defersList(s.now)
 	s.firstList = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.initialKnown })
 	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweeping, l.sweptAt, l.retryAt, l.failing
 	s.sweeps = watched || s.firstList || len(l.served(t, sweepFrom, s.now)) == sweepFrom
@@ -46,17 +45,17 @@ func (l *list) describe(t *tenant, s *situation) {
 	s.sweepAt = l.sweepAt
 }
 
-// serves reports whether a sweep serves an entry that somebody waits for.
+// serves reports whether a sweep polls an entry that somebody waits for.
 func (l *list) serves(e *entry, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }
 
-// usable reports whether a sweep may stand for reads.
+// usable reports whether a sweep may replace reads.
 func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// served gives the entries that a sweep would serve now, at most so many.
+// served gives the entries that a sweep would poll now, at most so many.
 func (l *list) served(t *tenant, most int, now time.Time) (served []*entry) {
 	if !l.usable(now) {
 		return nil
@@ -72,8 +71,8 @@ func (l *list) served(t *tenant, most int, now time.Time) (served []*entry) {
 	return served
 }
 
-// nextSweep is when the density of all that a sweep serves asks for one. What was never read has no
-// density. What was started elsewhere has to be found where somebody watches everything.
+// nextSweep is when the density of all served entries asks for a sweep. An entry that was never read has no
+// density. A watcher of everything needs sweeps also to find generations that were ordered elsewhere.
 func (l *list) nextSweep(t *tenant, watched bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range l.served(t, len(t.order), now) {
@@ -88,36 +87,36 @@ func (l *list) nextSweep(t *tenant, watched bool, now time.Time) time.Time {
 	return l.sweptAt.Add(schedule.Jitter(every, l.jitter))
 }
 
-// sweep begins a sweep, and gives the entries that it stands for.
-func (l *list) sweep(t *tenant, draw float64, now time.Time) []*entry {
+// sweep begins a sweep, and gives the entries that it polls.
+func (l *list) sweep(t *tenant, jitter float64, now time.Time) []*entry {
 	l.swept = l.served(t, len(t.order), now)
-	l.sweeping, l.sweptAt, l.sweepAt, l.jitter = true, now, time.Time{}, draw
+	l.sweeping, l.sweptAt, l.sweepAt, l.jitter = true, now, time.Time{}, jitter
 	return l.swept
 }
 
-// release ends a sweep, and gives back the entries that it stood for.
+// endSweep ends a sweep, and gives the entries that it polled.
 func (l *list) endSweep() []*entry {
-	asked := l.swept
+	swept := l.swept
 	l.swept, l.sweeping = nil, false
-	for _, e := range asked {
+	for _, e := range swept {
 		e.polling.inFlight = false
 	}
-	return asked
+	return swept
 }
 
-// failed takes in a failed sweep that stood for so many entries.
-func (l *list) failed(err error, asked int, least time.Duration, draw float64, now time.Time) {
+// failed takes in the failure of a sweep of so many entries.
+func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	switch catalog.KindOf(err) {
 	case catalog.KindRateLimited, catalog.KindCredentialRejected:
 	default:
-		l.failing = asked > 0
+		l.failing = swept > 0
 	}
 	l.failures++
-	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), draw))
+	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readable notes that a read was answered. Where the list failed just before, the list alone
-// is broken, or all is well again: the next sweep shows which.
+// readAnswered notes that a read was answered. Where a sweep failed just before, the list alone is broken,
+// or the catalog has recovered: the next sweep shows which.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false
@@ -125,8 +124,8 @@ func (l *list) readAnswered(now time.Time) {
 	}
 }
 
-// judge notes whether a sweep was worth its call. A list that is not, twice in a row, is
-// left alone for a while.
+// rateSweep notes whether a sweep was worth its call. After two poor sweeps in a row the list is not used
+// for a while.
 func (l *list) rateSweep(good bool, now time.Time) {
 	if good {
 		l.poorSweeps = 0
@@ -137,8 +136,8 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// merge takes in the answer to a sweep that stood for the entries asked.
-func (l *list) merge(t *tenant, asked []*entry, records []catalog.Version, result *pollResult, now time.Time) {
+// merge takes in the answer to a sweep of these entries.
+func (l *list) merge(t *tenant, swept []*entry, records []catalog.Version, result *pollResult, now time.Time) {
 	l.failing, l.failures = false, 0
 	records, carried := unique(records)
 	l.discover(t, records, now)
@@ -148,7 +147,7 @@ func (l *list) merge(t *tenant, asked []*entry, records []catalog.Version, resul
 		}
 	}
 	found := 0
-	for _, e := range asked {
+	for _, e := range swept {
 		if carried[e.id] {
 			found++
 			continue
@@ -156,10 +155,10 @@ func (l *list) merge(t *tenant, asked []*entry, records []catalog.Version, resul
 		e.listing.readSinglyUntil = now.Add(listPause)
 		t.pollAt(e, earliest(e.polling.due, now))
 	}
-	l.rateSweep(found >= min(sweepFrom, len(asked)), now)
+	l.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
 
-// unique takes out of a list what names a generation again, and gives the ids.
+// unique removes repeated generations from a list, and gives the ids.
 func unique(list []catalog.Version) (records []catalog.Version, ids map[string]bool) {
 	ids = make(map[string]bool, len(list))
 	records = slices.DeleteFunc(list, func(r catalog.Version) bool {
@@ -170,8 +169,8 @@ func unique(list []catalog.Version) (records []catalog.Version, ids map[string]b
 	return records, ids
 }
 
-// discover adds what the list shows to the watches of everything, and drops what can't
-// change any more and is no longer shown.
+// discover adds the listed generations to the watches of everything, and removes those that are settled
+// and no longer listed.
 func (l *list) discover(t *tenant, records []catalog.Version, now time.Time) {
 	for i := range records {
 		if e := t.entries[records[i].ID]; e != nil || len(t.everything) > 0 {
@@ -191,8 +190,7 @@ func (l *list) discover(t *tenant, records []catalog.Version, now time.Time) {
 	}
 }
 
-// take takes in one record of a list. A record that may say less than a read is only a hint to
-// read.
+// mergeRecord takes in one record of a list. A record that may say less than a read is only a hint to read.
 func (l *list) mergeRecord(t *tenant, e *entry, r *catalog.Version, result *pollResult, now time.Time) {
 	known := e.fresh && e.state.State == r.State
 	switch {
@@ -212,7 +210,7 @@ func (l *list) mergeRecord(t *tenant, e *entry, r *catalog.Version, result *poll
 		t.pollAt(e, now)
 	}
 	e.listing.etag = r.Etag
-	if e.unconfirmed() && !e.state.State.Terminal() { // the list may be behind
+	if e.unconfirmed() && !e.state.State.Terminal() { // the list may lag behind
 		e.listing.readSinglyUntil = now.Add(listPause)
 		t.pollAt(e, now)
 		return
@@ -220,8 +218,8 @@ func (l *list) mergeRecord(t *tenant, e *entry, r *catalog.Version, result *poll
 	t.ownPollAnswered(e, now)
 }
 
-// doubts has a generation read again that was not there when it was read, and that the list carries:
-// once a minute, as it may be the list that is wrong.
+// recheck has a generation read again that the list carries, though a read found none. It does so once a
+// minute, as the list may be wrong.
 func (l *list) recheck(t *tenant, e *entry, now time.Time) {
 	if now.Before(e.listing.readSinglyUntil) {
 		return
@@ -230,7 +228,7 @@ func (l *list) recheck(t *tenant, e *entry, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// compare learns whether the list says as much of a generation as a read does.
+// compareRecord learns whether the list says as much of a generation as a read does.
 func (l *list) compareRecord(e *entry, etag string) {
 	if e.listing.hint != nil {
 		l.fullRecords = e.listing.etag == etag
@@ -238,7 +236,7 @@ func (l *list) compareRecord(e *entry, etag string) {
 	}
 }
 
-// trust takes in what the list said of others, once it is known to say all.
+// applyHints applies the hints of other generations, once the list is known to have full records.
 func (l *list) applyHints(t *tenant, result *pollResult, now time.Time) {
 	if !l.fullRecords {
 		return

@@ -7,24 +7,23 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Observer hears what the hub does, so that it can be traced and measured. Its methods are
-// called by many at once, and never with the hub's lock held, so that what an observer does
-// delays one request or one message and nobody else.
+// Observer traces and measures the hub. Many goroutines call its methods at once, and never with a lock of
+// the hub held, so that an observer delays one request or one delivery and nobody else.
 type Observer interface {
-	// TraceRef gives what stands for the trace of ctx in the spans of others. It is nil where
+	// TraceRef gives a reference to the trace of ctx, for links in other spans. It is nil where
 	// that trace is not recorded.
 	TraceRef(ctx context.Context) TraceRef
-	// PollBegins begins a poll. The context that it gives is that of the request; found stands
-	// for the poll in what it finds; ended is called once, when what came back was taken in.
+	// PollBegins begins a poll. The hub makes the request with the returned context; found is the
+	// reference of the poll; the hub calls ended once, after it has taken in the answer.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
-	// Delivery begins a message to a watcher whose context is ctx. watching is the reference of that
-	// context, and found stands for the poll or the call that found what is delivered; each is nil
-	// where that is not recorded. delivered is called when the watcher has taken the message; it
-	// may be nil.
+	// Delivery begins the delivery of an event to a watcher whose context is ctx. watching is the
+	// reference of that context, and found the reference of the poll or the call that found the change;
+	// each is nil where its trace is not recorded. The hub calls delivered, which may be nil, after the
+	// watcher has taken the event.
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
-// noObserver stands where there is none.
+// noObserver does nothing.
 type noObserver struct{}
 
 func (noObserver) TraceRef(context.Context) TraceRef { return nil }
@@ -35,39 +34,39 @@ func (noObserver) PollBegins(ctx context.Context, _ Poll) (context.Context, Trac
 
 func (noObserver) Delivery(context.Context, TraceRef, Event, TraceRef) func() { return nil }
 
-// TraceRef is an observer's own token: the hub keeps it, hands it on and never looks into it.
+// TraceRef is an observer's reference to a trace. The hub passes it on and never reads it.
 type TraceRef any
 
 // Poll is one request of a poller.
 type Poll struct {
 	Tenant      catalog.Tenant
 	ID          string     // "" is a sweep
-	Generations int        // that it stands for
-	Watches     int        // of those; one of many counts for each of them
-	Orders      []TraceRef // of calls that placed them, at most 16
-	Open        []TraceRef // of watches, at most 16
+	Generations int        // polled by it
+	Watches     int        // of these; a watch of several generations counts for each
+	Orders      []TraceRef // of the calls that placed the generations, at most 16
+	Open        []TraceRef // of the watches, at most 16
 }
 
-// Outcome is what came of a poll.
+// Outcome is the result of a poll.
 type Outcome struct {
 	Err     error
-	State   catalog.State // that a read of one found; 0 where it found none
+	State   catalog.State // found by a read of one generation; 0: none
 	Changes []Change
 }
 
 // Change is a new state of a generation that was polled before.
 type Change struct {
 	State catalog.State
-	// Delay is how long it went unseen, as the schedule expects from what it knows of the
-	// model's renders, and from when the last look was.
+	// Delay is how long the state went undetected, as the schedule expects from the history of the
+	// model and the time of the last poll.
 	Delay time.Duration
 }
 
-// mostRefs is how many trace references of a kind one poll carries: a click or two lead from any of
-// them to the others.
+// maxRefs is how many trace references of a kind one poll carries. A reader gets from each of them to the
+// others by a link or two.
 const maxRefs = 16
 
-// pollResult is an answer that is being taken in, whoever has asked for it.
+// pollResult is the answer to a poll or a call while it is taken in.
 type pollResult struct {
 	found   TraceRef
 	changes []Change

@@ -6,24 +6,24 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Peering is the part of this process in polling for one credential. Its methods do no I/O and
+// Peering is the part of this process in the shared polls of one credential. Its methods do no I/O and
 // never wait for any.
 type Peering struct {
 	tenant *tenant
 
-	pauseHeardUntil time.Time   // a pause that a peer has told of ends then
-	relays          [2]*watcher // what peers wait for, by goal
-	all             *watcher    // of everything, while a peer wants that
+	pauseHeardUntil time.Time   // end of a pause that a peer has reported
+	relays          [2]*watcher // watchers that stand for the peers', by goal
+	all             *watcher    // watcher of everything, while a peer has one
 	allUntil        time.Time
 }
 
-// lock gives the tenant, locked, and the time.
+// lock locks the tenant, and gives it and the time.
 func (p *Peering) lock() (*tenant, time.Time) {
 	p.tenant.mu.Lock()
 	return p.tenant, time.Now()
 }
 
-// Changed gives a token when there may be something new to ask or to say.
+// Changed receives a token when there may be new interests or changes.
 func (p *Peering) Changed() <-chan struct{} { return p.tenant.peers.changed }
 
 // SetRole sets the role and its shares.
@@ -39,7 +39,7 @@ func (p *Peering) SetRole(a Assignment) {
 	}
 }
 
-// Status gives how this process fares. What it has spent is told once.
+// Status gives the status of this process. Each call starts to count Spent anew.
 func (p *Peering) Status() Status {
 	t, now := p.lock()
 	defer t.mu.Unlock()
@@ -48,14 +48,14 @@ func (p *Peering) Status() Status {
 	if t.peers.assignment.Role != Leader {
 		s.Spent = t.peers.requests
 	}
-	if paused := t.budget.Paused(); paused.After(p.pauseHeardUntil) { // what others have told of they tell themselves
+	if paused := t.budget.Paused(); paused.After(p.pauseHeardUntil) { // peers report their own pauses
 		s.Pause = max(paused.Sub(now), 0)
 	}
 	t.peers.requests = 0
 	return s
 }
 
-// ApplyStatus takes in how a peer fares.
+// ApplyStatus applies the status of a peer.
 func (p *Peering) ApplyStatus(s Status, leader bool) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *Peering) ApplyStatus(s Status, leader bool) {
 	h.condition, h.failures, h.lastErr, h.answered = s.Condition, s.Failures, s.LastError, latest(h.answered, s.Answered)
 }
 
-// verify has one generation read: a caller's own API key is said to be rejected.
+// verify has one generation read, as a peer says that the catalog rejects a forwarded API key.
 func (p *Peering) verify(now time.Time) {
 	for _, e := range p.tenant.order {
 		if s := e.peerState(); p.tenant.wanted(e, now) && !now.Before(s.ignoreEndsUntil) {
@@ -91,21 +91,21 @@ func (p *Peering) verify(now time.Time) {
 	}
 }
 
-// Interests gives what this process wants to be told of: all of it, or what no leader is known to
-// poll, or has told of yet.
+// Interests gives the generations that this process waits for: all, or only those that no leader is known
+// to poll.
 func (p *Peering) Interests(all bool) (list []Interest) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
 	if len(t.everything) > 0 && (all || now.After(t.peers.leaderListsUntil)) {
 		list = append(list, Interest{})
 	}
-	shown := t.countListed(now)
+	listed := t.countListed(now)
 	for _, e := range t.order {
 		if !all && e.fresh && e.peer != nil && now.Before(e.peer.leaderPollsUntil) {
 			continue
 		}
 		if one, wanted := p.interest(e, now); wanted {
-			one.Waits = t.fewestWaits(e, shown)
+			one.Waits = t.fewestWaits(e, listed)
 			list = append(list, one)
 		}
 	}
@@ -129,8 +129,8 @@ func (p *Peering) interest(e *entry, now time.Time) (one Interest, wanted bool) 
 	return one, wanted
 }
 
-// Acknowledge notes that a leader has heard of interests. What it need not tell it has polled
-// since the given time; zero: it told, or will tell, all.
+// Acknowledge notes that a leader has received interests. The states that it did not send are unchanged
+// in polls since the given time; zero: it has sent, or will send, all states.
 func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
@@ -153,8 +153,7 @@ func (p *Peering) Acknowledge(list []Interest, seen time.Time) {
 	t.queue.wakeBy(now)
 }
 
-// ApplyStates takes in what a leader says. An end is told to nobody before a poll of our own has
-// shown it.
+// ApplyStates applies states from a leader. An end is delivered to nobody before an own poll confirms it.
 func (p *Peering) ApplyStates(states []State) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
@@ -201,8 +200,7 @@ func (p *Peering) applyState(s State, now time.Time) {
 	}
 }
 
-// States gives what is known of all that somebody waits for, or did a moment ago, for a process
-// that comes after this one.
+// States gives the active generations that somebody watches, or did a moment ago, for the next leader.
 func (p *Peering) States() (states []State) {
 	t, _ := p.lock()
 	defer t.mu.Unlock()
@@ -214,8 +212,8 @@ func (p *Peering) States() (states []State) {
 	return states
 }
 
-// Restore takes in what another process knew before this one polled. It serves the watches
-// that are here and those that come within a minute.
+// Restore applies states that the leader before has left. They serve open watches and those that begin
+// within a minute.
 func (p *Peering) Restore(states []State) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
@@ -236,8 +234,8 @@ func (p *Peering) Restore(states []State) {
 	t.queue.wakeBy(now)
 }
 
-// Subscribe takes in what a follower waits for, and gives the time of the oldest poll of what the
-// follower need not be told, as it knows it already.
+// Subscribe takes in the interests of a follower. It gives the time of the oldest poll of those
+// generations whose state the follower has already.
 func (p *Peering) Subscribe(list []Interest) (seen time.Time) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
@@ -265,21 +263,21 @@ func (p *Peering) subscribe(one Interest, now time.Time) (seen time.Time) {
 	if s.relayAt[goal] == notQueued {
 		s.relayAt[goal] = relay.add(e, now)
 	}
-	it := &relay.subscriptions[s.relayAt[goal]]
-	it.deliveredEtag, it.flags = one.Etag, it.flags&^hasEtag
+	sub := &relay.subscriptions[s.relayAt[goal]]
+	sub.deliveredEtag, sub.flags = one.Etag, sub.flags&^hasEtag
 	if one.Etag != "" {
-		it.flags |= hasEtag
+		sub.flags |= hasEtag
 	}
 	switch {
 	case e.fresh && e.etag == one.Etag:
 		return e.state.ObserveTime
-	case it.flags&dirty == 0:
+	case sub.flags&dirty == 0:
 		relay.mark(s.relayAt[goal])
 	}
 	return seen
 }
 
-// relay gives the watcher that stands for what peers wait for.
+// relay gives the watcher that stands for the peers' watchers with this goal.
 func (p *Peering) relay(goal Goal) *watcher {
 	if p.relays[goal] == nil {
 		p.relays[goal] = &watcher{tenant: p.tenant, goal: goal, relay: true, initialKnown: true, notify: p.tenant.peers.signal}
@@ -287,7 +285,7 @@ func (p *Peering) relay(goal Goal) *watcher {
 	return p.relays[goal]
 }
 
-// relayAll covers all that the list carries, because a peer has a watch of everything.
+// relayAll starts a watcher of everything, because a peer has one.
 func (p *Peering) relayAll(now time.Time) {
 	p.allUntil = now.Add(interestTTL)
 	if p.all == nil {
@@ -297,8 +295,7 @@ func (p *Peering) relayAll(now time.Time) {
 	}
 }
 
-// Changes gives what there is to tell the followers, at most n. It fails where the catalog no longer
-// takes the credential.
+// Changes gives new states for the followers, at most n. It fails where the catalog rejects the credential.
 func (p *Peering) Changes(n int) (changes []State, err error) {
 	t, now := p.lock()
 	defer t.mu.Unlock()
@@ -319,7 +316,7 @@ func (p *Peering) Changes(n int) (changes []State, err error) {
 	return changes, nil
 }
 
-// expire drops what no peer has asked for again.
+// expire ends interests that no peer has repeated.
 func (p *Peering) expire(now time.Time) {
 	if p.tenant.peers.assignment.Role != Leader {
 		return
@@ -337,7 +334,7 @@ func (p *Peering) expire(now time.Time) {
 	}
 }
 
-// drop drops all that peers have asked for.
+// unsubscribeAll ends all interests of peers.
 func (p *Peering) unsubscribeAll(now time.Time) {
 	for _, w := range append(p.relays[:], p.all) {
 		if w != nil {

@@ -5,45 +5,45 @@ import (
 	"time"
 )
 
-// sweepFrom is from how many generations one list call is cheaper than reads.
+// sweepFrom is the number of generations from which one list call is cheaper than reads.
 const sweepFrom = 3
 
-// situation is what is known of one credential at one moment, as far as it decides what to ask next.
+// situation is all that decides the next requests of one credential.
 type situation struct {
 	now          time.Time
-	limit        int         // requests that may be made
-	ready        []candidate // whose time has come, in the order in which it came
+	limit        int         // number of requests that may be made
+	ready        []candidate // due entries, the earliest first
 	preferHinted bool        // the next read goes to a hinted one
-	listFailing  bool        // the list has just failed: a read first shows whether only the list does
+	listFailing  bool        // the last sweep failed: a read first shows whether reads fail too
 
-	sweeps     bool          // a sweep serves enough to be worth it
+	sweeps     bool          // a sweep serves enough entries to be worth it
 	firstList  bool          // a watcher of everything waits for its first list
-	sweeping   bool          // a sweep is on its way
+	sweeping   bool          // a sweep is in flight
 	sweptAt    time.Time     // when the last sweep began
-	sweepAt    time.Time     // when the density of all that it serves asks for the next one
-	sweepAfter time.Time     // no sweep before, as the list has failed
+	sweepAt    time.Time     // when the density of all served entries asks for the next one
+	sweepAfter time.Time     // no sweep before, as the last one failed
 	least      time.Duration // the shortest interval
 }
 
-// candidate is an entry whose time has come.
+// candidate is a due entry.
 type candidate struct {
 	e       *entry
 	urgency float64 // how long it is overdue, measured by what a poll of it is worth
-	hinted  bool    // the list has shown that it has changed
+	hinted  bool    // the list says that it has changed
 	swept   bool    // a sweep would serve it
-	first   bool    // it was never read, and is waited for
+	first   bool    // it was never read, and somebody waits for it
 }
 
-// plan is what to ask next.
+// plan is the next requests.
 type plan struct {
 	sweep        bool
 	reads        []*entry
-	more         bool      // there is more to ask than there is room for
+	more         bool      // there are more requests than the limit allows
 	next         time.Time // when a sweep is due; zero: none is
 	preferHinted bool      // the last read goes to a hinted one
 }
 
-// plan decides what to ask. It is a pure function.
+// plan decides the next requests. It is a pure function.
 func (s situation) plan() (p plan) {
 	reads := s.singleReads(&p)
 	p.sweep = !p.next.IsZero() && !s.sweeping && !p.next.After(s.now)
@@ -65,7 +65,7 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singles gives what is to be read one by one, and decides when the next sweep is.
+// singleReads gives the entries to read singly, and decides when the next sweep is.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -96,8 +96,8 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 	return reads
 }
 
-// mostUrgent takes the read that is to be made next. Every second one goes to what the list has shown to
-// have changed: all of them would starve the others, where the list and the reads never agree.
+// mostUrgent takes the next read. Every second one goes to a hinted entry: where the list and the reads
+// never agree, hinted ones alone would starve the others.
 func (s *situation) mostUrgent(reads []candidate) (*entry, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	maxInFlight = 16               // polls of one credential on their way at once
-	pollTimeout = 30 * time.Second // longest that one poll may take
+	maxInFlight = 16               // polls of one credential in flight at once
+	pollTimeout = 30 * time.Second // of one poll
 )
 
-// poller runs the plans of one credential. The tenant's mutex guards all of it.
+// poller polls for one credential. The tenant's mutex guards it.
 type poller struct {
 	hub          *Hub
 	tenant       *tenant
@@ -23,14 +23,14 @@ type poller struct {
 	preferHinted bool // the last read went to a hinted one
 }
 
-// job is one request to make: one generation, or the list where the id is empty.
+// job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	counted []*watcher // in Open
+	counted []*watcher // those that Open has
 }
 
-// run plans and polls until nobody is interested any more, and shares the polls with peers meanwhile. It
-// never waits for a poll.
+// run plans and polls until the tenant has no entries and no watchers any more, and shares the polls with
+// peers meanwhile. It never waits for a poll.
 func (p *poller) run() {
 	h := p.hub
 	ctx, cancel := context.WithCancel(h.ctx)
@@ -58,8 +58,8 @@ func (p *poller) run() {
 	}
 }
 
-// plan decides what to ask now and when to plan again. A tenant without interest ends, once nothing
-// is left of a pause that the catalog asked for.
+// plan decides the requests of now and when to plan again. A tenant without entries and watchers ends, once
+// its budget has recovered from every pause.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -78,8 +78,8 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	return jobs, t.queue.planAt, false
 }
 
-// jobs makes the requests that are due and that the budget allows, and says when there may be more; zero
-// means that only news can tell.
+// jobs makes the due requests that the budget allows, and says when there may be more; zero: after the next
+// change.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
@@ -101,7 +101,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, earliest(plan.next, earliest(t.queue.next(), t.peers.next(now)))
 }
 
-// situation is what is known now, and when the budget has more; zero: an answer comes before.
+// situation gives the situation of now, and when the budget allows more; zero: an answer comes before.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
@@ -113,21 +113,21 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	s = situation{now: now, limit: limit, preferHinted: p.preferHinted, least: t.cfg.MinInterval}
 	t.list.describe(t, &s)
 	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) && !t.deferred(e, now) })
-	shown := 0
+	listed := 0
 	if len(ready) > limit && len(t.everything) > 0 {
-		shown = t.countListed(now)
+		listed = t.countListed(now)
 	}
 	for _, e := range ready {
 		s.ready = append(s.ready, candidate{
-			e: e, urgency: p.urgency(e, shown, now), hinted: e.listing.hint != nil,
+			e: e, urgency: p.urgency(e, listed, now), hinted: e.listing.hint != nil,
 			swept: t.list.serves(e, now), first: !e.fresh || e.unconfirmed(),
 		})
 	}
 	return s, refill
 }
 
-// pick chooses what the next poll of our own is while a leader polls: the list, where it shows enough, or
-// what was not polled for the longest time.
+// pickOwnPoll chooses the next own poll while a leader polls: the list, where it serves enough entries, or
+// the entry without an own poll for the longest time.
 func (p *poller) pickOwnPoll(now time.Time) {
 	t := p.tenant
 	if !t.peers.follows(now) || now.Before(t.peers.ownPollAt) {
@@ -156,7 +156,7 @@ func (p *poller) pickOwnPoll(now time.Time) {
 	}
 }
 
-// room is how many requests may be on their way beside those that are. In an outage there is one.
+// limit is how many requests may be added to those in flight. In an outage one is in flight at most.
 func (p *poller) limit() int {
 	if p.tenant.health.failures < outageFailures {
 		return maxInFlight - p.tenant.inFlight
@@ -167,12 +167,12 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency says which read comes first: the one that is longest overdue, measured by how much a
-// poll is worth to a watcher: one of one generation is worth as much as one of a thousand. What has just
-// become due counts as overdue by the shortest interval.
-func (p *poller) urgency(e *entry, shown int, now time.Time) float64 {
+// urgency orders the reads: the one that is longest overdue comes first, measured by the worth of a poll to
+// a watcher. A watcher of one generation counts as much as one of a thousand. An entry that has just become
+// due counts as overdue by the shortest interval.
+func (p *poller) urgency(e *entry, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
-	return overdue.Seconds() / float64(p.tenant.fewestWaits(e, shown))
+	return overdue.Seconds() / float64(p.tenant.fewestWaits(e, listed))
 }
 
 // read makes the job of one read.
@@ -185,7 +185,7 @@ func (p *poller) read(e *entry, now time.Time) *job {
 	return j
 }
 
-// sweep makes the job of one list call. It stands for a poll of every entry that the list can serve.
+// sweep makes the job of one list call. It polls every entry that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	t.stats.Sweeps++
@@ -198,7 +198,7 @@ func (p *poller) sweep(now time.Time) *job {
 	return j
 }
 
-// begin notes that a poll is on its way for an entry.
+// beginPoll notes that a poll of an entry is in flight.
 func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 	e.polling.inFlight = true
 	p.tenant.queue.remove(e)
@@ -206,7 +206,7 @@ func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 	j.account(e)
 }
 
-// account adds an entry to what a poll stands for.
+// account adds an entry to a poll.
 func (j *job) account(e *entry) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
@@ -220,7 +220,7 @@ func (j *job) account(e *entry) {
 	}
 }
 
-// do makes one request, outside the lock, and takes in what came back.
+// execute makes one request, outside the lock, and takes in the answer.
 func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
@@ -279,21 +279,22 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	asked := t.list.endSweep()
+	swept := t.list.endSweep()
 	if err == nil {
-		asked = append(asked, p.succeeded(now)...)
-		t.list.merge(t, asked, records, result, now)
+		swept = append(swept, p.succeeded(now)...)
+		t.list.merge(t, swept, records, result, now)
 		return
 	}
-	// The entries are read one by one, which shows whether it is the list alone that fails.
+	// The entries are read singly, which shows whether the list alone fails.
 	p.failed(err, now)
-	t.list.failed(err, len(asked), t.cfg.MinInterval, p.random.Draw(), now)
-	for _, e := range asked {
+	t.list.failed(err, len(swept), t.cfg.MinInterval, p.random.Draw(), now)
+	for _, e := range swept {
 		p.retry(e, err, t.cfg.MinInterval, now)
 	}
 }
 
-// succeeded takes in that the catalog has answered, and gives what is covered only now.
+// succeeded notes that the catalog has answered, and gives the entries of newcomers, which are subscribed
+// only now.
 func (p *poller) succeeded(now time.Time) []*entry {
 	p.tenant.health.succeeded(now)
 	return p.tenant.authenticate(now)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// queue holds entries by the time of their next poll, and wakes who plans.
+// queue holds entries by the time of their next poll, and wakes the poller.
 type queue struct {
 	heap  byDue
-	ready []*entry // whose time has come, in the order in which it came
+	ready []*entry // due entries, the earliest first
 
 	wake    chan struct{} // of capacity 1: plan again
-	planAt  time.Time     // when there is a plan anyway
-	blocked bool          // nothing could be asked before that
+	planAt  time.Time     // of the next plan
+	blocked bool          // no request is allowed before planAt
 }
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
 
-// wakeBy has a plan made at t at the latest, unless nothing could be asked then.
+// wakeBy has the poller plan at t at the latest, unless no request is allowed then.
 func (q *queue) wakeBy(t time.Time) {
 	if q.blocked || !t.Before(q.planAt) {
 		return
@@ -29,7 +29,7 @@ func (q *queue) wakeBy(t time.Time) {
 	}
 }
 
-// put adds an entry, or moves it after its time has changed.
+// put adds an entry, or moves it after its wakeAt has changed.
 func (q *queue) put(e *entry) {
 	if e.polling.queueIndex >= 0 {
 		heap.Fix(&q.heap, int(e.polling.queueIndex))
@@ -38,7 +38,7 @@ func (q *queue) put(e *entry) {
 	}
 }
 
-// remove takes an entry out, wherever it is.
+// remove removes an entry.
 func (q *queue) remove(e *entry) {
 	if e.polling.queueIndex >= 0 {
 		heap.Remove(&q.heap, int(e.polling.queueIndex))
@@ -46,7 +46,7 @@ func (q *queue) remove(e *entry) {
 	e.polling.queueIndex = notQueued
 }
 
-// due gives the entries whose time has come and that keep says are to be polled; others are taken out.
+// due gives the due entries for which keep is true, and removes the others.
 func (q *queue) due(now time.Time, keep func(*entry) bool) []*entry {
 	was := q.ready
 	q.ready = was[:0]
@@ -64,7 +64,7 @@ func (q *queue) due(now time.Time, keep func(*entry) bool) []*entry {
 	return q.ready
 }
 
-// hold keeps an entry among the ready, or takes it out. To keep may have put it back.
+// keepReady keeps a due entry among the ready ones, or removes it. keep may have put it back into the heap.
 func (q *queue) keepReady(e *entry, keep func(*entry) bool) {
 	switch {
 	case keep(e):
@@ -74,7 +74,7 @@ func (q *queue) keepReady(e *entry, keep func(*entry) bool) {
 	}
 }
 
-// next is when the next entry is due that is not due yet; zero: there is none.
+// next is when the next entry falls due; zero: there is none.
 func (q *queue) next() time.Time {
 	if len(q.heap) == 0 {
 		return time.Time{}

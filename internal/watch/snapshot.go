@@ -9,18 +9,18 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/budget"
 )
 
-// mostShown is how many keys, and how many renders, a snapshot has.
+// maxListed is how many credentials, and how many generations, a snapshot has.
 const maxListed = 100
 
-// Snapshot is what the hub has now, for somebody who looks.
+// Snapshot is the state of the hub at one moment, for the status page.
 type Snapshot struct {
 	Time        time.Time
 	Stats       Stats
-	Credentials []Credential // at most 100, those in trouble first; Stats.Pollers is how many there are
-	Generations []Generation // at most 100 that are polled, the one that has waited longest for an answer first; Stats.Active is how many there are
+	Credentials []Credential // at most 100 of Stats.Pollers, those in trouble first
+	Generations []Generation // at most 100 of Stats.Active, the one that has waited longest for an answer first
 }
 
-// Key is a credential that is polled under.
+// Credential is a credential with a poller.
 type Credential struct {
 	Tenant    catalog.Tenant
 	Held      bool
@@ -29,27 +29,27 @@ type Credential struct {
 	LastError string // "" when healthy
 	Answered  time.Time
 	budget.State
-	Active  int // renders that are polled
+	Active  int // generations that are polled
 	Watches int
-	Swept   time.Time // when the last list call began; zero: none did
+	Swept   time.Time // beginning of the last list call; zero: none yet
 }
 
-// Render is a generation that is polled.
+// Generation is a generation that is polled.
 type Generation struct {
 	Tenant    catalog.Tenant
 	ID, Model string
-	State     catalog.State // 0: nothing is known yet
-	Began     time.Time     // the best guess of when the render did
-	Answered  time.Time     // when the catalog spoke of it last; zero: it never has
+	State     catalog.State // 0: not known yet
+	Began     time.Time     // the best guess
+	Answered  time.Time     // the last answer of the catalog; zero: none yet
 	NextPoll  time.Time
 	Watches   int
 	Failures  int
 	LastError string
 
-	waiting time.Time // for an answer, since
+	waiting time.Time // since when it waits for an answer
 }
 
-// Snapshot tells what the hub has now. Like Stats, it looks at all that is watched.
+// Snapshot gives the state of the hub. Like Stats, it visits every watched generation.
 func (h *Hub) Snapshot() Snapshot {
 	stats, tenants := h.collect()
 	s := Snapshot{Time: time.Now(), Stats: stats}
@@ -67,19 +67,19 @@ func (h *Hub) Snapshot() Snapshot {
 	return s
 }
 
-// picture adds a tenant and its generations to a snapshot; its mutex is held.
+// addToSnapshot adds a tenant and its generations to a snapshot; its mutex is held.
 func (t *tenant) addToSnapshot(s *Snapshot) {
-	k := Credential{
+	c := Credential{
 		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr,
 		Answered: t.health.answered, State: t.budget.State(s.Time), Watches: t.watches, Swept: t.list.sweptAt,
 	}
 	for _, e := range t.order {
 		if t.wanted(e, s.Time) {
-			k.Active++
+			c.Active++
 			s.Generations = append(s.Generations, t.snapshotOf(e))
 		}
 	}
-	s.Credentials = append(s.Credentials, k)
+	s.Credentials = append(s.Credentials, c)
 }
 
 func (t *tenant) snapshotOf(e *entry) Generation {

@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/budget"
 )
 
-// Stats tells what the hub has done. It looks at all that is watched: it is for whoever reads
-// metrics every few seconds.
+// Stats gives the counts of the hub. It visits every watched generation, which is cheap enough for a reader
+// of metrics every few seconds.
 func (h *Hub) Stats() Stats {
 	stats, tenants := h.collect()
 	for _, t := range tenants {
@@ -20,7 +20,7 @@ func (h *Hub) Stats() Stats {
 	return stats
 }
 
-// collect gives what tenants that have ended have done, and those that are there.
+// collect gives the counts of tenants that have ended, and the present tenants.
 func (h *Hub) collect() (Stats, []*tenant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,7 +31,7 @@ func (h *Hub) collect() (Stats, []*tenant) {
 	return stats, slices.Collect(maps.Values(h.tenants))
 }
 
-// count adds what a tenant has done and has now; its mutex is held.
+// count adds the counts of a tenant; its mutex is held.
 func (t *tenant) count(s *Stats, now time.Time) {
 	s.add(&t.stats)
 	s.Generations += len(t.entries)

@@ -12,20 +12,18 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// linger is how long an entry that nobody watches is kept, unpolled: a watcher that
-// reconnects finds it, and states stay in order across the gap. One of which nothing is known has no
-// order to keep: ids can be made up without end.
+// linger is how long an entry that nobody watches is kept, unpolled: a watcher that reconnects finds it,
+// and its states stay in order. An entry without a state goes sooner, as callers can invent ids without end.
 const (
 	linger        = 30 * time.Second
 	lingerUnknown = time.Second
 )
 
-// unproven is how many generations a watch covers before the catalog has answered under its API key: as
-// many as lead to a list call.
+// newcomerLimit is how many generations a watch subscribes to before the catalog has answered under its API
+// key: as many as lead to a list call.
 const newcomerLimit = sweepFrom
 
-// tenant is what is known of the generations of one credential. Its mutex guards all below it:
-// entries, watchers, the list, the budget.
+// tenant holds the entries, watchers, list and budget of one credential. Its mutex guards them all.
 type tenant struct {
 	cfg     *Config
 	history *history.Book
@@ -34,11 +32,11 @@ type tenant struct {
 	mu            sync.Mutex
 	gone          bool // it has ended: the hub makes another
 	entries       map[string]*entry
-	order         []*entry   // the same as they came, so that a run can be repeated
-	everything    []*watcher // of all that the list has
+	order         []*entry   // the same in the order of arrival, so that a run can be repeated
+	everything    []*watcher // watchers of all that the catalog lists
 	authenticated bool       // the catalog has answered under the API key
-	newcomers     []newcomer // that wait for that
-	pruneAt       time.Time  // when an entry may have been idle for long enough
+	newcomers     []newcomer // wait until the tenant is authenticated
+	pruneAt       time.Time  // of the next entry that may have been idle for long enough
 
 	queue  queue
 	list   list
@@ -48,7 +46,7 @@ type tenant struct {
 
 	inFlight int // reads on their way
 
-	watches int // watches
+	watches int // open ones
 	stats   Stats
 }
 
@@ -73,21 +71,22 @@ func (t *tenant) ensure(id string, now time.Time) *entry {
 	return e
 }
 
-// prove notes that the catalog has answered under the API key, covers what waited for that, and gives it.
-func (t *tenant) authenticate(now time.Time) (covered []*entry) {
+// authenticate notes that the catalog has answered under the API key, and subscribes the newcomers to their
+// remaining ids. It gives the entries of these.
+func (t *tenant) authenticate(now time.Time) (added []*entry) {
 	for _, n := range t.newcomers {
 		n.subscribe(n.remaining, now)
 		for _, id := range n.remaining {
-			covered = append(covered, t.entries[id])
+			added = append(added, t.entries[id])
 		}
 		n.initialKnown = true
 		n.notify()
 	}
 	t.authenticated, t.newcomers = true, nil
-	return covered
+	return added
 }
 
-// idle notes that nobody watches an entry from now on.
+// markIdle notes that nobody watches an entry from now on.
 func (t *tenant) markIdle(e *entry, now time.Time) {
 	e.idleSince = now
 	t.pollAt(e, e.polling.due)
@@ -95,8 +94,8 @@ func (t *tenant) markIdle(e *entry, now time.Time) {
 	t.queue.wakeBy(t.pruneAt)
 }
 
-// prune takes out the entries that nobody has watched for a while, and says when the
-// next one is up. Until then, and for a second, it looks at none: there may be ten thousand.
+// prune removes the entries that have been idle for long enough, and says when the next one will be. It
+// looks at them once a second at most, as there may be ten thousand.
 func (t *tenant) prune(now time.Time) time.Time {
 	if now.Before(t.pruneAt) {
 		return t.pruneAt
@@ -132,27 +131,26 @@ func (t *tenant) wanted(e *entry, now time.Time) bool {
 	return false
 }
 
-// share is how many generations the watcher waits for that waits for the fewest, this one among
-// them: what a poll of the entry is worth to somebody. A watcher of everything does not wait for
-// what has ended, but for as many as are shown.
-func (t *tenant) fewestWaits(e *entry, shown int) int {
+// fewestWaits is the smallest number of generations that a watcher of the entry waits for: the fewer, the
+// more a poll of it is worth. A watcher of everything waits for all active ones, which are listed.
+func (t *tenant) fewestWaits(e *entry, listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
-		if least = min(least, c.waits(e, shown)); least <= 1 {
+		if least = min(least, c.waits(e, listed)); least <= 1 {
 			return 1
 		}
 	}
 	return least
 }
 
-// pollAt sets when an entry is polled next. It and spare are the places that do: the queue holds
-// what somebody watches and no poll is under way for.
+// pollAt sets the next poll of an entry. Only pollAt and deferUntil touch the queue: it holds the entries
+// that somebody watches and that have no poll in flight.
 func (t *tenant) pollAt(e *entry, due time.Time) {
 	e.polling.due = due
 	t.deferUntil(e, due)
 }
 
-// spare has an entry wait until a time, as a peer polls it meanwhile.
+// deferUntil defers the poll of an entry, as a peer polls it meanwhile.
 func (t *tenant) deferUntil(e *entry, until time.Time) {
 	e.polling.wakeAt = until
 	if len(e.subscribers) == 0 || e.polling.inFlight {
@@ -163,16 +161,16 @@ func (t *tenant) deferUntil(e *entry, until time.Time) {
 	t.queue.wakeBy(until)
 }
 
-// spared reports whether a leader's polls stand for those of our own, and has the entry wait then.
+// deferred reports whether a leader polls an entry in our place, and defers our poll then.
 func (t *tenant) deferred(e *entry, now time.Time) bool {
-	until, spared := t.peers.defers(e, now)
-	if spared && !e.polling.wakeAt.Equal(until) {
+	until, deferred := t.peers.defers(e, now)
+	if deferred && !e.polling.wakeAt.Equal(until) {
 		t.deferUntil(e, until)
 	}
-	return spared
+	return deferred
 }
 
-// unspare has every entry polled by its own schedule again, until it is spared anew.
+// undeferAll has every entry polled by its own schedule again, until it is deferred anew.
 func (t *tenant) undeferAll(now time.Time) {
 	for _, e := range t.order {
 		if !e.polling.wakeAt.Equal(e.polling.due) {
@@ -182,8 +180,8 @@ func (t *tenant) undeferAll(now time.Time) {
 	t.queue.wakeBy(now)
 }
 
-// confirmed takes in that a poll of our own was answered. A peer whose word it has refuted is not heard
-// again for a while.
+// ownPollAnswered notes that an own poll was answered. After it has refuted an end from a peer, such ends
+// are ignored for a while.
 func (t *tenant) ownPollAnswered(e *entry, now time.Time) {
 	s := e.peer
 	if s == nil {
@@ -202,8 +200,8 @@ func (t *tenant) pollAfter(e *entry, gap time.Duration, now time.Time) {
 	t.pollAt(e, now.Add(schedule.Jitter(gap, e.polling.random.Draw())))
 }
 
-// again sets the next poll after an answer. A failed generation may be refunded, and when is not
-// known from those that succeeded.
+// scheduleNext sets the next poll after an answer. The history of a model says nothing of the refund of a
+// failed generation.
 func (t *tenant) scheduleNext(e *entry, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
@@ -217,8 +215,8 @@ func (t *tenant) historyOf(e *entry) history.Key {
 	return history.Key{Tenant: t.cred.Tenant, Model: e.state.ModelID}
 }
 
-// admit takes in a record that a call has brought. Where no poll has come before, it counts as
-// the first. One whose end a 404 has made, so that nothing polled it, is polled again.
+// observe applies a record that a call has read. Where no poll came before, the record counts as the first
+// poll. A generation that was gone by a 404, and so was not polled, is polled again.
 func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now time.Time) {
 	t.authenticate(now)
 	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
@@ -227,8 +225,8 @@ func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now tim
 	}
 }
 
-// apply takes a record, which had the given etag when it was read, into an entry, and marks what
-// its watchers can see of it.
+// apply applies a record, which had the given etag when it was read, to an entry, and publishes what its
+// watchers can see of it.
 func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
@@ -238,13 +236,13 @@ func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *poll
 	if changed {
 		t.noteChange(e, before, result)
 	}
-	if took := e.duration(g, before.State); took > 0 {
+	if duration := e.duration(g, before.State); duration > 0 {
 		e.learned = true
-		t.history.Add(t.historyOf(e), schedule.Fingerprint(e.id), took)
+		t.history.Add(t.historyOf(e), schedule.Fingerprint(e.id), duration)
 	}
 }
 
-// changed notes a state that is new, and marks it in the watchers.
+// noteChange records a new state, and publishes it.
 func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
 	if before.State != 0 && before.State != e.state.State {
@@ -253,15 +251,15 @@ func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollRes
 	t.publish(e)
 }
 
-// publish marks an entry in every watcher that covers it.
+// publish marks an entry as changed in each of its subscribers.
 func (t *tenant) publish(e *entry) {
 	for _, c := range e.subscribers {
 		c.mark(c.at)
 	}
 }
 
-// unseenFor is how long a new state went unseen, as the schedule expects; where the schedule has no
-// opinion, any moment since the last poll is as likely.
+// detectionDelay is how long a new state went undetected, as the schedule expects. Where the schedule does
+// not know, each moment since the last poll is equally likely.
 func (t *tenant) detectionDelay(e *entry, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -271,7 +269,7 @@ func (t *tenant) detectionDelay(e *entry, before catalog.Generation) time.Durati
 	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
-// regressed counts a record that was dropped, and logs the first of many that say the same.
+// regressed counts a record that was dropped, and logs the first of many equal ones.
 func (t *tenant) regressed(e *entry, g catalog.Generation) {
 	t.stats.Regressions++
 	if e.dropped == g.State {
@@ -282,10 +280,10 @@ func (t *tenant) regressed(e *entry, g catalog.Generation) {
 		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 
-// absent takes in a 404.
+// notFound takes in a 404.
 func (t *tenant) notFound(e *entry, result *pollResult, now time.Time) {
 	if e.justCreated(now) {
-		if !e.fresh && e.state.State != 0 { // else a peer has placed it, and knows its state
+		if !e.fresh && e.state.State != 0 { // without a state here, the peer that placed it sends one
 			e.fresh = true
 			t.publish(e)
 		}
@@ -305,8 +303,8 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 	t.publish(e)
 }
 
-// show notes that the list carries an entry, or that this process placed it. The watchers of
-// everything cover it from now on.
+// addListed notes that the list carries an entry, or that this process placed it. The watchers of
+// everything subscribe to it.
 func (t *tenant) addListed(e *entry, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
@@ -318,7 +316,7 @@ func (t *tenant) addListed(e *entry, now time.Time) {
 	e.listing.seenAt = now
 }
 
-// hide takes an entry out of the watchers of everything.
+// removeListed ends the subscriptions of the watchers of everything to an entry.
 func (t *tenant) removeListed(e *entry, now time.Time) {
 	e.listing.seenAt = time.Time{}
 	for _, c := range slices.Clone(e.subscribers) {
@@ -328,7 +326,7 @@ func (t *tenant) removeListed(e *entry, now time.Time) {
 	}
 }
 
-// shown is how many generations the list has shown and somebody waits for.
+// countListed counts the listed generations that somebody waits for.
 func (t *tenant) countListed(now time.Time) (n int) {
 	for _, e := range t.order {
 		if !e.listing.seenAt.IsZero() && t.wanted(e, now) {
@@ -338,7 +336,7 @@ func (t *tenant) countListed(now time.Time) (n int) {
 	return n
 }
 
-// each calls f with every watcher, some of them more than once.
+// eachWatcher calls f with every watcher, with some more than once.
 func (t *tenant) eachWatcher(f func(*watcher)) {
 	for _, w := range t.everything {
 		f(w)
@@ -350,8 +348,8 @@ func (t *tenant) eachWatcher(f func(*watcher)) {
 	}
 }
 
-// stale reports whether a state that nobody has kept up to date must be read again
-// before it is told. One that can't change any more need not; a 404 is no end of that kind.
+// stale reports whether a state must be read again before it is delivered, as nobody has polled it. A
+// settled state can't change any more, except one by a 404.
 func (t *tenant) stale(e *entry, now time.Time) bool {
 	over := e.reached(Settled, now, t.cfg.RefundWindow) && !e.goneByNotFound()
 	return !over && !e.isRestored(now) && now.Sub(e.state.ObserveTime) >= t.cfg.MinInterval
@@ -372,7 +370,7 @@ func (t *tenant) heartbeat(e *entry, now time.Time) *Heartbeat {
 	return beat
 }
 
-// overview says why a watch of many is quiet.
+// heartbeatOfMany says why a watch of many entries is quiet.
 func (t *tenant) heartbeatOfMany(w *watcher, now time.Time) *Heartbeat {
 	beat := t.newHeartbeat(t.health.answered)
 	if w.everything {
@@ -393,7 +391,7 @@ func (t *tenant) newHeartbeat(observed time.Time) *Heartbeat {
 	return &Heartbeat{ObserveTime: observed, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr}
 }
 
-// expected is when the next poll serves an entry: its own, or a sweep that comes first.
+// nextPoll is the next poll of an entry: its own, or a sweep that comes first.
 func (t *tenant) nextPoll(e *entry) time.Time {
 	if e.listing.hint != nil || t.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due

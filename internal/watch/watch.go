@@ -1,23 +1,22 @@
 // Package watch polls for everybody and delivers to everybody.
 //
-// It hides who polls what, when, and who is told. Each credential has one poller, and each
-// generation of it one entry, however many watch it. An entry holds the newest state; a change
-// marks it in the watchers that cover it and makes them ready. Nothing is queued: a ready watcher
-// takes the newest state, so a slow one skips what it missed, holds nobody up, and always gets the
-// last.
+// It hides who polls what and when, and how changes reach the watchers. Each credential has one poller,
+// and each generation of it one entry, however many watch it. An entry holds the newest state; a change
+// marks it in its subscribers and makes them ready. Events are not queued: a ready watcher takes the newest
+// state. So a slow watcher skips states, holds nobody up, and always gets the last one.
 //
-//	hub         what others call
+//	hub         the API of the package
 //	dispatcher  lets the ready watchers deliver, in turn
-//	watcher     what one stream covers, what it was told, what is next
-//	poller      runs the plans of one credential
-//	planner     decides what to ask next: a pure function
+//	watcher     the subscriptions of one stream, and its next event
+//	poller      polls for one credential
+//	planner     decides the next requests: a pure function
 //	list        learns what a sweep is worth
-//	tenant      what is known of one credential, under its mutex: the queue of due times, the
+//	tenant      the state of one credential, under its mutex: the queue of due times, the
 //	            health of the catalog, and the peers that poll for it too
 //	entry       the newest state of one generation, and which state may follow which
 //
-// What other replicas may ask of a tenant is [Peering]; package cluster speaks with them. The packages
-// below are pure: when to poll (schedule), how long renders took (history), how often (budget).
+// [Peering] is a tenant's side towards other replicas; package cluster speaks with them. The packages
+// below are pure: when to poll (schedule), how long generations took (history), how often (budget).
 //
 // Each credential has a mutex of its own, and no I/O is done under it.
 package watch
@@ -31,7 +30,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Upstream is what a poller reads. Each call is one request: the poller has a back-off of its own.
+// Upstream is the catalog of a poller. Each call is one request: the poller has a back-off of its own.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error)
@@ -52,13 +51,13 @@ type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // each once; none: every generation that the catalog lists
 	Goal       Goal          // of each generation
-	KnownEtag  string        // what the watcher has already; for a single id
+	KnownEtag  string        // of the state that the caller has already; for a single id
 	Heartbeat  time.Duration // longest silence; 0 = 15 s
 	Until      time.Time     // the watch ends with ErrExpired then; zero: never
 	Stall      time.Duration // longest time that one delivery may take; 0 = 30 s
 }
 
-// Why a hub ends a watch before its goal. What has changed before is delivered first, except to a
+// Reasons why a hub ends a watch before its goal. Changes from before are delivered first, except to a
 // watcher that has stalled.
 var (
 	ErrDraining = errors.New("the hub ends its watches")
@@ -71,37 +70,35 @@ type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
 	CaughtUp  *CaughtUp
-	Known     *Update // beside a Heartbeat in place of the first update: what the watcher has
+	Known     *Update // beside a Heartbeat in place of the first update: the state that the caller has
 }
 
-// Update is a state that the watcher has not seen. All who are told it share it: it is not
-// changed.
+// Update is a state that is new to the watcher. All watchers share one Update, so nobody may change it.
 type Update struct {
 	Generation catalog.Generation
 	Etag       string
 	Initial    bool  // the state found when the watch began
 	Missing    bool  // the catalog has never shown this id; the state is StateDeleted
-	Memo       *Memo // of what it is to the watchers of the hub; nil elsewhere
+	Memo       *Memo // for a value that all watchers share; nil outside a watch
 }
 
-// Memo keeps what somebody makes of an update for all who are told the same one. With ten
-// thousand watchers there is one encoding of a change, and not ten thousand.
+// Memo keeps a value that is made of an update, for all watchers that get the update. So a change is
+// encoded once, however many watch.
 type Memo struct {
-	once sync.Once
-	made any
+	once  sync.Once
+	value any
 }
 
-// Get gives what was made of the update, which f makes for the first who asks. A nil Memo
-// keeps nothing.
+// Get gives the value. The first call makes it by f. A nil Memo keeps nothing.
 func (m *Memo) Get(f func() any) any {
 	if m == nil {
 		return f()
 	}
-	m.once.Do(func() { m.made = f() })
-	return m.made
+	m.once.Do(func() { m.value = f() })
+	return m.value
 }
 
-// CaughtUp follows the first state of every generation known at the start.
+// CaughtUp follows the initial state of every generation that was known when the watch began.
 type CaughtUp struct{ Count int }
 
 // Condition is how the catalog behaves towards a credential.
@@ -109,7 +106,7 @@ type Condition uint8
 
 // The conditions.
 const (
-	ConditionUnknown Condition = iota // nothing was asked yet
+	ConditionUnknown Condition = iota // the catalog has not answered yet
 	ConditionHealthy
 	ConditionThrottled
 	ConditionUnreachable
@@ -118,41 +115,41 @@ const (
 
 // Heartbeat says why a watch is quiet.
 type Heartbeat struct {
-	ObserveTime      time.Time // last answer for what is watched; zero: none yet
+	ObserveTime      time.Time // last answer for the watched generations; zero: none yet
 	NextPoll         time.Time // zero: none is due
 	Condition        Condition
-	Failures         int    // polls that failed in a row
+	Failures         int    // failed polls in a row
 	LastError        string // "" when healthy
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether there is history for TypicalRemaining
 }
 
-// Stats counts what the hub has done since its start, and what it has now.
+// Stats counts the work of the hub since its start, and its present load.
 type Stats struct {
 	Pollers     int // credentials that somebody watches with, or did a moment ago
-	Generations int // that are watched, or were a moment ago
-	Active      int // that are polled: watched, and not at their goal
-	Watches     int // that are open, waits among them
+	Generations int // watched, or a moment ago
+	Active      int // generations that are polled: watched, and not at their goal
+	Watches     int // open ones, waits included
 
 	Conditions [ConditionCredentialRejected + 1]int // pollers by the condition of the catalog
-	Paused     int                                  // pollers that the catalog, or its failure, makes wait
-	Alone      int                                  // pollers that have peers, and know of none that leads
+	Paused     int                                  // pollers that wait after a 429 or an outage
+	Alone      int                                  // pollers that have peers and know of no leader
 	Budget     float64                              // requests that the poller with the emptiest budget may make now; below 0 it is in debt
-	Rate       float64                              // the least rate of a poller, in requests a second
-	Stalest    time.Duration                        // since the last answer for the one of those that are polled that has waited longest
+	Rate       float64                              // the lowest rate of a poller, in requests a second
+	Stalest    time.Duration                        // the longest time that an active generation has waited for an answer
 
 	Reads       int64   // polls of one generation
 	Sweeps      int64   // polls of the list
-	Unshared    float64 // requests that as many pollers as there are watches would have made by the same schedule
+	Unshared    float64 // requests that one poller for each watch would have made by the same schedule
 	Regressions int64   // answers dropped because they would have gone backwards
-	Applied     int64   // states taken from peers
-	Restored    int64   // states taken from processes that were here before
+	Applied     int64   // states applied from peers
+	Restored    int64   // states restored from the leader before
 	Stale       int64   // states of peers dropped because they would have gone backwards
-	Refuted     int64   // ends that a peer told of and the catalog did not
-	Conflated   int64   // changes that were replaced by a newer one before a watcher took them
+	Refuted     int64   // ends from peers that the catalog did not confirm
+	Conflated   int64   // changes replaced by a newer one before their delivery
 }
 
-// add adds what was counted elsewhere.
+// add adds the counters of o.
 func (s *Stats) add(o *Stats) {
 	s.Reads += o.Reads
 	s.Sweeps += o.Sweeps

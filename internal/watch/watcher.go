@@ -13,62 +13,62 @@ const (
 	defaultStall     = 30 * time.Second
 )
 
-// watcher is what one stream covers, what it was told, and what is next. There may be a hundred
-// thousand of them, so nothing of the request is kept that is not needed any more. What can change
-// is guarded by the tenant's mutex, and quiet belongs to the turn of its delivery.
+// watcher holds the subscriptions of one stream, and what it delivers next. There may be a hundred
+// thousand watchers, so each keeps only what it still needs of its request. The tenant's mutex guards
+// it; heartbeatAt belongs to the turn of its delivery.
 type watcher struct {
 	tenant     *tenant
 	heartbeat  time.Duration // longest silence
 	stall      time.Duration // longest time that one delivery may take
 	goal       Goal
-	everything bool     // it is of all that the catalog lists
-	notify     func()   // that there is something to deliver
-	relay      bool     // it stands for what peers wait for: see Peering
+	everything bool     // it watches all that the catalog lists
+	notify     func()   // called when there is something to deliver
+	relay      bool     // it stands for watchers of peers: see Peering
 	trace      TraceRef // of the watch
 
-	heartbeatAt time.Time // there is a heartbeat then, if nothing was delivered before
-	until       time.Time // it ends then; zero: never
+	heartbeatAt time.Time // of the next heartbeat, if nothing is delivered before
+	until       time.Time // end of the watch; zero: never
 
 	subscriptions []subscription
-	free          []int32 // places in items that are empty
-	dirty         []int32 // places whose entry changed since it was told
+	free          []int32 // empty places in subscriptions
+	dirty         []int32 // places whose entry has changed since its last delivery
 	unreached     int     // goals not reached
-	pending       int     // of the first set, not introduced yet
-	initialCount  int     // introduced
-	initialKnown  bool    // the first set is known: the first list has come, or the API key is proven
+	pending       int     // of the initial set, not delivered yet
+	initialCount  int     // of the initial set, delivered
+	initialKnown  bool    // the initial set is known: the first list has come, or the tenant is authenticated
 	caughtUp      bool
 	err           error // why it ends before its goal
 }
 
-// newcomer is a watcher whose API key is not proven yet: ids and keys that are made up cost little.
+// newcomer is a watcher under an API key that the catalog has not accepted yet. It subscribes to few ids,
+// so that invented ids and API keys cost little.
 type newcomer struct {
 	*watcher
-	remaining []string // of what it names
+	remaining []string // ids of the request that wait until then
 }
 
-// cover is a watcher of an entry, and the place of the entry in it.
+// subscriber is a watcher of an entry, and the place of its subscription.
 type subscriber struct {
 	*watcher
 	at int32
 }
 
-// waits is how many generations a watcher waits for, as far as it concerns one of them.
-func (w *watcher) waits(e *entry, shown int) int {
+// waits is how many generations a watcher waits for, one of which is e.
+func (w *watcher) waits(e *entry, listed int) int {
 	switch {
 	case w.everything:
-		return shown
+		return listed
 	case w.relay:
 		return e.peer.waits
 	}
 	return w.unreached
 }
 
-// item is what a watcher remembers of one generation: a few words, as there may be a
-// thousand of them.
+// subscription is what a watcher remembers of one generation. It is small, as a watcher may have a thousand.
 type subscription struct {
 	e             *entry // nil: the goal is reached
-	deliveredEtag string // etag that was told last
-	subscriberAt  int32  // place in e.watchers
+	deliveredEtag string // of the last delivery, or of what the caller has
+	subscriberAt  int32  // place in e.subscribers
 	flags         flags
 }
 
@@ -76,24 +76,25 @@ type flags uint8
 
 const (
 	dirty   flags = 1 << iota // it stands in watcher.dirty
-	pending                   // its first state was not told yet
-	hasEtag                   // told means something
+	pending                   // its first state was not delivered yet
+	hasEtag                   // deliveredEtag is set
 )
 
-// newWatcher makes what a watch begins with.
+// newWatcher makes a watcher without subscriptions.
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
 		heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall), goal: req.Goal,
 		notify: notify, trace: trace, until: req.Until, everything: len(req.IDs) == 0, initialKnown: len(req.IDs) > 0,
 	}
 	if w.everything {
-		w.goal = Settled // it has no goal, but money is followed to its end
+		w.goal = Settled // it has no goal, but polls go on until no money can move any more
 	}
 	w.heartbeatAt = time.Now().Add(w.heartbeat)
 	return w
 }
 
-// join begins to cover what is asked for, before anything is read, so that no change falls between.
+// start subscribes to the requested generations. It does so before anything is read, so that no change is
+// missed in between.
 func (w *watcher) start(t *tenant, req *Request, now time.Time) {
 	w.tenant = t
 	t.watches++
@@ -112,7 +113,7 @@ func (w *watcher) start(t *tenant, req *Request, now time.Time) {
 	}
 }
 
-// cover begins to cover what is named.
+// subscribe subscribes to generations by id.
 func (w *watcher) subscribe(ids []string, now time.Time) {
 	w.subscriptions = slices.Grow(w.subscriptions, len(ids))
 	for _, id := range ids {
@@ -120,7 +121,7 @@ func (w *watcher) subscribe(ids []string, now time.Time) {
 	}
 }
 
-// leave ends all that the watcher covers.
+// stop ends the watcher.
 func (w *watcher) stop(now time.Time) {
 	w.tenant.watches--
 	w.unsubscribe(now)
@@ -138,15 +139,15 @@ func (w *watcher) unsubscribe(now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// add covers one entry, and gives its place.
+// add subscribes to one entry, and gives the place of the subscription.
 func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	t := w.tenant
-	it := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
+	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
 	if !w.everything || !w.initialKnown {
-		it.flags = pending // not what came later
+		sub.flags = pending // not what came later
 		w.pending++
 	}
-	at = w.insert(it)
+	at = w.insert(sub)
 	due := e.polling.due
 	if (len(e.subscribers) == 0 || e.goneByNotFound()) && t.stale(e, now) {
 		e.fresh, due = false, now
@@ -161,7 +162,7 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	return at
 }
 
-// introduce covers what the first list shows, for a watcher of everything.
+// subscribeListed subscribes a watcher of everything to the generations of the first list.
 func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
@@ -175,63 +176,63 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// place puts an item into the watcher.
-func (w *watcher) insert(it subscription) (at int32) {
+// insert puts a subscription into a free place.
+func (w *watcher) insert(sub subscription) (at int32) {
 	if n := len(w.free); n > 0 {
 		at = w.free[n-1]
 		w.free = w.free[:n-1]
-		w.subscriptions[at] = it
+		w.subscriptions[at] = sub
 		return at
 	}
-	w.subscriptions = append(w.subscriptions, it)
+	w.subscriptions = append(w.subscriptions, sub)
 	return int32(len(w.subscriptions) - 1) //nolint:gosec // there is memory for fewer generations
 }
 
-// remove stops to cover one entry.
+// remove ends one subscription.
 func (w *watcher) remove(at int32, now time.Time) {
-	it := &w.subscriptions[at]
-	e := it.e
+	sub := &w.subscriptions[at]
+	e := sub.e
 	last := len(e.subscribers) - 1
-	e.subscribers[it.subscriberAt] = e.subscribers[last]
-	moved := e.subscribers[it.subscriberAt]
-	moved.subscriptions[moved.at].subscriberAt = it.subscriberAt
+	e.subscribers[sub.subscriberAt] = e.subscribers[last]
+	moved := e.subscribers[sub.subscriberAt]
+	moved.subscriptions[moved.at].subscriberAt = sub.subscriberAt
 	e.subscribers[last] = subscriber{}
 	e.subscribers = e.subscribers[:last]
-	it.e = nil
+	sub.e = nil
 	w.unreached--
-	if it.flags&pending != 0 {
+	if sub.flags&pending != 0 {
 		w.pending--
 	}
-	it.flags &= dirty
+	sub.flags &= dirty
 	if w.relay && !w.everything {
 		e.peer.relayAt[w.goal] = notQueued
 	}
-	if it.flags&dirty == 0 { // else its place still stands in the queue
+	if sub.flags&dirty == 0 { // else its place still stands in the queue
 		w.free = append(w.free, at)
 	}
 	if len(e.subscribers) == 0 {
-		e.invalidate() // nobody is told any more
+		e.invalidate() // nobody needs the shared updates any more
 		w.tenant.markIdle(e, now)
 	}
 }
 
-// mark notes a change of the entry at a place. What changes when the watch is to end is not told: a slow
-// watcher of what always changes would never hear of the end.
+// mark notes a change of the entry at a place. A change after the end of the watch is not delivered: a slow
+// watcher of a restless generation would never come to the end.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
 		return
 	}
-	it := &w.subscriptions[at]
-	if it.flags&dirty != 0 {
+	sub := &w.subscriptions[at]
+	if sub.flags&dirty != 0 {
 		w.tenant.stats.Conflated++
 	} else {
-		it.flags |= dirty
+		sub.flags |= dirty
 		w.dirty = append(w.dirty, at)
 	}
 	w.notify()
 }
 
-// fail ends the watch with err, once it was told what has changed before.
+// fail ends the watch with err, after the changes before it are delivered.
 func (w *watcher) fail(err error) {
 	if w.err == nil {
 		w.err = err
@@ -242,21 +243,21 @@ func (w *watcher) fail(err error) {
 // step is what a watcher does next: deliver an event, or end, or wait.
 type step struct {
 	event *Event
-	found TraceRef  // of what has found it
-	next  time.Time // where there is no event: when to look again although nothing changes
+	found TraceRef  // of the poll or the call that found the change
+	next  time.Time // where there is no event: when to try again though nothing changes
 	done  bool
 	err   error
 }
 
-// take takes the next step, under the tenant's mutex.
+// next takes the next step, under the tenant's mutex.
 func (w *watcher) next(now time.Time) step {
 	w.tenant.mu.Lock()
 	defer w.tenant.mu.Unlock()
 	return w.step(now)
 }
 
-// step takes the next thing to deliver. It is made when it is taken, so that a watcher which
-// was held up is told the newest state of each generation and skips what came between.
+// step makes the next event. It is made when the watcher is ready to deliver, so that a slow watcher
+// gets the newest state of each generation and skips those in between.
 func (w *watcher) step(now time.Time) step {
 	if !w.until.IsZero() && !now.Before(w.until) {
 		w.fail(ErrExpired)
@@ -280,18 +281,18 @@ func (w *watcher) step(now time.Time) step {
 	return step{next: earliest(earliest(settles, w.heartbeatAt), w.until)}
 }
 
-// change takes the next change that the watcher has not been told.
+// change gives the next change that was not delivered.
 func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	for len(w.dirty) > 0 {
 		at := w.dirty[0]
 		w.dirty = w.dirty[1:]
-		it := &w.subscriptions[at]
-		it.flags &^= dirty
-		if it.e == nil {
+		sub := &w.subscriptions[at]
+		sub.flags &^= dirty
+		if sub.e == nil {
 			w.free = append(w.free, at)
 			continue
 		}
-		found := it.e.foundBy
+		found := sub.e.foundBy
 		if event := w.eventOf(at, now); event != nil {
 			return event, found
 		}
@@ -300,20 +301,19 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	return nil, nil
 }
 
-// tell makes the event of one entry, and notes what the watcher knows then. It gives nil
-// where that is nothing new.
+// eventOf makes the event of one entry, and notes what was delivered. It gives nil where nothing is new.
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
-	it := &w.subscriptions[at]
-	e := it.e
+	sub := &w.subscriptions[at]
+	e := sub.e
 	if !e.fresh {
 		return nil
 	}
-	initial, same := it.flags&pending != 0, it.flags&hasEtag != 0 && it.deliveredEtag == e.etag
+	initial, same := sub.flags&pending != 0, sub.flags&hasEtag != 0 && sub.deliveredEtag == e.etag
 	if initial {
 		w.pending--
 		w.initialCount++
 	}
-	it.deliveredEtag, it.flags = e.etag, it.flags&^pending|hasEtag
+	sub.deliveredEtag, sub.flags = e.etag, sub.flags&^pending|hasEtag
 	shared := e.sharedUpdate(initial)
 	if !w.everything && e.reached(w.goal, now, w.tenant.cfg.RefundWindow) {
 		w.remove(at, now)
@@ -327,26 +327,26 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	return &Event{Update: shared}
 }
 
-// settle closes the entries whose refund window is over, and says when the next one is. A watcher of
-// everything goes on, and hears of refunds and deletions.
+// closeSettled ends the subscriptions whose refund window is over, and gives the end of the next window. A
+// watcher of everything goes on, and gets refunds and deletions.
 func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next
 	}
 	window := w.tenant.cfg.RefundWindow
-	for at, it := range w.subscriptions {
+	for at, sub := range w.subscriptions {
 		switch {
-		case it.e == nil || !it.e.fresh || it.e.state.State != catalog.StateFailed:
-		case it.e.reached(w.goal, now, window):
+		case sub.e == nil || !sub.e.fresh || sub.e.state.State != catalog.StateFailed:
+		case sub.e.reached(w.goal, now, window):
 			w.remove(int32(at), now) //nolint:gosec // see uncover
 		default:
-			next = earliest(next, it.e.settledAt(window))
+			next = earliest(next, sub.e.settledAt(window))
 		}
 	}
 	return next
 }
 
-// beat says why the watch is quiet.
+// heartbeatEvent says why the watch is quiet.
 func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
 	if !w.everything && len(w.subscriptions) == 1 && w.subscriptions[0].e != nil {
 		return w.tenant.heartbeat(w.subscriptions[0].e, now)
@@ -354,7 +354,7 @@ func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
 	return w.tenant.heartbeatOfMany(w, now)
 }
 
-// drain ends a watch of a caller, as nobody is served here any more.
+// drain ends a watch of a caller. Relays stay for the peers.
 func (w *watcher) drain() {
 	if !w.relay {
 		w.fail(ErrDraining)

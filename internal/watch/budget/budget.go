@@ -7,23 +7,22 @@ import (
 )
 
 const (
-	leastShare = 1.0 / 16        // the rate is never halved below this share of what is allowed
+	leastShare = 1.0 / 16        // the rate is never halved below this share of the limit
 	pauseCap   = 2 * time.Minute // longest pause that the catalog can ask for
 	rounding   = 1e-9            // of the sums of tokens
 )
 
 const (
-	// Recovery is the time from nothing back to the allowed rate, in a straight line.
+	// Recovery is the time of a linear recovery from 0 to the allowed rate.
 	Recovery = time.Minute
-	// Reserved is the share of the rate that calls can't take from the polls.
+	// Reserved is the share of the rate that is reserved for polls.
 	Reserved = 1.0 / 4
 )
 
-// Budget is the upstream allowance of one credential: a token bucket that halves on
+// Budget is the upstream allowance of one credential: a token bucket that halves its rate on a
 // 429, pauses as long as the catalog asks, and recovers by addition as time goes by
-// (D.-M. Chiu and R. Jain, 1989). Calls take tokens without asking and so come before
-// polls; a quarter of the rate is out of their reach, so that a busy caller can't keep
-// the catalog from being watched.
+// (D.-M. Chiu and R. Jain, 1989). Calls take tokens without waiting and so come before
+// polls; a quarter of the rate is reserved for polls, so that a busy caller can't stop them.
 type Budget struct {
 	limit  float64 // requests a second, as configured
 	rate   float64 // requests a second, now
@@ -40,10 +39,10 @@ func New(limit float64, now time.Time) *Budget {
 	return b
 }
 
-// capacity is what the two parts hold: together the polls of one second, and at least one each.
+// capacity is the size of the two parts: together the polls of one second, and at least one each.
 func (b *Budget) capacity() (own, shared float64) { return 1, max(1, b.limit-1) }
 
-// fill adds what has come since the last time. What one part can't hold flows into the other.
+// fill adds the tokens since the last call. Tokens beyond the capacity of one part go into the other.
 func (b *Budget) fill(now time.Time) {
 	passed := now.Sub(later(b.filled, earlier(b.paused, now))).Seconds()
 	b.filled = later(b.filled, now)
@@ -70,14 +69,14 @@ func (b *Budget) Available(now time.Time) (n int, again time.Time) {
 	return n, now.Add(max(wait, time.Millisecond))
 }
 
-// Take takes a token for a request, of those that are available.
+// Take takes an available token for a request.
 func (b *Budget) Take() {
 	shared := min(max(b.shared, 0), 1)
 	b.shared -= shared
 	b.own = max(b.own-(1-shared), 0)
 }
 
-// Allot sets the rate that is allowed from now on.
+// SetLimit sets the allowed rate.
 func (b *Budget) SetLimit(limit float64, now time.Time) {
 	if limit == b.limit {
 		return
@@ -89,15 +88,15 @@ func (b *Budget) SetLimit(limit float64, now time.Time) {
 	b.own, b.shared = min(b.own, own), min(b.shared, shared)
 }
 
-// Spend counts a request of a call, which does not wait for a token: polls wait for it. What
-// calls can owe is one second's worth.
+// Spend counts a request of a call, which does not wait for a token: polls wait instead. Calls can owe the
+// tokens of one second at most.
 func (b *Budget) Spend(now time.Time) {
 	b.fill(now)
 	_, most := b.capacity()
 	b.shared = max(b.shared-1, -most)
 }
 
-// Owe counts requests that others have made, but no more than those of a second.
+// Owe counts requests of other processes, at most those of one second.
 func (b *Budget) Owe(n int, now time.Time) {
 	for range min(n, int(math.Ceil(b.limit))) {
 		b.Spend(now)
@@ -111,8 +110,8 @@ func (b *Budget) Pause(now, until time.Time) {
 	b.shared, b.own = min(b.shared, 1), 0 // no burst at the end of a pause
 }
 
-// Throttled notes a 429 that asked to wait for d. Those that were on their way when the pause
-// began are part of the same excess.
+// Throttled notes a 429 that asks to wait for d. A 429 in a pause does not halve the rate again, as its
+// request was in flight when the pause began.
 func (b *Budget) Throttled(now time.Time, d time.Duration) {
 	b.fill(now)
 	if !now.Before(b.paused) {
@@ -121,8 +120,7 @@ func (b *Budget) Throttled(now time.Time, d time.Duration) {
 	b.Pause(now, now.Add(min(d, pauseCap)))
 }
 
-// Rested reports whether nothing is left of a 429 or a pause, so that the budget may be
-// forgotten.
+// Recovered reports whether the budget has recovered from every 429 and pause, so that it may be forgotten.
 func (b *Budget) Recovered(now time.Time) bool {
 	if now.Before(b.paused) {
 		return false
@@ -131,14 +129,14 @@ func (b *Budget) Recovered(now time.Time) bool {
 	return b.rate >= b.limit
 }
 
-// State is a budget as it is at one moment.
+// State is the state of a budget at one moment.
 type State struct {
 	Rate, Limit float64   // requests a second, now and as allowed
 	Level       float64   // requests that may be made at once; below 0 it is in debt
 	Paused      time.Time // no poll before; in the past where there is no pause
 }
 
-// State tells how the budget stands, and changes nothing.
+// State gives the state of the budget, and changes nothing.
 func (b *Budget) State(now time.Time) State {
 	copied := *b
 	copied.fill(now)

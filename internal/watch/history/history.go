@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	size  = 100  // generations of a model that are remembered: an old version is soon forgotten
+	size  = 100  // generations of a model that are remembered: few, so that an old version of it is soon forgotten
 	limit = 4096 // models of all credentials together
 )
 
-// Key names a model as one credential sees it: nothing is shared between two.
+// Key names a model of one credential: credentials share no history.
 type Key struct {
 	Tenant catalog.Tenant
 	Model  string
@@ -30,13 +30,13 @@ type Book struct {
 
 type model struct {
 	durations []time.Duration
-	ids       []uint64 // whose they are: one that is seen again teaches nothing new
+	ids       []uint64 // fingerprints of their generations, so that each counts once
 	next      int      // the oldest, once all are in use
 	added     int      // added since the curve was made
 	curve     *schedule.Curve
 }
 
-// Add notes how long a generation took, which is named by a fingerprint.
+// Add notes the duration of a generation, which a fingerprint names.
 func (b *Book) Add(key Key, generation uint64, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *Book) Add(key Key, generation uint64, d time.Duration) {
 	m.add(generation, d)
 }
 
-// put adds a model, in the place of any others where there is no room; mu is held.
+// put adds a model. At the limit it evicts others; mu is held.
 func (b *Book) put(key Key, m *model) {
 	if b.models == nil {
 		b.models = map[Key]*model{}
@@ -75,8 +75,8 @@ func (m *model) add(generation uint64, d time.Duration) {
 	m.next = (m.next + 1) % size
 }
 
-// Last is the schedule by which the polls of a model were set so far. A list may show the ends of
-// fifty at once: none of them was looked for by what the others teach.
+// LastCurve is the schedule by which the polls of a model were set so far. A list may show fifty ends at
+// once, and none of them was polled by a schedule that knows the others.
 func (b *Book) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,8 +86,7 @@ func (b *Book) LastCurve(key Key) *schedule.Curve {
 	return schedule.Unlearned
 }
 
-// Curve is the schedule of a model. It is made again when a twentieth of the history is
-// new, which costs up to a tenth of a millisecond.
+// Curve is the schedule of a model. It is made again when a twentieth of the history is new.
 func (b *Book) Curve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,8 +100,8 @@ func (b *Book) Curve(key Key) *schedule.Curve {
 	return m.curve
 }
 
-// Remaining is the median of what was left of the generations that took longer than age.
-// It is false where fewer than three did.
+// Remaining is the median time that generations older than age still took. It is false where fewer than
+// three got that old.
 func (b *Book) Remaining(key Key, age time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,15 +8,15 @@ func Jitter(d time.Duration, u float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*u))
 }
 
-// Source is a random source that belongs to one thing, so that what is drawn for it does not
-// depend on what is drawn for others: a run can be repeated. It is splitmix64 (G. L. Steele et al.,
-// 2014): eight bytes, and good enough to spread polls.
+// Source is the random source of one owner. The numbers of one owner do not depend on the others, so that
+// a run can be repeated. It is splitmix64 (G. L. Steele et al., 2014): eight bytes, and good enough to
+// spread polls.
 type Source uint64
 
-// NewSource gives a thing its source: the same for the same seed and name.
+// NewSource makes the source of an owner: the same for the same seed and name.
 func NewSource(seed uint64, name string) Source { return Source(fnv(seed, name)) }
 
-// Draw gives an even number in [0, 1).
+// Draw gives an evenly distributed number in [0, 1).
 func (s *Source) Draw() float64 {
 	*s += 0x9e3779b97f4a7c15
 	z := uint64(*s)
@@ -26,7 +26,7 @@ func (s *Source) Draw() float64 {
 	return float64(z>>11) / (1 << 53)
 }
 
-// Fingerprint stands for a name where a few in 2⁶⁴ may be mistaken for others.
+// Fingerprint is a hash of a name, where a rare collision does no harm.
 func Fingerprint(name string) uint64 { return fnv(0, name) }
 
 // fnv is the hash FNV-1a.

@@ -1,4 +1,4 @@
-// Package schedule says when the next poll of a generation is worth it. It is a pure function of age,
+// Package schedule decides when the next poll of a generation is worth it. It is a pure function of age,
 // history and Bounds.
 package schedule
 
@@ -34,8 +34,8 @@ const (
 	// Without history the hazard is that of a generation which is as likely to end as to take as
 	// long again, once it is older than priorAge: polls every 2 s at first, every 4 s after a
 	// minute, every 10 s after six. With history it counts as half a generation, and as more the
-	// more generations have ended: what outlives all known ones is polled as if there were no
-	// history.
+	// more generations have ended: a generation that outlives all known ones is polled as if there
+	// were no history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
 	lateWeight  = 3.0
@@ -57,8 +57,8 @@ type Bounds struct{ Least, Most time.Duration }
 
 func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// Curve says when polls at a model's generations are worth it: the number of polls that the
-// schedule makes up to the age of each edge of the table.
+// Curve is the schedule of a model: the number of polls that are worth it up to the age of each edge of the
+// table.
 type Curve [ageCells + 1]float64
 
 // Gap is the time from a poll at the given age to the next.
@@ -68,7 +68,7 @@ func (c *Curve) Gap(age time.Duration, within Bounds) time.Duration {
 	return within.clamp(time.Duration(min(next-at, within.Most.Seconds()) * float64(time.Second)))
 }
 
-// polls is the number of polls up to an age. It goes on straight on both sides of the table.
+// polls is the number of polls up to an age. It is linear beyond both ends of the table.
 func (c *Curve) polls(age float64) float64 {
 	cell := 0
 	if age > firstAge {
@@ -78,7 +78,7 @@ func (c *Curve) polls(age float64) float64 {
 	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edges[cell+1]-from)
 }
 
-// age is where the schedule has made so many polls: the reverse of polls.
+// age is the age at which the schedule has made so many polls: the reverse of polls.
 func (c *Curve) age(polls float64) float64 {
 	above, _ := slices.BinarySearch(c[:], polls)
 	cell := min(max(above-1, 0), ageCells-1)
@@ -86,8 +86,8 @@ func (c *Curve) age(polls float64) float64 {
 	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
-// Delay is how long the end of a generation went unseen that came between the polls at two ages,
-// as expected. The hazard is read back from the density of polls, which it has made.
+// Delay is the expected time until the poll at the age to detects an end that came after the poll at the
+// age from. It derives the hazard from the density of polls.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
@@ -149,8 +149,8 @@ func learn(durations []time.Duration, price float64) *Curve {
 	return &c
 }
 
-// density is how many of the generations ended in each cell, smoothed. What lies beyond the
-// table is in the last element.
+// density is how many of the generations ended in each cell, smoothed. The last element counts those beyond
+// the table.
 func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	if len(durations) == 0 {
 		return ended
@@ -167,8 +167,7 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	return ended
 }
 
-// smear adds a triangle of the given area and half base around a place on the axis of
-// logarithms.
+// addKernel adds a triangle of the given area and half base around a place on the axis of logarithms.
 func addKernel(ended *[ageCells + 1]float64, place, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
@@ -210,8 +209,8 @@ func spreadOf(places []float64) float64 {
 	return max(bandwidth*deviation*math.Pow(float64(n), -0.2), leastWidth)
 }
 
-// SweepGap is the time between two requests that poll at many generations at once, each of which
-// would be polled alone after its own gap: of the squares of their densities.
+// SweepGap is the time between two sweeps. squares is the sum of the squared densities of the generations
+// that a sweep polls.
 func SweepGap(squares float64, within Bounds) time.Duration {
 	if squares == 0 {
 		return within.Most
@@ -219,14 +218,13 @@ func SweepGap(squares float64, within Bounds) time.Duration {
 	return within.clamp(time.Duration(float64(time.Second) / math.Sqrt(squares)))
 }
 
-// Square is the share of one generation in the density of sweeps.
+// SquaredDensity is the share of one generation in the density of sweeps.
 func SquaredDensity(gap time.Duration) float64 {
 	density := 1 / gap.Seconds()
 	return density * density
 }
 
-// Backoff says how long to wait after so many failures in a row: doubling from the
-// minimum, at most limit.
+// Backoff is the time to wait after so many failures in a row: it doubles from the minimum up to limit.
 func Backoff(failures int, minimum, limit time.Duration) time.Duration {
 	if failures > 16 {
 		return limit
