@@ -5,8 +5,8 @@ import "sync"
 // acceptedLimit is how many API keys are remembered as accepted.
 const acceptedLimit = 1 << 16
 
-// accepted remembers the tenants whose API key the catalog has accepted lately: made-up keys are
-// without number, and none of them gets in here.
+// accepted remembers the tenants whose API key the catalog has accepted lately. Invented API keys, of
+// which there may be any number, never get in.
 type accepted struct {
 	mu      sync.RWMutex
 	tenants map[Tenant]struct{}
@@ -21,8 +21,8 @@ func (a *accepted) has(t Tenant) bool {
 	return ok
 }
 
-// note learns from how a request has ended. Every 2xx proves a key: the catalog asks for one always.
-func (a *accepted) note(t Tenant, err error) {
+// record learns from the end of a request. Every 2xx proves the API key, as the catalog always requires one.
+func (a *accepted) record(t Tenant, err error) {
 	switch known := a.has(t); {
 	case err == nil && !known:
 		a.add(t)
@@ -50,6 +50,6 @@ func (a *accepted) remove(t Tenant) {
 	delete(a.tenants, t)
 }
 
-// Accepted reports whether the catalog has accepted the API key of a tenant lately: one answer
-// that only a good key gets, and no rejection since.
+// Accepted reports whether the catalog has accepted the API key of a tenant lately: it has answered
+// a request under the API key, and rejected none since.
 func (c *Client) Accepted(t Tenant) bool { return c.upstream.accepted.has(t) }

@@ -22,7 +22,7 @@ func TestAKeyIsAcceptedFromItsFirstAnswerToItsRejection(t *testing.T) { // A3
 		{&Error{Kind: KindCredentialRejected}, false},
 		{nil, true},
 	} {
-		a.note("tenant", step.err)
+		a.record("tenant", step.err)
 		if got := a.has("tenant"); got != step.want || a.has("other") {
 			t.Errorf("after step %d, %v, it is accepted: %v", n+1, step.err, got)
 		}
@@ -32,7 +32,7 @@ func TestAKeyIsAcceptedFromItsFirstAnswerToItsRejection(t *testing.T) { // A3
 func TestAcceptedKeysAreRememberedUpToALimit(t *testing.T) {
 	a := newAccepted()
 	for n := range acceptedLimit + 10 {
-		a.note(Tenant(fmt.Sprint(n)), nil)
+		a.record(Tenant(fmt.Sprint(n)), nil)
 	}
 	if len(a.tenants) != acceptedLimit || !a.has(Tenant(fmt.Sprint(acceptedLimit+9))) {
 		t.Errorf("%d are remembered", len(a.tenants))

@@ -24,8 +24,8 @@ func readAccount(a answer) (Account, error) {
 	return account, nil
 }
 
-// readQuote reads a price. What can't be read beyond doubt is refused: a caller
-// decides about money by it.
+// readQuote reads a price. It refuses a price that is in any doubt, as callers decide
+// about money by it.
 func readQuote(a answer) (Quote, error) {
 	value, err := a.decode()
 	if err != nil {
@@ -54,8 +54,8 @@ func readPrice(value any) (int64, bool) {
 	return 0, false
 }
 
-// agreedAmount reads the amount that stands under one or more names. One that can't be read
-// or says something else spoils the others.
+// agreedAmount reads the amount under one or more names. An amount that can't be read or that
+// differs makes all of them unreadable.
 func agreedAmount(r record, names []string) (cents int64, found, ok bool) {
 	ok = true
 	for _, name := range names {

@@ -43,8 +43,8 @@ func (a answer) item(item any) any {
 	return a.redactor.redact(value)
 }
 
-// decode reads the body. Wherever the API key of the call stands in it, it is taken out: a held
-// one is nothing for those who call under it.
+// decode reads the body, with the API key of the call redacted: callers under a held API key must not
+// see it.
 func (a answer) decode() (any, error) {
 	value, err := decode(a.body)
 	if err != nil {

@@ -1,13 +1,12 @@
 // Package catalog speaks to the Generation Catalog, the REST service that Easel
 // stands in front of.
 //
-// It hides the upstream's URLs, JSON spellings, HTTP statuses and keys. What comes
-// out are the few types below and one closed set of error kinds; they are the
-// words of the whole program, there is no second model behind them.
+// It hides the upstream's URLs, JSON spellings, HTTP statuses and API keys. It gives
+// the few types below and one closed set of error kinds. The whole program uses these
+// types; there is no second model behind them.
 //
-// The specification leaves many shapes open. Everything that is read by guess is
-// read by the tables of rules.go, so that a new spelling is one line. What costs
-// money is never guessed.
+// The specification leaves many shapes open. The tables of rules.go have all the known
+// spellings, so that a new spelling is one line. Amounts of money are never guessed.
 package catalog
 
 import (
@@ -22,21 +21,21 @@ import (
 // CurrencyCode is the ISO 4217 code of every amount of the catalog.
 const CurrencyCode = "EUR"
 
-// State is where a generation stands.
+// State is the state of a generation.
 type State uint8
 
 // The states. The zero value is never a state.
 const (
 	StateQueued       State = iota + 1 // ordered and paid, not finished
-	StateRunning                       // being rendered; only by alias
+	StateRunning                       // in work; only by alias
 	StateSucceeded                     // finished with a result
-	StateFailed                        // finished without one; a refund may follow
-	StateRefunded                      // finished without one, price given back
+	StateFailed                        // finished without a result; a refund may follow
+	StateRefunded                      // finished without a result, price given back
 	StateDeleted                       // gone from the catalog; never read from a record
 	StateUnrecognized                  // a status that this build does not know
 )
 
-// Terminal reports whether a caller need not look again.
+// Terminal reports whether the generation has ended.
 func (s State) Terminal() bool {
 	switch s {
 	case StateSucceeded, StateFailed, StateRefunded, StateDeleted:
@@ -45,19 +44,19 @@ func (s State) Terminal() bool {
 	return false
 }
 
-// Account is what the catalog says about a key.
+// Account is the catalog's record of an API key.
 //
 // Here and below, Extra holds the members that have no field of their own, or that
 // could not be read, as they were sent: nil, bool, string, json.Number, []any and
-// map[string]any, at most 24 deep. Keys, what looks like one, and addresses of results
-// are left out.
+// map[string]any, at most 24 deep. API keys, texts that look like one, and addresses of
+// results are left out.
 type Account struct {
 	BalanceCents *int64 // nil where it was not readable
 	ObserveTime  time.Time
 	Extra        map[string]any
 }
 
-// OutputKind says where the result of a model's renders is found.
+// OutputKind says where the result of a model's generations is found.
 type OutputKind uint8
 
 // The kinds of output.
@@ -112,14 +111,14 @@ type Quote struct {
 	ObserveTime time.Time
 }
 
-// Order is a paid request for one render. Every attempt to place it sends the same
-// key and the same bytes.
+// Order is a paid request for one generation. Every attempt to place it sends the same
+// idempotency key and the same bytes.
 type Order struct {
 	ModelID        string
 	Inputs         json.RawMessage // one JSON object, sent digit for digit
 	IdempotencyKey string
-	MaxCostCents   *int64 // price first and refuse above; nil is no limit
-	// Hold is called where this call starts a submission. The function that Hold returns is
+	MaxCostCents   *int64 // the order is priced first, and refused above it; nil is no limit
+	// Hold is called when this call starts a submission. The function that Hold returns is
 	// called when the submission ends, which may be after the call. Nil holds nothing.
 	Hold func() (release func())
 }
@@ -135,13 +134,13 @@ func (o Order) hold() (release func()) {
 // Receipt is an order that was placed.
 type Receipt struct {
 	Generation Generation
-	Placed     time.Time // when this process heard first that the order was taken
+	Placed     time.Time // when this process first learned that the order was taken
 }
 
-// Generation is one paid render job. A value is never changed once it is shared.
+// Generation is one paid job of the catalog. A value is never changed once it is shared.
 //
-// A succeeded one has a File, a Text, or both where the catalog offers both; one from a
-// list has neither where the list leaves the result out. Inputs are of the types of
+// A succeeded generation has a File, a Text, or both where the catalog offers both. A record
+// of a list has neither where the list leaves the result out. Inputs are of the types of
 // Extra.
 type Generation struct {
 	ID             string
@@ -150,8 +149,8 @@ type Generation struct {
 	Status         string         // the status as it was sent
 	Inputs         map[string]any // nil where the record has none
 	CostCents      *int64         // nil where it was not readable
-	File           *File          // a succeeded render's file
-	Text           *string        // a succeeded render's text
+	File           *File          // a succeeded generation's file
+	Text           *string        // a succeeded generation's text
 	FailureMessage string
 	CreateTime     time.Time // zero where the record does not say
 	TerminalTime   time.Time // zero where the record does not say
@@ -159,9 +158,9 @@ type Generation struct {
 	Extra          map[string]any
 }
 
-// Etag is a digest of all that a caller can see change, without the times at which
-// we looked. It depends on the record alone, so every replica computes the same:
-// encoding/json writes members in one order, and numbers as they were sent.
+// Etag is a digest of everything that a caller can see change, without ObserveTime. It
+// depends on the record alone, so every replica computes the same: encoding/json writes
+// members in one order, and numbers as they were sent.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
 	text, err := json.Marshal(g)
@@ -172,7 +171,7 @@ func (g Generation) Etag() string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Version is a generation as one answer of the catalog has it, with its etag.
+// Version is a generation of one answer of the catalog, with its etag.
 type Version struct {
 	Generation
 	Etag string
@@ -181,8 +180,8 @@ type Version struct {
 // Version is the generation with its etag.
 func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Etag()} }
 
-// File is what a record says about a result file. Its address is not kept: the
-// content path is built from the base URL.
+// File describes a result file. Its address is not kept: the content path is built
+// from the base URL.
 type File struct {
 	ContentType string // "" where the record does not say
 	SizeBytes   *int64 // nil where the record does not say
@@ -195,13 +194,13 @@ type Content struct {
 	ContentType string
 	Offset      int64  // position of the first byte of Body
 	Size        *int64 // of the whole file; nil where the catalog does not say
-	Etag        string // "" where the catalog gives nothing to tell bytes by
+	Etag        string // "" where the catalog gives no strong one
 }
 
-// Int64 is a pointer to a copy of v.
+// Int64 gives a pointer to a copy of v.
 func Int64(v int64) *int64 { return &v }
 
-// String writes the state as it stands in logs.
+// String names the state in logs.
 func (s State) String() string {
 	names := [...]string{"", "queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}
 	if int(s) < len(names) && s != 0 {

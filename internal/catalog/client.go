@@ -22,7 +22,7 @@ type Config struct {
 	AllowInsecure bool
 	// Transport sends the requests. Nil means [TransportPools] of [NewTransport]. It must not
 	// repeat a POST by itself. Every request carries its route in Pattern, such as "GET
-	// /generations/{id}", which a tracing transport can name its spans by.
+	// /generations/{id}", after which a tracing transport can name its spans.
 	Transport http.RoundTripper
 	// AttemptTimeout bounds one request including its JSON body; of a content request,
 	// the wait for the header. 0 means 15 s.
@@ -30,35 +30,35 @@ type Config struct {
 	// BodyIdleTimeout is the longest silence between two bytes of content. 0 means 30 s.
 	BodyIdleTimeout time.Duration
 	// ResendWindow is how long after its first attempt of unknown outcome an order may be sent
-	// again: how long the catalog remembers an idempotency key is not known, and one that it has
-	// forgotten would buy again. 0 means 12 h.
+	// again. The catalog may forget an idempotency key, and would then charge the order again. 0
+	// means 12 h.
 	ResendWindow time.Duration
 	// Now is the clock of ObserveTime and of dates in Retry-After. Nil means [time.Now].
 	Now func() time.Time
-	// Seed is that of the jitter of all waits. 0 means a random one.
+	// Seed is the seed of the jitter of all waits. 0 means a random one.
 	Seed uint64
-	// Called is told of each request that a call has sent, so that whoever polls under the
-	// same credential can count it and slow down with it. Nil tells nobody.
+	// Called is called after each request of a call, so that the poller of the same credential
+	// can count it and slow down with it. It may be nil.
 	//
 	// err is nil where the catalog answered with a 2xx header, whatever its body is; the
 	// [*Error] of the request, with Kind and RetryAfter, where it refused or did not answer;
-	// and the error of the caller's context where the caller left before either. What was
-	// never sent is not told: a context that was over, an API key that no header can carry.
-	// Each attempt is a request. Those of the client that [Client.Once] gives are not told.
+	// and the error of the caller's context where the caller left before either. Called is not
+	// called for a request that was never sent: its context was over, or no header can carry
+	// its API key. Each attempt is a request. Requests of [Client.Once] do not count.
 	//
 	// ctx is that of the call, or has its values. Called runs on the path of the call, with no
-	// lock held: it must be quick, and may be called at the same time by many.
+	// lock held: it must be quick, and may be called by many at the same time.
 	Called func(ctx context.Context, cred Credential, err error)
-	// Ordered is told how each series of attempts to place an order ended, once, whoever
-	// still waits for it: what money was spent on, and why none was. Nil tells nobody.
+	// Ordered is called once at the end of each series of attempts to place an order, whoever
+	// still waits for it. It may be nil.
 	//
-	// ctx has the values of the call that began the series. g is what was paid for where err
-	// is nil; a key that is known to have succeeded pays nothing and is not told. Otherwise
-	// as Called.
+	// ctx has the values of the call that began the series. g is the paid generation where err
+	// is nil. A repeat of an order that has succeeded pays nothing, and Ordered is not called.
+	// Otherwise as Called.
 	Ordered func(ctx context.Context, order Order, g Generation, err error)
 }
 
-// withDefaults fills in what is not set.
+// withDefaults fills in defaults for zero fields.
 func (cfg Config) withDefaults() Config {
 	if cfg.Transport == nil {
 		cfg.Transport = NewTransportPools(NewTransport())
@@ -70,7 +70,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.Now = time.Now
 	}
 	if cfg.Called == nil {
-		cfg.Called = tellNobody
+		cfg.Called = ignoreCall
 	}
 	if cfg.Ordered == nil {
 		cfg.Ordered = func(context.Context, Order, Generation, error) {}
@@ -78,14 +78,13 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// tellNobody is a Called that tells nobody.
-func tellNobody(context.Context, Credential, error) {}
+func ignoreCall(context.Context, Credential, error) {}
 
 // Client speaks to one catalog for any number of credentials. Its methods may be
 // called at the same time.
 //
-// Every method returns an [*Error], except that the end of the caller's own context
-// is returned as the context's error. Reads are repeated inside when the catalog
+// Every error is an [*Error], except that the end of the caller's own context
+// is returned as the context's error. Reads are retried inside when the catalog
 // can't be reached: at most three attempts, within the caller's deadline, and fewer
 // when many calls fail, so that an outage is not made worse.
 type Client struct {
@@ -106,10 +105,10 @@ func New(cfg Config) (*Client, error) {
 	}
 	cfg = cfg.withDefaults()
 	upstream := retrier{
-		requester: requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: cfg.Called, accepted: newAccepted()},
-		attempts:  3,
-		jitter:    newJitter(cfg.Seed),
-		budget:    &budget{tokens: budgetTokens},
+		requester:   requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: cfg.Called, accepted: newAccepted()},
+		attempts:    3,
+		jitter:      newJitter(cfg.Seed),
+		retryBudget: &retryBudget{tokens: budgetTokens},
 	}
 	return &Client{
 		upstream:  upstream,
@@ -119,21 +118,21 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Once is the same client without inner retries, for pollers, which have a back-off of
-// their own and know what they have sent: nobody is told of its requests. Both share
+// Once gives the same client without inner retries, for pollers, which have a back-off of
+// their own and count their requests themselves: it does not call Called. Both clients share
 // connections and the retry budget.
 func (c *Client) Once() *Client {
 	once := *c
-	once.upstream.attempts, once.upstream.called = 1, tellNobody
+	once.upstream.attempts, once.upstream.called = 1, ignoreCall
 	once.orders.upstream = once.upstream
 	return &once
 }
 
-// Close waits for the orders that are on their way. When ctx ends before, it says so and
-// lets no further attempt begin: their callers have to send their idempotency keys again.
+// Close waits for the orders in flight. When ctx ends before, Close returns an error and lets no
+// further attempt begin: the callers have to send their idempotency keys again.
 func (c *Client) Close(ctx context.Context) error { return c.orders.book.close(ctx) }
 
-// Account reads what the catalog says about the key.
+// Account reads the account of the API key.
 func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) {
 	return fetch(ctx, c.upstream, cred, request{op: opAccount}, readAccount)
 }
@@ -158,27 +157,27 @@ func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inp
 	return quoteInputs(ctx, c.upstream, cred, modelID, inputs)
 }
 
-// Create places a paid order. It is the only place that does, and it keeps one promise:
-// one idempotency key is one charge.
+// Create places a paid order. Nothing else does. It keeps one promise: one idempotency
+// key is one charge.
 //
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key,
 //     also where a held API key is rotated meanwhile, and every attempt is ours: the transport
 //     repeats nothing by itself.
 //   - An order that may have left is finished, even if the caller goes away: the attempts go
 //     on for the time that the caller had, and at most for a minute after it has gone.
-//   - Calls with the same key at the same time share one submission. A key that stands
-//     for another order, as far as this process knows, is refused (KindKeyReused).
-//   - While the outcome is unknown it tries again until the caller's deadline is near,
-//     then says so (KindOutcomeUnknown): the caller sends the same key again. After
-//     [Config.ResendWindow] nothing more is sent.
-//   - A refusal is believed only of a key that has no attempt of unknown outcome: some catalogs
-//     look at money, models or inputs before they look at the key. It is returned at once and
-//     forgotten, so that the same key may be sent again, for instance after a top-up.
+//   - Calls with the same idempotency key at the same time share one submission. A key that
+//     this process knows from another order is refused (KindKeyReused).
+//   - While the outcome is unknown, Create retries until the caller's deadline is near,
+//     then says so (KindOutcomeUnknown): the caller sends the same idempotency key again.
+//     After [Config.ResendWindow] nothing more is sent.
+//   - A refusal counts only where no attempt before it had an unknown outcome: some catalogs
+//     check balance, model or inputs before the idempotency key. It is returned at once and
+//     forgotten, so that the caller may send the same key again, for instance after a top-up.
 //
-// A key that this process has seen succeed posts nothing: it answers with the newest state
-// of the generation, or, where that can't be read, with the one that the order was answered
-// with. Create never says that a paid order is not there: [Error.Unsent] tells only that this
-// call has sent nothing, and even a refusal leaves open what others have sent under the key.
+// An idempotency key whose order has succeeded in this process posts nothing: Create gives the
+// newest state of the generation, or, where that can't be read, the state from the order.
+// Create never says that a paid order is not there: [Error.Unsent] says only that this call has
+// sent nothing, and even a refusal leaves open what other processes have sent under the key.
 func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Receipt, error) {
 	receipt, known, err := c.orders.place(ctx, cred, order)
 	if known {
@@ -189,8 +188,8 @@ func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Rece
 	return receipt, err
 }
 
-// Generations lists the recent generations of the key, in the catalog's order. The
-// catalog does not say how far back it goes.
+// Generations lists the recent generations of the API key, in the catalog's order. The
+// catalog does not say how far back the list goes.
 func (c *Client) Generations(ctx context.Context, cred Credential) ([]Version, error) {
 	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Version, error) {
 		all, _, err := readListed(a, nil)
@@ -198,8 +197,8 @@ func (c *Client) Generations(ctx context.Context, cred Credential) ([]Version, e
 	})
 }
 
-// List reads what [Client.Generations] does, for a caller that lists again and again: a record whose
-// bytes are what they were in the last list of the credential is not decoded again.
+// List is [Client.Generations] for a caller that lists again and again: it does not decode a record
+// again whose bytes are unchanged since the last list of the credential.
 func (c *Client) List(ctx context.Context, cred Credential) ([]Version, error) {
 	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Version, error) {
 		all, records, err := readListed(a, c.unchanged.list(cred.Tenant, a.redactor))
@@ -210,7 +209,7 @@ func (c *Client) List(ctx context.Context, cred Credential) ([]Version, error) {
 	})
 }
 
-// Generation reads one generation. An answer whose bytes are what they were is not decoded again.
+// Generation reads one generation. It does not decode an unchanged answer again.
 func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Version, error) {
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
 		return Version{}, err
@@ -229,20 +228,19 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 	})
 }
 
-// Content opens the result file of a generation at offset. A non-empty etag refuses
-// other bytes than those that it stands for ([KindContentChanged]).
+// Content opens the result file of a generation at offset. A file with another ETag than
+// a non-empty etag is refused ([KindContentChanged]).
 //
-// The body resumes by itself where the connection fails, and ends with [io.EOF] only
-// when every byte up to the end of the file was delivered. It can end otherwise with
-// [KindInterrupted], which says where to go on, with [KindContentChanged], or with the
-// error of ctx, which governs the body as long as it is read. It must be closed, and
-// not while a Read is under way.
+// The body resumes by itself when the connection fails, and ends with [io.EOF] only
+// when every byte up to the end of the file was delivered. It can also end with
+// [KindInterrupted], which says where to resume, with [KindContentChanged], or with the
+// error of ctx, which governs the body as long as it is read. The caller must close the
+// body, and not during a Read.
 //
-// Bytes are told apart by a strong ETag. Without one, a body that is resumed is read
-// again from where it began and compared with what was delivered by checksum. An
-// answer whose end can't be told from a cut, by range, length or framing, is taken as
-// cut. What can't be noticed is a Content-Length that is too small from a server that
-// does not know ranges.
+// A strong ETag identifies the bytes. Without one, a resumed body is read again from its
+// beginning, and a checksum compares it with the delivered bytes. An answer whose end can't
+// be told from a cut, by range, length or framing, counts as cut. Only one fault can't be
+// detected: a Content-Length that is too small, from a server without ranges.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err
@@ -255,8 +253,8 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 	})
 }
 
-// Delete deletes one generation. An unknown one is [KindNotFound], except where an
-// attempt of this very call may have deleted it.
+// Delete deletes one generation. An unknown one is [KindNotFound], except where an earlier
+// attempt of the same call may have deleted it.
 func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	if err := checkID(opDelete, "generation_id", id); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// maxResumes is how often a body is taken up again without a new byte.
+// maxResumes is how often a body is resumed without a new byte.
 const maxResumes = 3
 
 // openContent connects for the first time.
@@ -30,7 +30,7 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	return content, nil
 }
 
-// contentBody is a body that survives its connections.
+// contentBody is a body that resumes when its connection fails.
 type contentBody struct {
 	upstream retrier
 	idle     time.Duration // the longest silence between two bytes
@@ -38,19 +38,19 @@ type contentBody struct {
 	cred     Credential
 	id       string
 
-	open        bool // there was an answer
+	answered    bool // there was an answer
 	contentType string
 	etag        string // strong, and every answer must have it; or ""
 	size        int64  // of the whole file, -1 while it is not known
 	start       int64  // where the caller began
 	at          int64  // next byte for the caller
-	sum         uint32 // of what the caller got, where there is no etag
+	sum         uint32 // checksum of the delivered bytes, where there is no etag
 
-	stream  *contentStream // nil between connections
-	resumes int            // since the last new byte
-	tries   int            // to connect, in all
-	cause   error          // why the last connection ended
-	err     error          // how the body ended
+	stream   *contentStream // nil between connections
+	resumes  int            // since the last new byte
+	attempts int            // to connect, in total
+	cause    error          // why the last connection ended
+	err      error          // how the body ended
 }
 
 // contentStream is the body of one answer.
@@ -62,7 +62,7 @@ type contentStream struct {
 	at     int64       // next byte of the stream, at most contentBody.at when it begins
 	end    int64       // first byte that the answer does not have, -1 where it does not say
 	framed bool        // a clean end of the stream is the end of the file
-	sum    uint32      // of what was read again, from contentBody.start on
+	sum    uint32      // checksum of the bytes read again, from contentBody.start on
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -85,19 +85,19 @@ func (b *contentBody) Read(p []byte) (int, error) {
 
 // Close ends the connection.
 func (b *contentBody) Close() error {
-	b.drop(nil)
+	b.disconnect(nil)
 	if b.err == nil {
 		b.err = errBodyClosed
 	}
 	return nil
 }
 
-// read reads from the stream once: bytes for the caller, or such that the caller has
-// and that are only compared.
+// read reads from the stream once: new bytes for the caller, or delivered ones, which are
+// only compared.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
-	again := s.at < b.at
-	if again {
+	delivered := s.at < b.at
+	if delivered {
 		p = p[:min(int64(len(p)), b.at-s.at)]
 	}
 	s.idle.Reset(b.idle)
@@ -105,9 +105,9 @@ func (b *contentBody) read(p []byte) int {
 	s.idle.Stop()
 	switch {
 	case s.end >= 0 && s.at+int64(n) > s.end:
-		b.fail(&Error{Kind: KindContract, Op: opContent, Err: errors.New("the body is longer than its range")})
+		b.end(&Error{Kind: KindContract, Op: opContent, Err: errors.New("the body is longer than its range")})
 		return 0
-	case again:
+	case delivered:
 		b.compare(p[:n])
 		n = 0
 	default:
@@ -120,7 +120,7 @@ func (b *contentBody) read(p []byte) int {
 	return n
 }
 
-// advance notes new bytes. Where no ETag tells them from others, a checksum does.
+// advance notes new bytes. Where no ETag identifies them, a checksum does.
 func (b *contentBody) advance(p []byte) {
 	if len(p) == 0 {
 		return
@@ -132,8 +132,7 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare takes bytes that lie before the caller's position. Those that the caller got
-// must be the same again.
+// compare compares bytes before the caller's position with the delivered ones.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -141,11 +140,11 @@ func (b *contentBody) compare(p []byte) {
 	}
 	s.at += int64(len(p))
 	if s.at == b.at && s.sum != b.sum {
-		b.fail(changed("the bytes read again are not those that were delivered"))
+		b.end(changed("the bytes read again are not those that were delivered"))
 	}
 }
 
-// ended decides what the end of a stream means.
+// ended decides whether the end of a stream is the end of the file.
 func (b *contentBody) ended(err error) {
 	s := b.stream
 	if b.err != nil || s == nil {
@@ -157,15 +156,15 @@ func (b *contentBody) ended(err error) {
 		case s.at == b.at:
 			complete = true
 		case b.at == b.start:
-			b.fail(&Error{Kind: KindOutOfRange, Op: opContent})
+			b.end(&Error{Kind: KindOutOfRange, Op: opContent})
 			return
 		default:
-			b.fail(changed("the file has become shorter"))
+			b.end(changed("the file has become shorter"))
 			return
 		}
 	}
 	if complete {
-		b.fail(io.EOF)
+		b.end(io.EOF)
 		return
 	}
 	if errors.Is(err, io.EOF) {
@@ -174,17 +173,17 @@ func (b *contentBody) ended(err error) {
 	if cause := context.Cause(s.ctx); cause != nil {
 		err = cause
 	}
-	b.drop(err)
+	b.disconnect(err)
 }
 
-// fail ends the body.
-func (b *contentBody) fail(err error) {
-	b.drop(err)
+// end ends the body.
+func (b *contentBody) end(err error) {
+	b.disconnect(err)
 	b.err = err
 }
 
-// drop ends the connection.
-func (b *contentBody) drop(cause error) {
+// disconnect closes the connection.
+func (b *contentBody) disconnect(cause error) {
 	if b.stream == nil {
 		return
 	}
@@ -194,10 +193,10 @@ func (b *contentBody) drop(cause error) {
 	b.stream, b.cause = nil, cause
 }
 
-// resume connects again, where the caller stands.
+// resume connects again at the caller's position.
 func (b *contentBody) resume() error {
 	for {
-		if err := endOf(b.ctx); err != nil {
+		if err := contextError(b.ctx); err != nil {
 			return err
 		}
 		if b.resumes++; b.resumes > maxResumes {
@@ -211,7 +210,7 @@ func (b *contentBody) resume() error {
 			return err
 		}
 		err := b.connect(b.ctx)
-		allowed := b.upstream.budget.note(err)
+		allowed := b.upstream.retryBudget.note(err)
 		if err == nil {
 			return nil
 		}
@@ -237,22 +236,22 @@ func changed(why string) error {
 	return &Error{Kind: KindContentChanged, Op: opContent, Err: errors.New(why)}
 }
 
-// connect asks for the file from where the caller stands, and checks that the answer
-// is about the same bytes.
+// connect requests the file from the caller's position on, and checks that the answer has
+// the same bytes.
 func (b *contentBody) connect(ctx context.Context) error {
 	from := b.at
 	if b.etag == "" {
-		from = b.start // what was delivered can only be told by reading it again
+		from = b.start // without an ETag the delivered bytes are read again and compared
 	}
-	// Even the whole file is asked for as a range: the answer then tells its size twice,
-	// and a wrong Content-Length shows.
+	// Even the whole file is requested as a range: the answer then gives its size twice,
+	// and shows a wrong Content-Length.
 	header := http.Header{"Accept": {"*/*"}, "Range": {"bytes=" + strconv.FormatInt(from, 10) + "-"}}
 	if b.etag != "" {
 		header.Set("If-Range", b.etag)
 	}
-	b.tries++
-	timed, cancel := context.WithCancelCause(numbered(ctx, b.tries))
-	timer := time.AfterFunc(b.upstream.timeout, func() { cancel(errSilent) })
+	b.attempts++
+	timed, cancel := context.WithCancelCause(withAttempt(ctx, b.attempts))
+	timer := time.AfterFunc(b.upstream.timeout, func() { cancel(errNoAnswer) })
 	resp, _, err := b.upstream.send(timed, b.ctx, b.cred, request{op: opContent, id: b.id, header: header})
 	timer.Stop()
 	if err != nil {
@@ -266,14 +265,14 @@ func (b *contentBody) connect(ctx context.Context) error {
 		return err
 	}
 	if b.stream = s; b.size >= 0 && b.at == b.size {
-		b.fail(io.EOF)
+		b.end(io.EOF)
 	}
 	return nil
 }
 
-// accept checks an answer and notes what it says of the file.
+// accept checks an answer and notes type, size and ETag of the file.
 func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) error {
-	total, err := b.place(s, resp, from)
+	total, err := b.readRange(s, resp, from)
 	if err != nil {
 		return err
 	}
@@ -289,8 +288,8 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	case total >= 0 && b.at > total:
 		return &Error{Kind: KindOutOfRange, Op: opContent, Status: resp.StatusCode}
 	}
-	if !b.open {
-		b.open, b.etag = true, cmp.Or(etag, b.etag)
+	if !b.answered {
+		b.answered, b.etag = true, cmp.Or(etag, b.etag)
 		if resp.StatusCode/100 == 2 { // of a refused range it is the type of the refusal
 			b.contentType = resp.Header.Get("Content-Type")
 		}
@@ -301,9 +300,9 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	return nil
 }
 
-// place reads which part of the file an answer has, and the size of the whole, -1
+// readRange reads which part of the file an answer has, and the size of the whole, -1
 // where it does not say.
-func (b *contentBody) place(s *contentStream, resp *http.Response, from int64) (total int64, err error) {
+func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int64) (total int64, err error) {
 	broken := func(kind Kind, why string) (int64, error) {
 		return -1, &Error{Kind: kind, Op: opContent, Status: resp.StatusCode, Message: why}
 	}

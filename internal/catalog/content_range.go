@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// framed reports whether the end of the answer can be told from a cut. What ends with
-// the connection can't.
+// framed reports whether the end of the answer can be told from a cut. The end of an answer that
+// ends with its connection can't.
 func framed(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.ProtoMajor >= 2 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// parseContentRange reads "bytes 5-9/10". A total that is not given is not enough: it
-// could not be told whether the part is the last one.
+// parseContentRange reads "bytes 5-9/10". It requires the total, without which the last part
+// could not be told from others.
 func parseContentRange(value string) (first, last, total int64, ok bool) {
 	rest, isBytes := strings.CutPrefix(strings.TrimSpace(value), "bytes ")
 	span, size, hasSize := strings.Cut(rest, "/")

@@ -176,7 +176,7 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // U1
 			}
 		}}
 		c := w.client(t, Config{})
-		c.upstream.budget.tokens = budgetTokens / 2
+		c.upstream.retryBudget.tokens = budgetTokens / 2
 		_, got, err := read(t.Context(), c, 0, "")
 		if KindOf(err) != KindInterrupted || len(got) != 5000 || w.count() != 2 {
 			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is what went wrong, as far as a caller can act on it. The set is closed:
+// Kind classifies an error by what a caller can do about it. The set is closed:
 // service maps each kind to one status.
 type Kind uint8
 
@@ -20,20 +20,20 @@ const (
 	KindPriceAboveLimit                    // a quote above Order.MaxCostCents: PriceCents
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP
 	KindKeyReused                          // the idempotency key stands for another order
-	KindInProgress                         // 409 on create: the catalog is busy with this key
-	KindContentNotReady                    // the result is not there yet
+	KindInProgress                         // 409 on create: the catalog is busy with this idempotency key
+	KindContentNotReady                    // there is no result yet
 	KindNoContent                          // there is and will be no result file
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // 416, or an offset past the end
 	KindRateLimited                        // 429
-	KindBusy                               // nothing was sent: there was no room for it
+	KindBusy                               // nothing was sent: a limit of our own is reached
 	KindUnavailable                        // 5xx, no connection, no answer; on reads
 	KindOutcomeUnknown                     // the same on create: the order may have been taken
 	KindRedirect                           // 3xx, never followed
-	KindContract                           // an answer that the specification has no room for
+	KindContract                           // an answer that the specification does not have
 	KindMalformed                          // a 2xx that can't be read
 	KindInterrupted                        // a body cut off, after resuming: NextOffset
-	KindContentChanged                     // bytes are not those that were begun with
+	KindContentChanged                     // the file has other bytes than before
 )
 
 // Violation names one bad input.
@@ -42,9 +42,9 @@ type Violation struct {
 	Description string
 }
 
-// Error is every error of this package, except the context errors of the caller's
-// own context, which are returned as they are. Text from upstream in it has been
-// shortened and redacted of anything that looks like a key.
+// Error is every error of this package, except the errors of the caller's own context,
+// which are returned as they are. Its texts from upstream are shortened and redacted of
+// everything that looks like an API key.
 type Error struct {
 	Kind       Kind
 	Op         string // the route, as "GET /generations/{id}"
@@ -52,15 +52,15 @@ type Error struct {
 	Code       string // the catalog's own code, "" where it sent none
 	Message    string // the catalog's own text, "" where it sent none
 	Violations []Violation
-	Held       bool          // the call ran under a held key: a rejection is its operator's fault
-	Unsent     bool          // of Create: this call has sent nothing, and no attempt of this order is known that may have been taken
+	Held       bool          // the call ran under a held API key: a rejection is its operator's fault
+	Unsent     bool          // of Create: this call has sent nothing, and no earlier attempt of the order may have been taken
 	RetryAfter time.Duration // how long the catalog asked to wait; 0 where it did not
-	NextOffset int64         // KindInterrupted: first byte that is missing
-	PriceCents int64         // KindPriceAboveLimit: what the order would have cost
-	Err        error         // what lies below: a network error, a JSON error
+	NextOffset int64         // KindInterrupted: the first missing byte
+	PriceCents int64         // KindPriceAboveLimit: the price of the order
+	Err        error         // the cause: a network error, a JSON error
 }
 
-// Error says which call failed and how, for logs.
+// Error names the failed call and the reason, for logs.
 func (e *Error) Error() string {
 	text := e.Op + ": " + e.Kind.String()
 	if e.Status != 0 {
@@ -75,7 +75,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives what lies below.
+// Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf gives the kind of err, or 0 where it is not from this package.

@@ -10,14 +10,14 @@ import (
 	"unicode"
 )
 
-// readErrorBody reads what the body of an error says.
+// readErrorBody reads the body of an error.
 func readErrorBody(op, contentType string, body []byte, redact redactor) errorBody {
 	e := errorBody{op: op, redactor: redact}
 	e.read(contentType, body)
 	return e
 }
 
-// errorBody is what the body of an error says.
+// errorBody is the content of an error's body.
 type errorBody struct {
 	redactor   redactor
 	op         string
@@ -26,13 +26,13 @@ type errorBody struct {
 	violations []Violation
 }
 
-// codeLine is plain text that begins with a code, or is one.
+// codeLine matches plain text that begins with a code, or is one.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
-// heading is the first heading of a page: it may be a code, and what follows may echo a prompt.
+// heading matches the first heading of a page: it may be a code. The text below may echo a prompt.
 var heading = regexp.MustCompile(`(?is:<h1[^>]*>(.*?)</h1>)`)
 
-// wholeCode is a text that is nothing but a code.
+// wholeCode matches a text that is a code and nothing else.
 var wholeCode = regexp.MustCompile(`^\s*([A-Z][A-Z0-9_]{2,63})\s*$`)
 
 // read reads a body of JSON or of plain text. HTML is for people at a browser and is
@@ -82,7 +82,7 @@ func (e *errorBody) readJSON(value any) {
 	}
 }
 
-// readRecord reads code and message. What is read later knows better.
+// readRecord reads code and message. A later record overrides an earlier one.
 func (e *errorBody) readRecord(r record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		e.code = e.redactor.clean(code)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxRetryAfter is the longest wait that is believed.
+// maxRetryAfter is the longest wait that the catalog can ask for.
 const maxRetryAfter = 2 * time.Minute
 
-// statuses are the kinds that a status means on every route. A status that is not
-// here is [KindContract], from 500 on [KindUnavailable].
+// statuses maps a status to its kind on every route. Other statuses are [KindContract],
+// from 500 on [KindUnavailable].
 var statuses = map[int]Kind{
 	http.StatusBadRequest:          KindInvalidInput,
 	http.StatusUnauthorized:        KindCredentialRejected,
@@ -24,7 +24,7 @@ var statuses = map[int]Kind{
 	http.StatusTooManyRequests:     KindRateLimited,
 }
 
-// routeStatuses are the kinds that a status means on one route only.
+// routeStatuses maps a status to its kind on one route.
 var routeStatuses = map[string]map[int]Kind{
 	opModel:      {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
 	opGeneration: {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
@@ -44,24 +44,24 @@ var routeStatuses = map[string]map[int]Kind{
 	},
 }
 
-// refusalOf is the error of an answer that is not a 2xx. The body is read for what it
-// says; where it can't be read, the status alone decides.
-func refusalOf(op string, resp *http.Response, redact redactor, now time.Time) *Error {
+// answerError is the error of an answer that is not a 2xx. Where its body can't be read, the
+// status alone decides.
+func answerError(op string, resp *http.Response, redact redactor, now time.Time) *Error {
 	var body []byte
 	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no time limit ends
 		body, _ = readAll(resp, maxFailure)
 	}
-	said := readErrorBody(op, resp.Header.Get("Content-Type"), body, redact)
+	detail := readErrorBody(op, resp.Header.Get("Content-Type"), body, redact)
 	e := &Error{
-		Kind:       kindOf(op, resp.StatusCode, said.code),
+		Kind:       kindOf(op, resp.StatusCode, detail.code),
 		Op:         op,
 		Status:     resp.StatusCode,
-		Code:       said.code,
-		Message:    said.message,
+		Code:       detail.code,
+		Message:    detail.message,
 		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), now),
 	}
 	if e.Kind == KindInvalidInput {
-		e.Violations = said.violations
+		e.Violations = detail.violations
 	}
 	switch {
 	case e.Kind == KindRedirect:
@@ -72,7 +72,7 @@ func refusalOf(op string, resp *http.Response, redact redactor, now time.Time) *
 	return e
 }
 
-// kindOf is the whole map from an answer that is not a 2xx to a kind.
+// kindOf maps an answer that is not a 2xx to its kind.
 func kindOf(op string, status int, code string) Kind {
 	if kind := kindOfCode(op, status, fold(code)); kind != 0 && codeDecides(status) {
 		return kind
@@ -92,13 +92,13 @@ func kindOf(op string, status int, code string) Kind {
 	return KindContract
 }
 
-// codeDecides reports whether an answer of a status may be told by its code. A request that came too
-// slowly or too early was not refused, whatever its body holds.
+// codeDecides reports whether the code of an answer may decide its kind. A request that came too slowly or
+// too early was not refused, whatever its body holds.
 func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }
 
-// kindOfCode is what a code says more than its status, 0 for nothing.
+// kindOfCode is the kind of a code that says more than its status, 0 for no such code.
 func kindOfCode(op string, status int, code string) Kind {
 	kind := codes[code]
 	switch {
@@ -113,8 +113,8 @@ func kindOfCode(op string, status int, code string) Kind {
 }
 
 // ParseRetryAfter reads the value of a Retry-After header: whole seconds or an HTTP
-// date, counted from now. It gives 0 for what asks for nothing: junk, zero, less than
-// zero, a date that is past. More than two minutes are two minutes.
+// date, counted from now. It gives 0 for junk, for zero or less, and for a date in the
+// past. More than two minutes are two minutes.
 func ParseRetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	seconds, err := strconv.ParseInt(value, 10, 64)

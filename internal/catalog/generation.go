@@ -8,9 +8,9 @@ import (
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
 
-// readListed reads a list with the help of the records of the last one, by their bytes, and gives those
-// of this one. A record without an identifier is passed over as long as others have one: one odd record
-// must not hide the rest.
+// readListed reads a list. It does not decode the records of the last list, which it has by their bytes,
+// again, and gives the records of this one. A record without an id is passed over as long as others have
+// one: one odd record must not hide the others.
 func readListed(a answer, last map[string]Version) (all []Version, records map[string]Version, err error) {
 	items, err := a.list(generationListNames, generationWeights)
 	if err != nil {
@@ -51,8 +51,8 @@ func readItem(a answer, item any) (Version, bool) {
 	return g.Version(), true
 }
 
-// readGeneration reads the answer about the generation that was asked for. Its
-// identifier is the one that was asked with, as the record need not repeat it.
+// readGeneration reads the answer about a generation. It takes the id of the request, as the
+// record need not repeat it.
 func readGeneration(a answer, asked string) (Generation, error) {
 	r, _, err := generationRecord(a, asked)
 	if err != nil {
@@ -66,7 +66,7 @@ func readGeneration(a answer, asked string) (Generation, error) {
 }
 
 // isEnvelope reports whether an object that has only a status is the wrapper of a
-// record that is missing: its status is that of the request and not of a render.
+// missing record: its status is that of the request, not of a generation.
 func isEnvelope(r record) bool {
 	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
@@ -79,16 +79,16 @@ func isEnvelope(r record) bool {
 	return false
 }
 
-// readCreated reads the answer to an order. Without an identifier the order can't be
-// found again, whatever else the answer says. With two that could be it, one would be
-// kept for what the order's key stands for, and be the wrong one: that is no answer.
+// readCreated reads the answer to an order. Without an id the order can't be found again,
+// whatever else the answer says. An answer with two possible ids is unreadable too: the
+// wrong one would be kept for the idempotency key.
 func readCreated(a answer) (Generation, error) {
 	r, certain, err := generationRecord(a, "")
 	if err != nil {
 		return Generation{}, err
 	}
 	if !certain {
-		return Generation{}, a.malformed("more than one identifier that could be the render's")
+		return Generation{}, a.malformed("more than one identifier that could be the generation's")
 	}
 	_, _, stated := find(r, statusNames, asWord)
 	g, ok := newGeneration(a, r, "")
@@ -101,8 +101,8 @@ func readCreated(a answer) (Generation, error) {
 	return g, nil
 }
 
-// generationRecord finds the record of a render in a body. It is not certain where
-// another identifier in the body could be the render's too.
+// generationRecord finds the record of a generation in a body. It is not certain where
+// another id in the body could be the generation's too.
 func generationRecord(a answer, asked string) (r record, certain bool, err error) {
 	value, err := a.decode()
 	if err != nil {
@@ -115,24 +115,24 @@ func generationRecord(a answer, asked string) (r record, certain bool, err error
 	return r, certain, nil
 }
 
-// candidate is an object of a body that has an identifier.
+// candidate is an object of a body that has an id, so that it may be the generation.
 type candidate struct {
 	record
-	id      string
-	depth   int
-	wrapper string // the member that holds the object; "" for the outermost
-	named   bool   // the identifier or the member is called a render's
+	id           string
+	depth        int
+	wrapper      string // the member that holds the object; "" for the outermost
+	isGeneration bool   // the id or the member is named after a generation
 }
 
 var (
-	ownNames      = set(names("generation", "render", "generationId", "renderId"))
-	renderIDNames = names("generationId", "renderId")
-	looseMembers  = set(names("job", "result", "item")) // these may be parts of a render as well as wrap it
+	generationNames = set(names("generation", "render", "generationId", "renderId"))
+	ownIDNames      = names("generationId", "renderId")
+	looseMembers    = set(names("job", "result", "item")) // these may be a part of a generation as well as its wrapper
 )
 
-// findGeneration finds the record of a render in a value. An envelope can have an
-// identifier and a status of its own, which are those of the request: what it wraps
-// comes first. It is not certain where two identifiers could be the render's.
+// findGeneration finds the record of a generation in a value. An envelope can have an
+// id and a status of its own, which are those of the request: the wrapped object comes
+// first. The result is not certain where two ids could be the generation's.
 func findGeneration(value any, asked string) (r record, certain, ok bool) {
 	if list, isList := value.([]any); isList && len(list) == 1 {
 		value = list[0]
@@ -142,7 +142,7 @@ func findGeneration(value any, asked string) (r record, certain, ok bool) {
 		return r, false, false
 	}
 	r = top.inside(generationWrappers, generationWeights)
-	found := identified(nil, top, "", 0)
+	found := candidates(nil, top, "", 0)
 	certain = len(found) < 2
 	if !certain {
 		var best candidate
@@ -153,43 +153,43 @@ func findGeneration(value any, asked string) (r record, certain, ok bool) {
 	return r, certain && !twoIDs(r), true
 }
 
-// identified lists the objects that have an identifier, the outermost first.
-func identified(found []candidate, r record, wrapper string, depth int) []candidate {
+// candidates lists the objects that have an id, the outermost first.
+func candidates(found []candidate, r record, wrapper string, depth int) []candidate {
 	if id, name, ok := find(r, generationIDNames, asID); ok {
-		found = append(found, candidate{r, id, depth, wrapper, ownNames[wrapper] || ownNames[name]})
+		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[name]})
 	}
 	for _, name := range generationWrappers {
 		if inner, ok := r.object(name); ok && depth < 2 {
-			found = identified(found, inner, name, depth+1)
+			found = candidates(found, inner, name, depth+1)
 		}
 	}
 	return found
 }
 
-// choose picks the record of the render among several candidates, if it is clear which
-// that is: the one that was asked for, else one that is called a render, else one inside
-// the outermost that has a render's status.
+// choose picks the generation among several candidates, if one is clear: the one with the
+// requested id, else one that is named a generation, else one inside the outermost with
+// the status of a generation.
 func choose(found []candidate, asked string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
-		if goesBy(c.record, asked) {
+		if hasID(c.record, asked) {
 			found[i].id = asked // where it has more than one
 		}
 	}
 	if best, ok := pick(found, func(c candidate) bool { return c.id == asked }); ok {
 		return best, true
 	}
-	if slices.ContainsFunc(found, func(c candidate) bool { return c.named }) {
-		return pick(found, func(c candidate) bool { return c.named })
+	if slices.ContainsFunc(found, func(c candidate) bool { return c.isGeneration }) {
+		return pick(found, func(c candidate) bool { return c.isGeneration })
 	}
 	if best, ok := pick(found, func(candidate) bool { return true }); ok {
 		return best, true
 	}
-	best, ok := pick(found, func(c candidate) bool { return c.depth > outer.depth && rendering(c.record) })
+	best, ok := pick(found, func(c candidate) bool { return c.depth > outer.depth && hasKnownStatus(c.record) })
 	return best, ok && !best.partOf(outer)
 }
 
-// pick takes one of the candidates that fit, if they all have the same identifier.
+// pick takes one of the candidates that fit, if they all have the same id.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
@@ -198,44 +198,44 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 			best, ok = c, true
 		case c.id != best.id:
 			return best, false
-		case rendering(c.record) && !c.partOf(best):
+		case hasKnownStatus(c.record) && !c.partOf(best):
 			best = c
 		}
 	}
 	return best, ok
 }
 
-// partOf reports whether a candidate may be a part of another one that is a render.
+// partOf reports whether a candidate may be a part of another one that is a generation.
 func (c candidate) partOf(whole candidate) bool {
-	return rendering(whole.record) && looseMembers[c.wrapper]
+	return hasKnownStatus(whole.record) && looseMembers[c.wrapper]
 }
 
-// rendering reports whether a record has a status that renders have.
-func rendering(r record) bool {
+// hasKnownStatus reports whether a record has the status of a generation.
+func hasKnownStatus(r record) bool {
 	status, _, _ := find(r, statusNames, as[string])
 	return stateOf(status) != StateUnrecognized
 }
 
-// goesBy reports whether an identifier is one of a record's.
-func goesBy(r record, id string) bool {
-	_, _, ok := find(r, generationIDNames, is(id))
+// hasID reports whether a record has an id.
+func hasID(r record, id string) bool {
+	_, _, ok := find(r, generationIDNames, equalsID(id))
 	return ok
 }
 
-// is reads one identifier and no other.
-func is(id string) func(any) (string, bool) {
+// equalsID reads one id and no other.
+func equalsID(id string) func(any) (string, bool) {
 	return func(v any) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
 
-// twoIDs reports whether a record has an identifier of its own and another one that is
-// called a render's.
+// twoIDs reports whether a record has an id of its own and another one that is named after a
+// generation.
 func twoIDs(r record) bool {
 	first, _, _ := find(r, generationIDNames, asID)
-	own, _, ok := find(r, renderIDNames, asID)
+	own, _, ok := find(r, ownIDNames, asID)
 	return ok && own != first
 }
 
-// newGeneration reads a record whose identifier is asked, or its own where asked is "".
+// newGeneration reads a record. Its id is asked, or its own where asked is "".
 func newGeneration(a answer, r record, asked string) (Generation, bool) {
 	g := Generation{ID: takeID(r, asked), ObserveTime: a.time}
 	if g.ID == "" {
@@ -262,10 +262,10 @@ func newGeneration(a answer, r record, asked string) (Generation, bool) {
 	return g, true
 }
 
-// takeID takes out the identifier that was asked with, or the first one.
+// takeID takes the requested id out of a record, or the first one.
 func takeID(r record, asked string) string {
 	if asked != "" {
-		if _, ok := take(r, generationIDNames, is(asked)); !ok {
+		if _, ok := take(r, generationIDNames, equalsID(asked)); !ok {
 			take(r, generationIDNames, asID)
 		}
 		return asked
@@ -299,7 +299,7 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeInputs takes the inputs as they were ordered: they are the caller's own.
+// takeInputs takes the inputs unchanged: they are the caller's own.
 func takeInputs(r record) map[string]any {
 	inputs, _ := take(r, inputsNames, func(v any) (map[string]any, bool) {
 		m, ok := v.(map[string]any)
@@ -308,9 +308,9 @@ func takeInputs(r record) map[string]any {
 	return inputs
 }
 
-// takeResult reads the result of a succeeded render. A whole record without a text
-// stands for a file, even where it does not give the address; in a list, which may say
-// less, it stands for nothing. An empty text beside a file is no result.
+// takeResult reads the result of a succeeded generation. A full record without a text
+// means a file, even without an address; in a list, whose records may be shorter, it means
+// no result. An empty text beside a file is no result.
 func takeResult(r record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, asWord)
 	answer, written := take(r, textOutputNames, as[string])
@@ -324,14 +324,14 @@ func takeResult(r record, full bool) (*string, *File) {
 	return nil, file
 }
 
-// takeFile reads what a record says about a file, and whether it says anything.
+// takeFile reads type and size of a file, and whether the record has either.
 func takeFile(r record) (*File, bool) {
 	contentType, typed := take(r, contentTypeNames, asWord)
 	size := optional(take(r, contentSizeNames, asInteger))
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
-// takeFailure reads why a render failed: a text, or an object that has one.
+// takeFailure reads the reason of a failure: a text, or an object that has one.
 func takeFailure(r record) string {
 	if message, ok := take(r, failureNames, asWord); ok {
 		return message

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// jitter draws the waits of one client. Calls draw at the same time, so that the numbers
-// of a seeded run are the same where the order of its calls is.
+// jitter is the random source of one client's waits. Concurrent calls share it: a seeded run repeats
+// where the order of its calls does.
 type jitter struct {
 	mu     sync.Mutex
 	random *rand.Rand
 }
 
-// newJitter makes a source of the given seed; 0 takes a random one.
+// newJitter makes a source with the given seed; 0 takes a random one.
 func newJitter(seed uint64) *jitter {
 	if seed == 0 {
 		seed = rand.Uint64()

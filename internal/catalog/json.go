@@ -93,7 +93,7 @@ func set(list []string) map[string]bool {
 	return members
 }
 
-// withNames is a set with more names.
+// withNames gives a set with more names.
 func withNames(some map[string]bool, more []string) map[string]bool {
 	all := set(more)
 	maps.Copy(all, some)
@@ -138,7 +138,7 @@ func (r record) drop(name string) {
 	delete(r.folded, name)
 }
 
-// find reads the first member of names that can be read, and leaves it where it is.
+// find reads the first readable member of names, and leaves it in the record.
 func find[T any](r record, names []string, read func(any) (T, bool)) (value T, name string, ok bool) {
 	for _, name := range names {
 		if member, there := r.get(name); there {
@@ -150,8 +150,8 @@ func find[T any](r record, names []string, read func(any) (T, bool)) (value T, n
 	return value, "", false
 }
 
-// take reads like find and takes the member out, so that it is not among the unknown
-// ones. What could not be read stays among them.
+// take is find, and removes the member, so that it is not among the unknown ones. An
+// unreadable member stays among them.
 func take[T any](r record, names []string, read func(any) (T, bool)) (T, bool) {
 	value, name, ok := find(r, names, read)
 	if ok {
@@ -160,7 +160,7 @@ func take[T any](r record, names []string, read func(any) (T, bool)) (T, bool) {
 	return value, ok
 }
 
-// optional is a value that was taken, nil where there was none.
+// optional gives a pointer to a value, nil where there is none.
 func optional[T any](value T, ok bool) *T {
 	if !ok {
 		return nil
@@ -168,7 +168,7 @@ func optional[T any](value T, ok bool) *T {
 	return new(value)
 }
 
-// weight says how much an object looks like a record when it has one of some members.
+// weight is the score of an object that has one of some members: records score more than wrappers.
 type weight struct {
 	names  []string
 	score  int
@@ -201,7 +201,7 @@ func unwrap(value any, wrappers []string, weights []weight) (record, bool) {
 	return top.inside(wrappers, weights), true
 }
 
-// inside is the record itself, or the one in it that looks more like one.
+// inside is the record itself, or one in it with a higher score.
 func (r record) inside(wrappers []string, weights []weight) record {
 	best := r
 	for _, name := range wrappers {

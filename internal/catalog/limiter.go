@@ -10,109 +10,110 @@ import (
 )
 
 const (
-	// spare is the part of the places, one in so many, that is for those who have hardly any: however
-	// long all others are taken, their next request need not wait.
-	spare = 16
-	// hardlyAny is how many places one may have and still take a spare one.
-	hardlyAny = 2
+	// reservedPart is the part of the slots, one in so many, that is reserved for sharers with few slots:
+	// their next request need not wait, however long the others hold theirs.
+	reservedPart = 16
+	// fewSlots is how many slots a sharer has at most when it takes a reserved one.
+	fewSlots = 2
 )
 
-// errNoPlace is why a request has not left: others had all connections for as long as it could wait.
-var errNoPlace = errors.New("no connection to the catalog is free")
+// errNoConnection is the error of a request that was not sent: other requests had all connections for as
+// long as it could wait.
+var errNoConnection = errors.New("no connection to the catalog is free")
 
-// places are how many requests of a pool may be under way at once. One alone may take nearly all; where
-// several wait, whoever has the fewest gets the next.
-type places struct {
+// limiter limits the requests of a pool that are in flight at once. One sharer may take nearly all slots;
+// where several wait, the one with the fewest gets the next.
+type limiter struct {
 	limit int
 
 	mu      sync.Mutex
-	taken   int
-	of      map[holder]int
+	inUse   int
+	byShare map[sharer]int
 	waiting []*waiter // in order of arrival
 }
 
-// holder is who shares the places: an API key, and behind a held one an owner.
-type holder struct {
-	key   [sha256.Size]byte // of what Authorization says
+// sharer is who shares the slots: an API key, and behind a held one an owner.
+type sharer struct {
+	key   [sha256.Size]byte // digest of the Authorization header
 	owner string
 }
 
 type waiter struct {
-	holder
-	turn chan struct{} // closed where a place has come
+	sharer
+	granted chan struct{} // closed when it has a slot
 }
 
-func newPlaces(limit int) *places { return &places{limit: limit, of: map[holder]int{}} }
+func newLimiter(limit int) *limiter { return &limiter{limit: limit, byShare: map[sharer]int{}} }
 
-// take waits for a place.
-func (p *places) take(ctx context.Context, h holder) error {
-	p.mu.Lock()
-	if p.free(h) {
-		p.give(h)
-		p.mu.Unlock()
+// acquire waits for a slot.
+func (l *limiter) acquire(ctx context.Context, s sharer) error {
+	l.mu.Lock()
+	if l.available(s) {
+		l.grant(s)
+		l.mu.Unlock()
 		return nil
 	}
-	w := &waiter{h, make(chan struct{})}
-	p.waiting = append(p.waiting, w)
-	p.mu.Unlock()
+	w := &waiter{s, make(chan struct{})}
+	l.waiting = append(l.waiting, w)
+	l.mu.Unlock()
 	select {
-	case <-w.turn:
+	case <-w.granted:
 		return nil
 	case <-ctx.Done():
-		if p.left(w) {
-			return fmt.Errorf("%w: %w", errNoPlace, context.Cause(ctx))
+		if l.cancelWait(w) {
+			return fmt.Errorf("%w: %w", errNoConnection, context.Cause(ctx))
 		}
 		return nil
 	}
 }
 
-// left ends a wait, unless its place has come just now.
-func (p *places) left(w *waiter) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := slices.Index(p.waiting, w)
+// cancelWait ends a wait, unless its slot has come just now.
+func (l *limiter) cancelWait(w *waiter) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := slices.Index(l.waiting, w)
 	if n < 0 {
 		return false
 	}
-	p.waiting = slices.Delete(p.waiting, n, n+1)
+	l.waiting = slices.Delete(l.waiting, n, n+1)
 	return true
 }
 
-// free reports whether there is a place for h; mu is held, here and below.
-func (p *places) free(h holder) bool {
-	if p.of[h] < hardlyAny {
-		return p.taken < p.limit
+// available reports whether there is a slot for s; mu is held, here and in grant.
+func (l *limiter) available(s sharer) bool {
+	if l.byShare[s] < fewSlots {
+		return l.inUse < l.limit
 	}
-	return p.taken < p.limit-p.limit/spare
+	return l.inUse < l.limit-l.limit/reservedPart
 }
 
-func (p *places) give(h holder) {
-	p.taken++
-	p.of[h]++
+func (l *limiter) grant(s sharer) {
+	l.inUse++
+	l.byShare[s]++
 }
 
-// put gives a place back, to whoever waits and has the fewest.
-func (p *places) put(h holder) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.taken--
-	if p.of[h]--; p.of[h] == 0 {
-		delete(p.of, h)
+// release gives a slot back, to the waiting sharer with the fewest.
+func (l *limiter) release(s sharer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inUse--
+	if l.byShare[s]--; l.byShare[s] == 0 {
+		delete(l.byShare, s)
 	}
-	if len(p.waiting) == 0 {
+	if len(l.waiting) == 0 {
 		return
 	}
-	next := slices.MinFunc(p.waiting, func(a, b *waiter) int { return p.of[a.holder] - p.of[b.holder] })
-	if p.free(next.holder) {
-		p.waiting = slices.DeleteFunc(p.waiting, func(w *waiter) bool { return w == next })
-		p.give(next.holder)
-		close(next.turn)
+	next := slices.MinFunc(l.waiting, func(a, b *waiter) int { return l.byShare[a.sharer] - l.byShare[b.sharer] })
+	if l.available(next.sharer) {
+		l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool { return w == next })
+		l.grant(next.sharer)
+		close(next.granted)
 	}
 }
 
 type ownerKey struct{}
 
-// withOwner notes in the context of a request whose it is, behind a held API key.
+// withOwner puts the owner of a request under a held API key into its context.
 func withOwner(ctx context.Context, owner string) context.Context {
 	if owner == "" {
 		return ctx
@@ -120,8 +121,8 @@ func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// holderOf is whose a request is.
-func holderOf(ctx context.Context, authorization string) holder {
+// sharerOf is the sharer of a request.
+func sharerOf(ctx context.Context, authorization string) sharer {
 	owner, _ := ctx.Value(ownerKey{}).(string)
-	return holder{sha256.Sum256([]byte(authorization)), owner}
+	return sharer{sha256.Sum256([]byte(authorization)), owner}
 }

@@ -16,14 +16,14 @@ import (
 )
 
 // someone is a holder by a name.
-func someone(name string) holder {
-	return holderOf(withOwner(context.Background(), name), "Bearer held")
+func someone(name string) sharer {
+	return sharerOf(withOwner(context.Background(), name), "Bearer held")
 }
 
 // taking takes a place in the background, and tells when it is there.
-func taking(ctx context.Context, p *places, h holder) chan error {
+func taking(ctx context.Context, p *limiter, h sharer) chan error {
 	done := make(chan error, 1)
-	go func() { done <- p.take(ctx, h) }()
+	go func() { done <- p.acquire(ctx, h) }()
 	synctest.Wait()
 	return done
 }
@@ -40,7 +40,7 @@ func come(done chan error) bool {
 func TestOneAloneMayTakeNearlyAllPlaces(t *testing.T) { // A8
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		p, greedy, modest := newPlaces(64), someone("greedy"), someone("modest")
+		p, greedy, modest := newLimiter(64), someone("greedy"), someone("modest")
 		for n := range 60 {
 			if !come(taking(ctx, p, greedy)) {
 				t.Fatalf("it waits for place %d of 64", n+1)
@@ -49,7 +49,7 @@ func TestOneAloneMayTakeNearlyAllPlaces(t *testing.T) { // A8
 		if come(taking(ctx, p, greedy)) {
 			t.Error("it has a spare place too")
 		}
-		for n := range hardlyAny {
+		for n := range fewSlots {
 			if !come(taking(ctx, p, modest)) {
 				t.Errorf("another waits for its place %d", n+1)
 			}
@@ -67,21 +67,21 @@ func TestOneAloneMayTakeNearlyAllPlaces(t *testing.T) { // A8
 
 func TestWhoHasTheFewestGetsTheNextPlace(t *testing.T) { // A8
 	synctest.Test(t, func(t *testing.T) {
-		p, greedy, modest := newPlaces(16), someone("greedy"), someone("modest")
+		p, greedy, modest := newLimiter(16), someone("greedy"), someone("modest")
 		for range 15 {
 			come(taking(t.Context(), p, greedy))
 		}
 		come(taking(t.Context(), p, modest)) // the spare one
 		first, second := taking(t.Context(), p, greedy), taking(t.Context(), p, modest)
-		if p.put(greedy); come(second) {
+		if p.release(greedy); come(second) {
 			t.Error("the spare place is given to one that waits, and is none any more")
 		}
-		p.put(greedy)
+		p.release(greedy)
 		synctest.Wait()
 		if come(first) || !come(second) {
 			t.Error("who has the most gets the next place")
 		}
-		p.put(greedy)
+		p.release(greedy)
 		synctest.Wait()
 		if !come(first) {
 			t.Error("nobody else waits, and the place stays free")
@@ -110,7 +110,7 @@ func TestAPlaceThatDoesNotComeInTimeIsNoSilenceOfTheCatalog(t *testing.T) { // A
 			t.Fatal(err)
 		}
 		_, err = client.Content(t.Context(), Forwarded(NewSecret("another-key")), "g", 0, "")
-		if KindOf(err) != KindBusy || !errors.Is(err, errNoPlace) && !strings.Contains(err.Error(), errNoPlace.Error()) {
+		if KindOf(err) != KindBusy || !errors.Is(err, errNoConnection) && !strings.Contains(err.Error(), errNoConnection.Error()) {
 			t.Errorf("got %v", err)
 		}
 		if n := told.Load(); n != 1 {
@@ -204,43 +204,43 @@ func inUse() int64 {
 
 // receiptFor is an order of an owner that was placed at a time.
 func receiptFor(whose string, n int, at time.Time, id string) *submission {
-	return &submission{id: orderKey{key: fmt.Sprint(whose, n)}, owner: owner{name: whose}, receipt: receiptOf(Generation{ID: id}, at)}
+	return &submission{key: orderKey{idempotencyKey: fmt.Sprint(whose, n)}, owner: owner{name: whose}, receipt: receiptOf(Generation{ID: id}, at)}
 }
 
 func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // A7
-	r, now := receipts{of: map[owner][]*submission{}}, time.Now()
+	r, now := receipts{byOwner: map[owner][]*submission{}}, time.Now()
 	for n := range 10 {
-		r.keep(receiptFor("modest", n, now, "g"))
+		r.add(receiptFor("modest", n, now, "g"))
 	}
 	gone := 0
-	for n := range receiptCount + 500 {
-		for _, sub := range r.keep(receiptFor("greedy", n, now, "g")) {
+	for n := range maxReceipts + 500 {
+		for _, sub := range r.add(receiptFor("greedy", n, now, "g")) {
 			if gone++; sub.owner.name != "greedy" {
 				t.Fatal("an order of another is pushed out")
 			}
 		}
 	}
-	if gone != 510 || r.count != receiptCount || len(r.of[owner{name: "modest"}]) != 10 {
+	if gone != 510 || r.count != maxReceipts || len(r.byOwner[owner{name: "modest"}]) != 10 {
 		t.Errorf("%d orders are pushed out, %d are left", gone, r.count)
 	}
 }
 
 func TestReceiptsAreBoundedInBytesAndAge(t *testing.T) { // A6
-	r, now := receipts{of: map[owner][]*submission{}}, time.Now()
+	r, now := receipts{byOwner: map[owner][]*submission{}}, time.Now()
 	long := strings.Repeat("g", 1<<20)
 	for n := range 200 {
-		r.keep(receiptFor("any", n, now.Add(time.Duration(n)*time.Hour), long))
+		r.add(receiptFor("any", n, now.Add(time.Duration(n)*time.Hour), long))
 	}
-	if r.count != receiptBytes/(1<<20)-1 || r.bytes > receiptBytes {
+	if r.count != maxReceiptBytes/(1<<20)-1 || r.bytes > maxReceiptBytes {
 		t.Errorf("%d orders take %d bytes", r.count, r.bytes)
 	}
 	left := r.count
-	gone := r.old(now.Add(199 * time.Hour))
+	gone := r.expired(now.Add(199 * time.Hour))
 	if len(gone) != left-24 || r.count != 24 {
 		t.Errorf("%d of %d are too old, %d are left", len(gone), left, r.count)
 	}
-	if r.old(now.Add(300 * time.Hour)); r.count != 0 || r.bytes != 0 || len(r.of) != 0 {
-		t.Errorf("%d are left of %d owners", r.count, len(r.of))
+	if r.expired(now.Add(300 * time.Hour)); r.count != 0 || r.bytes != 0 || len(r.byOwner) != 0 {
+		t.Errorf("%d are left of %d owners", r.count, len(r.byOwner))
 	}
 }
 
@@ -248,12 +248,12 @@ func TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore(t *testing.T) { // A6
 	b := newOrderBook(time.Hour)
 	cred := testCredential
 	order := func(n int) Order { return Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: fmt.Sprint(n)} }
-	for n := range openOrders {
+	for n := range maxPendingOrders {
 		if _, err := b.find(cred, order(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := b.find(cred, order(openOrders))
+	_, err := b.find(cred, order(maxPendingOrders))
 	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != KindBusy || !e.Unsent {
 		t.Errorf("got %v", err)
 	}
@@ -262,12 +262,12 @@ func TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore(t *testing.T) { // A6
 		t.Errorf("one of them can't be sent again: %v", err)
 	}
 	cred.Owner = "another"
-	if _, err := b.find(cred, order(openOrders)); err != nil {
+	if _, err := b.find(cred, order(maxPendingOrders)); err != nil {
 		t.Errorf("another owner: %v", err)
 	}
 	run := &submitRun{book: b, done: make(chan struct{})}
 	b.finish(sub, run, Generation{ID: "g"}, nil)
-	if _, err := b.find(testCredential, order(openOrders)); err != nil {
+	if _, err := b.find(testCredential, order(maxPendingOrders)); err != nil {
 		t.Errorf("after one was named: %v", err)
 	}
 }

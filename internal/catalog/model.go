@@ -9,8 +9,8 @@ import (
 
 var modelWeights = []weight{{names: modelIDNames, score: 2}, {names: fieldListNames, score: 1, nested: true}}
 
-// readModels reads the list of models. An entry may be a mere identifier; one without
-// an identifier is passed over as long as others have one.
+// readModels reads the list of models. An entry may be a mere id; one without an id is
+// passed over as long as others have one.
 func readModels(a answer) ([]Model, error) {
 	items, err := a.list(modelListNames, modelWeights)
 	if err != nil {
@@ -54,7 +54,7 @@ func readModel(a answer, asked string) (Model, error) {
 	return m, nil
 }
 
-// newModel reads a record. The identifier of a record without one is the one asked for.
+// newModel reads a record. A record without an id gets the requested one.
 func newModel(a answer, r record, asked string) (Model, bool) {
 	id, ok := take(r, modelIDNames, asID)
 	if !ok {
@@ -72,8 +72,8 @@ func newModel(a answer, r record, asked string) (Model, bool) {
 	return m, true
 }
 
-// outputKind reads what a model makes from a word, a list of one, or an object that
-// has the word.
+// outputKind reads the kind of output from a word, a list of one, or an object that has
+// the word.
 func outputKind(value any) (OutputKind, bool) {
 	switch v := value.(type) {
 	case string:
@@ -94,8 +94,8 @@ func outputKind(value any) (OutputKind, bool) {
 	return OutputUnknown, false
 }
 
-// outputWord reads the last known word, since the first ones tell what goes in. A
-// media type is told by its first half.
+// outputWord reads the last known word, since the first ones name the input. Of a media
+// type it reads the first half.
 func outputWord(s string) (OutputKind, bool) {
 	s, _, _ = strings.Cut(strings.ToLower(s), "/")
 	words := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("_- 2>", r) })

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	submitBackoff = 200 * time.Millisecond // before the first repeat; doubles
-	submitPause   = 5 * time.Second        // longest pause between two attempts of our own choice
+	submitBackoff = 200 * time.Millisecond // before the second attempt; doubles
+	submitPause   = 5 * time.Second        // longest back-off of our own
 )
 
 // orders places paid orders, and keeps the promise of [Client.Create].
@@ -21,7 +21,7 @@ type orders struct {
 	ordered  func(context.Context, Order, Generation, error)
 }
 
-// place gives the outcome of an order, in which all calls with its idempotency key share. The order is
+// place places an order and gives its outcome, which all calls with its idempotency key share. The order is
 // known where an earlier call has placed it.
 func (o orders) place(ctx context.Context, cred Credential, order Order) (receipt Receipt, known bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -37,7 +37,7 @@ func (o orders) place(ctx context.Context, cred Credential, order Order) (receip
 	return receipt, false, err
 }
 
-// submit makes attempts until the outcome is certain or the time of all callers is over.
+// submit makes attempts until the outcome is certain, or the time of all callers is over.
 func (o orders) submit(ctx context.Context, cred Credential, order Order, sub *submission, run *submitRun) {
 	cred = o.book.credential(sub, cred)
 	g, err := Generation{}, error(nil)
@@ -48,16 +48,16 @@ func (o orders) submit(ctx context.Context, cred Credential, order Order, sub *s
 		if err = o.book.begin(sub, run); err != nil {
 			break
 		}
-		if g, err = o.post(numbered(ctx, attempt+1), cred, order); err == nil {
+		if g, err = o.post(withAttempt(ctx, attempt+1), cred, order); err == nil {
 			break
 		}
-		if err = o.book.failed(sub, run, err); !tryAgain(err, sub.mayExist) {
+		if err = o.book.failed(sub, run, err); !retryableOrder(err, sub.mayExist) {
 			break
 		}
-		run.pause(o.pauseBefore(attempt, err))
+		run.pause(o.backoff(attempt, err))
 		err = nil
 	}
-	err = sub.certain(err)
+	err = sub.withholdRefusal(err)
 	o.ordered(ctx, order, g, err)
 	o.book.finish(sub, run, g, err)
 }
@@ -83,12 +83,12 @@ func quoteInputs(ctx context.Context, upstream retrier, cred Credential, modelID
 	return fetch(ctx, upstream, cred, request{op: opQuote, body: body}, readQuote)
 }
 
-// post makes one attempt to place an order. Nothing below repeats it: the body has
-// no GetBody, without which Go's transport does not send a request again.
+// post makes one attempt to place an order. The layers below do not repeat it: without a
+// GetBody, Go's transport does not send a request again.
 //
 // [KindOutcomeUnknown] means that the order may have been taken; Err or Status says
-// why that is not known. An error of any other kind means that it was refused. The
-// context's own error means that nothing was sent.
+// why. An error of any other kind means that it was refused. The context's own error
+// means that nothing was sent.
 func (o orders) post(ctx context.Context, cred Credential, order Order) (Generation, error) {
 	body, err := orderBody(opCreate, order.ModelID, order.Inputs)
 	if err != nil {
@@ -101,15 +101,15 @@ func (o orders) post(ctx context.Context, cred Credential, order Order) (Generat
 		return Generation{}, err
 	}
 	a, err := o.upstream.attempt(ctx, cred, request{op: opCreate, body: body, idempotencyKey: order.IdempotencyKey})
-	o.upstream.budget.note(err)
+	o.upstream.retryBudget.note(err)
 	if err != nil {
-		return Generation{}, outcome(err)
+		return Generation{}, unknownOutcome(err)
 	}
 	g, err := readCreated(a)
-	return g, outcome(err)
+	return g, unknownOutcome(err)
 }
 
-// orderBody is the body that a quote and an order share. Inputs go into it as they are.
+// orderBody is the body of a quote and of an order. Inputs go into it as they are.
 func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	if err := checkID(op, "model_id", modelID); err != nil {
 		return nil, err
@@ -121,9 +121,9 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// outcome turns the errors of an order that leave open whether it was taken into
+// unknownOutcome turns an error that leaves open whether the order was taken into
 // [KindOutcomeUnknown].
-func outcome(err error) error {
+func unknownOutcome(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -131,7 +131,7 @@ func outcome(err error) error {
 	if !ok {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
 	}
-	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !turnedAway(e.Status) {
+	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !certainlyRefused(e.Status) {
 		open := *e
 		open.Kind = KindOutcomeUnknown
 		return &open
@@ -139,10 +139,10 @@ func outcome(err error) error {
 	return err
 }
 
-// turnedAway reports whether an answer to an order says that it was not carried out; 0 is no answer,
-// as the order never left. Of the redirects only two do: 307 and 308 ask for the same request
-// elsewhere. The others can mean "done, look there" (RFC 9110, 15.4).
-func turnedAway(status int) bool {
+// certainlyRefused reports whether an answer to an order says that it was not carried out; status 0 is no
+// answer, as the order was never sent. Of the redirects only 307 and 308 say so: they ask for the same
+// request elsewhere. The others can mean "done, look there" (RFC 9110, 15.4).
+func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true
@@ -150,8 +150,8 @@ func turnedAway(status int) bool {
 	return status >= 400 && status < 500
 }
 
-// tryAgain reports whether another attempt may make the outcome certain.
-func tryAgain(err error, unknown bool) bool {
+// retryableOrder reports whether another attempt may make the outcome certain.
+func retryableOrder(err error, unknown bool) bool {
 	switch KindOf(err) {
 	case KindOutcomeUnknown, KindInProgress, KindBusy:
 		return true
@@ -161,9 +161,8 @@ func tryAgain(err error, unknown bool) bool {
 	return false
 }
 
-// pauseBefore is how long to wait before the next attempt: as long as the catalog asks, or
-// doubling times of our own.
-func (o orders) pauseBefore(attempt int, err error) time.Duration {
+// backoff is the wait before the next attempt: as long as the catalog asks, or a doubling time of our own.
+func (o orders) backoff(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.upstream.jitter.below(d/2)
 	if e, ok := errors.AsType[*Error](err); ok {

@@ -12,74 +12,73 @@ import (
 )
 
 const (
-	submitTimeout = time.Minute // for callers without a deadline, and at most for those that have gone
+	submitTimeout = time.Minute // for callers without a deadline, and at most for callers that have gone
 
-	refusedPause = 10 * time.Second // before an idempotency key of unknown outcome is sent again that was refused
+	refusalPause = 10 * time.Second // before an order of unknown outcome is sent again after a refusal
 
-	openOrders   = 10_000         // of one owner, that are on their way or of unknown outcome
-	resendWindow = 12 * time.Hour // the default of Config.ResendWindow
+	maxPendingOrders = 10_000         // of one owner: in flight, or of unknown outcome
+	resendWindow     = 12 * time.Hour // the default of Config.ResendWindow
 )
 
-// orderBook knows what the idempotency keys of recent orders stand for. It forgets no order of
-// unknown outcome: its key would be sent again when the catalog has forgotten it.
+// orderBook keeps the recent orders by idempotency key. It forgets no order of unknown outcome, whose
+// idempotency key would be sent again when the catalog has forgotten it.
 type orderBook struct {
-	work   sync.WaitGroup
-	window time.Duration
-	open   context.Context // over when no further attempt may begin
-	end    context.CancelFunc
+	work         sync.WaitGroup
+	window       time.Duration
+	attempts     context.Context // ends when no further attempt may begin
+	stopAttempts context.CancelFunc
 
 	mu       sync.Mutex
 	orders   map[orderKey]*submission
-	receipts receipts      // those of them that succeeded
-	running  map[owner]int // the others
+	receipts receipts      // of the orders that succeeded
+	pending  map[owner]int // number of the others
 }
 
 func newOrderBook(window time.Duration) *orderBook {
-	open, end := context.WithCancel(context.Background())
-	return &orderBook{window: window, open: open, end: end, orders: map[orderKey]*submission{}, receipts: receipts{of: map[owner][]*submission{}}, running: map[owner]int{}}
+	attempts, stop := context.WithCancel(context.Background())
+	return &orderBook{window: window, attempts: attempts, stopAttempts: stop, orders: map[orderKey]*submission{}, receipts: receipts{byOwner: map[owner][]*submission{}}, pending: map[owner]int{}}
 }
 
 type orderKey struct {
-	tenant Tenant
-	key    string
+	tenant         Tenant
+	idempotencyKey string
 }
 
-// submission is what is known of one key. The goroutine of its run alone writes cred, mayExist
-// and begun, under the book's mutex, and so may read them without.
+// submission is the order of one idempotency key. The goroutine of its run alone writes cred, mayExist
+// and unknownSince, under the book's mutex, and so may read them without it.
 type submission struct {
-	id       orderKey
-	owner    owner
-	digest   [sha256.Size]byte
-	run      *submitRun // the one under way; nil when there is none
-	receipt  *Receipt   // what the key stands for, once that is known
-	cred     Credential // of every attempt: its API key is the one of the first
-	mayExist bool       // an attempt of unknown outcome was made
-	begun    time.Time  // when the first of those began
+	key          orderKey
+	owner        owner
+	digest       [sha256.Size]byte
+	run          *submitRun // its present run; nil when there is none
+	receipt      *Receipt   // set once the order has succeeded
+	cred         Credential // of every attempt: its API key is the one of the first
+	mayExist     bool       // an attempt of unknown outcome was made
+	unknownSince time.Time  // when the first such attempt began
 }
 
-// submitRun is one series of attempts, shared by all who sent the key meanwhile.
+// submitRun is one series of attempts. All calls with its idempotency key share it.
 type submitRun struct {
 	book *orderBook
 	done chan struct{}
 
 	// Guarded by the book's mutex:
-	waiting int
-	until   time.Time // when the time of the last caller is over, whether it still waits or not
-	sent    bool      // an attempt of this run may have reached the catalog
-	began   time.Time // the attempt on its way
-	last    error     // what the last attempt said, while no other is on its way
+	waiting   int
+	until     time.Time // the latest deadline of its callers, whether they still wait or not
+	sent      bool      // an attempt of this run may have reached the catalog
+	attemptAt time.Time // beginning of the last attempt
+	lastErr   error     // of the last attempt; nil while one is in flight
 
 	receipt Receipt // set before done is closed
 	err     error
 }
 
-// join finds or makes the submission of an idempotency key and joins its run, which it starts where there is
-// none, for a caller that waits as long as ctx allows. The run is nil where the key is known to have succeeded,
-// and then the receipt counts.
+// join joins the run of an idempotency key, which it starts where there is none, for a caller that waits as
+// long as ctx allows. The run is nil where the order has succeeded before, and then the receipt counts.
 func (b *orderBook) join(ctx context.Context, cred Credential, order Order, start func(*submission, *submitRun)) (Receipt, *submitRun, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.forget(b.receipts.old(time.Now()))
+	b.forget(b.receipts.expired(time.Now()))
 	sub, err := b.find(cred, order)
 	if err != nil {
 		return Receipt{}, nil, err
@@ -104,23 +103,22 @@ func (b *orderBook) join(ctx context.Context, cred Credential, order Order, star
 
 // find finds or makes the submission of an idempotency key; mu is held.
 func (b *orderBook) find(cred Credential, order Order) (*submission, error) {
-	id, whose, digest := orderKey{cred.Tenant, order.IdempotencyKey}, owner{cred.Tenant, cred.Owner}, digestOf(order)
-	sub := b.orders[id]
+	key, by, digest := orderKey{cred.Tenant, order.IdempotencyKey}, owner{cred.Tenant, cred.Owner}, digestOf(order)
+	sub := b.orders[key]
 	switch {
-	case sub == nil && b.running[whose] >= openOrders:
+	case sub == nil && b.pending[by] >= maxPendingOrders:
 		return nil, &Error{Kind: KindBusy, Op: opCreate, Unsent: true, Message: "too many orders of this caller are on their way or of unknown outcome"}
 	case sub == nil:
-		sub = &submission{id: id, owner: whose, digest: digest}
-		b.orders[id] = sub
-		b.running[whose]++
+		sub = &submission{key: key, owner: by, digest: digest}
+		b.orders[key] = sub
+		b.pending[by]++
 	case sub.digest != digest:
 		return nil, &Error{Kind: KindKeyReused, Op: opCreate, Unsent: true}
 	}
 	return sub, nil
 }
 
-// credential gives what every attempt of a submission runs under: the credential with the API
-// key of its first attempt.
+// credential gives the credential of every attempt of a submission: with the API key of its first attempt.
 func (b *orderBook) credential(sub *submission, cred Credential) Credential {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -130,51 +128,51 @@ func (b *orderBook) credential(sub *submission, cred Credential) Credential {
 	return sub.cred
 }
 
-// ErrResendWindow is why an order of unknown outcome is not sent again: only a look at the account
-// tells what became of it.
+// ErrResendWindow is the reason why an order of unknown outcome is not sent again. The account alone
+// shows whether the order was placed.
 var ErrResendWindow = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
 
-// begin notes that an attempt is on its way, or says why there is none: the time of all callers
-// is over, or nobody waits for an order that has not left yet.
+// begin notes that an attempt begins, or says why none may: the time of all callers is over, or nobody
+// waits for an order that was never sent.
 func (b *orderBook) begin(sub *submission, run *submitRun) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	over := run.waiting == 0 && !sub.mayExist || !time.Now().Before(run.until) || b.open.Err() != nil
+	over := run.waiting == 0 && !sub.mayExist || !time.Now().Before(run.until) || b.attempts.Err() != nil
 	switch {
-	case over && KindOf(run.last) == KindBusy:
-		return run.last
+	case over && KindOf(run.lastErr) == KindBusy:
+		return run.lastErr
 	case over:
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Unsent: !sub.mayExist && !run.sent}
-	case sub.mayExist && age(sub.begun) >= b.window:
+	case sub.mayExist && age(sub.unknownSince) >= b.window:
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: ErrResendWindow}
 	}
-	run.last, run.began = nil, time.Now()
+	run.lastErr, run.attemptAt = nil, time.Now()
 	return nil
 }
 
-// age is how long ago a time was, also where the machine slept meanwhile: only one of its clocks may
-// have gone on.
+// age is how long ago a time was. It takes the longer of two clocks, as one of them stands still while the
+// machine sleeps.
 func age(t time.Time) time.Duration {
 	return max(time.Since(t), time.Now().Round(0).Sub(t))
 }
 
-// failed notes what an attempt has said, and gives what can be said of the order now.
+// failed notes the error of an attempt, and gives the error of the order.
 func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	arrived := mayHaveArrived(err)
 	run.sent = run.sent || arrived
 	if arrived && !sub.mayExist && (KindOf(err) == KindOutcomeUnknown || KindOf(err) == KindInProgress) {
-		sub.mayExist, sub.begun = true, run.began
+		sub.mayExist, sub.unknownSince = true, run.attemptAt
 	}
 	if !run.sent && !sub.mayExist {
 		err = unsent(err)
 	}
-	run.last = sub.certain(err)
+	run.lastErr = sub.withholdRefusal(err)
 	return err
 }
 
-// finish keeps of a run that is over what later calls must know, and tells the outcome to all who wait.
+// finish ends a run: it keeps the outcome for later calls, and gives it to the waiting ones.
 func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,30 +182,30 @@ func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err er
 	case err == nil:
 		run.receipt = Receipt{Generation: g, Placed: time.Now()}
 		sub.receipt, sub.mayExist, sub.cred = receiptOf(g, run.receipt.Placed), false, Credential{}
-		b.forget(b.receipts.keep(sub))
-		b.ended(sub)
+		b.forget(b.receipts.add(sub))
+		b.resolved(sub)
 	case !sub.mayExist:
-		delete(b.orders, sub.id)
-		b.ended(sub)
+		delete(b.orders, sub.key)
+		b.resolved(sub)
 	}
 	close(run.done)
 }
 
-// ended notes that the outcome of an order is certain; mu is held.
-func (b *orderBook) ended(sub *submission) {
-	if b.running[sub.owner]--; b.running[sub.owner] == 0 {
-		delete(b.running, sub.owner)
+// resolved notes that the outcome of an order is certain; mu is held.
+func (b *orderBook) resolved(sub *submission) {
+	if b.pending[sub.owner]--; b.pending[sub.owner] == 0 {
+		delete(b.pending, sub.owner)
 	}
 }
 
-// forget drops orders that were placed; mu is held.
-func (b *orderBook) forget(gone []*submission) {
-	for _, sub := range gone {
-		delete(b.orders, sub.id)
+// forget removes placed orders; mu is held.
+func (b *orderBook) forget(placed []*submission) {
+	for _, sub := range placed {
+		delete(b.orders, sub.key)
 	}
 }
 
-// close waits for the orders that are on their way. When ctx ends before, no further attempt begins.
+// close waits for the orders in flight. When ctx ends before, no further attempt begins.
 func (b *orderBook) close(ctx context.Context) error {
 	finished := make(chan struct{})
 	go func() {
@@ -218,21 +216,20 @@ func (b *orderBook) close(ctx context.Context) error {
 	case <-finished:
 		return nil
 	case <-ctx.Done():
-		b.end()
+		b.stopAttempts()
 		return fmt.Errorf("catalog: orders are still on their way: %w", ctx.Err())
 	}
 }
 
-// digestOf tells two orders under one key apart. The limit of the cost is no part of it: it may
-// be raised to send a refused order again. While a submission is under way, the limit of
-// the call that began it counts.
+// digestOf tells two orders under one idempotency key apart. The cost limit is no part of it, so that a
+// caller may raise it to send a refused order again. During a run the limit of its first call counts.
 func digestOf(o Order) [sha256.Size]byte {
 	return sha256.Sum256([]byte(o.ModelID + "\x00" + string(o.Inputs)))
 }
 
-// certain keeps a refusal from looking final while an attempt may have been taken: a caller
-// that believed it would order again under a new key.
-func (s *submission) certain(err error) error {
+// withholdRefusal turns a refusal into an unknown outcome while an earlier attempt may have been taken: a
+// caller that believed the refusal would order again under a new idempotency key.
+func (s *submission) withholdRefusal(err error) error {
 	if err == nil || !s.mayExist || KindOf(err) == KindOutcomeUnknown || KindOf(err) == KindInProgress {
 		return err
 	}
@@ -242,11 +239,11 @@ func (s *submission) certain(err error) error {
 	}
 	return &Error{
 		Kind: KindOutcomeUnknown, Op: opCreate, Status: last.Status, Code: last.Code,
-		Message: cmp.Or(last.Message, last.Kind.String()), RetryAfter: max(last.RetryAfter, refusedPause), Err: err,
+		Message: cmp.Or(last.Message, last.Kind.String()), RetryAfter: max(last.RetryAfter, refusalPause), Err: err,
 	}
 }
 
-// unsent marks an error of a call that has sent nothing.
+// unsent marks the error of a call that has sent nothing.
 func unsent(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -257,8 +254,8 @@ func unsent(err error) error {
 	return &marked
 }
 
-// mayHaveArrived reports whether an attempt that failed may have reached the catalog: the catalog has
-// answered it, or a connection was there.
+// mayHaveArrived reports whether a failed attempt may have reached the catalog: it was answered, or had a
+// connection.
 func mayHaveArrived(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Status != 0 {
@@ -269,7 +266,7 @@ func mayHaveArrived(err error) bool {
 	return e.Kind == KindOutcomeUnknown && !dial
 }
 
-// pause waits, but no longer than the callers have time: who comes meanwhile may have more.
+// pause waits, but not beyond the deadlines of the callers. A new caller may extend them meanwhile.
 func (r *submitRun) pause(d time.Duration) {
 	for due := time.Now().Add(d); ; {
 		now, end := time.Now(), r.deadline()
@@ -279,21 +276,21 @@ func (r *submitRun) pause(d time.Duration) {
 		timer := time.NewTimer(min(due.Sub(now), end.Sub(now)))
 		select {
 		case <-timer.C:
-		case <-r.book.open.Done():
+		case <-r.book.attempts.Done():
 			timer.Stop()
 			return
 		}
 	}
 }
 
-// deadline is when the time of all callers is over.
+// deadline is the latest deadline of the callers.
 func (r *submitRun) deadline() time.Time {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
 	return r.until
 }
 
-// wait gives the outcome, or says shortly before ctx ends that it is not known.
+// wait gives the outcome. Shortly before ctx ends it says that the outcome is not known.
 func (r *submitRun) wait(ctx context.Context) (Receipt, error) {
 	timer := time.NewTimer(time.Until(answerBy(ctx)))
 	defer timer.Stop()
@@ -307,17 +304,17 @@ func (r *submitRun) wait(ctx context.Context) (Receipt, error) {
 	}
 }
 
-// giveUp leaves before the outcome is there, with what the last attempt said. Where others wait
-// for the same submission it may be sent later, so that nothing is certain then.
+// giveUp stops to wait, and gives the error of the last attempt. While other calls wait for the same
+// submission, a later attempt may be sent.
 func (r *submitRun) giveUp(cause error) error {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
-	if r.waiting--; r.waiting == 0 { // attempts go on, for a time that does not pile them up
+	if r.waiting--; r.waiting == 0 { // attempts go on, but not for so long that they pile up
 		if end := time.Now().Add(submitTimeout); end.Before(r.until) {
 			r.until = end
 		}
 	}
-	e, ok := errors.AsType[*Error](r.last)
+	e, ok := errors.AsType[*Error](r.lastErr)
 	if !ok {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}
 	}
@@ -326,8 +323,8 @@ func (r *submitRun) giveUp(cause error) error {
 	return &last
 }
 
-// answerBy is how long a caller waits for the outcome of an order: until shortly before its
-// deadline, so that the answer still reaches it.
+// answerBy is when a caller stops to wait for the outcome of an order: shortly before its deadline, so that
+// the answer still reaches it.
 func answerBy(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {

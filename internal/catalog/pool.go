@@ -12,47 +12,47 @@ import (
 	"time"
 )
 
-// pool has the connections of one class of request. Each API key has its own: where a catalog, or
-// what stands before it, answers one request twice, the second answer reaches nobody else.
+// pool has the connections of one class of request. Each API key has its own connections: where a catalog,
+// or a proxy before it, answers one request twice, the second answer reaches nobody else.
 type pool struct {
-	base   *http.Transport // of which each key has a copy
-	places *places         // of the requests under way
+	base    *http.Transport // each API key has a copy of it
+	limiter *limiter        // of the requests in flight
 
 	mu   sync.Mutex
-	keys map[[sha256.Size]byte]*keyTransport // by what Authorization says
-	open int                                 // connections, of all keys
+	keys map[[sha256.Size]byte]*keyTransport // by digest of the Authorization header
+	open int                                 // connections of all API keys
 }
 
 // keyTransport has the connections of one API key.
 type keyTransport struct {
 	*http.Transport
-	busy int         // requests under way
-	used time.Time   // when the last one ended
-	idle *time.Timer // until the key is forgotten
+	inFlight int         // requests
+	lastUsed time.Time   // end of the last request
+	idle     *time.Timer // until the API key is forgotten
 }
 
 // newPool makes a pool that has as many connections, in use or idle, as base allows to a host.
 func newPool(base *http.Transport) *pool {
-	p := &pool{base: base.Clone(), places: newPlaces(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
+	p := &pool{base: base.Clone(), limiter: newLimiter(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 	p.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		p.opening()
+		p.countOpen()
 		conn, err := base.DialContext(ctx, network, addr)
 		if err != nil {
-			p.closed()
+			p.countClosed()
 			return nil, err
 		}
-		return &pooledConn{Conn: conn, closed: sync.OnceFunc(p.closed)}, nil
+		return &pooledConn{Conn: conn, closed: sync.OnceFunc(p.countClosed)}, nil
 	}
 	return p
 }
 
-// RoundTrip implements http.RoundTripper. A request has its place until its answer is closed.
+// RoundTrip implements http.RoundTripper. A request has its slot until its answer is closed.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	by := holderOf(r.Context(), r.Header.Get("Authorization"))
-	if err := p.places.take(r.Context(), by); err != nil {
+	by := sharerOf(r.Context(), r.Header.Get("Authorization"))
+	if err := p.limiter.acquire(r.Context(), by); err != nil {
 		return nil, err
 	}
-	t := p.take(by.key)
+	t := p.transportOf(by.key)
 	resp, err := t.RoundTrip(r)
 	if err != nil {
 		p.release(t, by, false)
@@ -63,7 +63,7 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections closes what nobody uses.
+// CloseIdleConnections closes the idle connections.
 func (p *pool) CloseIdleConnections() {
 	p.mu.Lock()
 	all := slices.Collect(maps.Values(p.keys))
@@ -73,7 +73,7 @@ func (p *pool) CloseIdleConnections() {
 	}
 }
 
-func (p *pool) take(key [sha256.Size]byte) *keyTransport {
+func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.keys[key]
@@ -82,16 +82,17 @@ func (p *pool) take(key [sha256.Size]byte) *keyTransport {
 		p.keys[key] = t
 		p.forgetAfterUse(key, t)
 	}
-	t.busy++
+	t.inFlight++
 	return t
 }
 
-// release ends the use of a transport. A key that the catalog rejects is forgotten then: keys can be made up.
-func (p *pool) release(t *keyTransport, by holder, rejected bool) {
+// release ends the use of a transport. An API key that the catalog rejects is forgotten then, as callers
+// can invent API keys.
+func (p *pool) release(t *keyTransport, by sharer, rejected bool) {
 	p.mu.Lock()
-	t.busy--
-	t.used = time.Now()
-	over := rejected && t.busy == 0
+	t.inFlight--
+	t.lastUsed = time.Now()
+	over := rejected && t.inFlight == 0
 	if over && t.idle.Stop() {
 		delete(p.keys, by.key)
 	}
@@ -99,15 +100,15 @@ func (p *pool) release(t *keyTransport, by holder, rejected bool) {
 	if over {
 		t.CloseIdleConnections()
 	}
-	p.places.put(by)
+	p.limiter.release(by)
 }
 
-// forgetAfterUse forgets a key once its connections have ended; mu is held.
+// forgetAfterUse forgets an API key once its connections have ended; mu is held.
 func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
 	t.idle = time.AfterFunc(p.base.IdleConnTimeout, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if t.busy > 0 || time.Since(t.used) < p.base.IdleConnTimeout {
+		if t.inFlight > 0 || time.Since(t.lastUsed) < p.base.IdleConnTimeout {
 			p.forgetAfterUse(key, t)
 			return
 		}
@@ -115,11 +116,11 @@ func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
 	})
 }
 
-// opening counts a connection. Where all are taken some are idle, as a request has a place before it
-// has a connection: those make room.
-func (p *pool) opening() {
+// countOpen counts a connection. At the limit it closes idle ones. There are some, as a request has a slot
+// before it has a connection.
+func (p *pool) countOpen() {
 	p.mu.Lock()
-	full := p.open >= p.places.limit
+	full := p.open >= p.limiter.limit
 	p.open++
 	p.mu.Unlock()
 	if full {
@@ -127,13 +128,13 @@ func (p *pool) opening() {
 	}
 }
 
-func (p *pool) closed() {
+func (p *pool) countClosed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open--
 }
 
-// pooledConn is a connection that tells of its end.
+// pooledConn is a connection that counts its end.
 type pooledConn struct {
 	net.Conn
 	closed func()
@@ -145,12 +146,12 @@ func (c *pooledConn) Close() error {
 	return c.Conn.Close()
 }
 
-// pooledBody is the body of an answer, which tells of its end.
+// pooledBody is the body of an answer. Its end releases the transport.
 type pooledBody struct {
 	io.ReadCloser
 	pool      *pool
 	transport *keyTransport
-	by        holder
+	by        sharer
 	rejected  bool
 	ended     sync.Once
 }

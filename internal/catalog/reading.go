@@ -14,7 +14,7 @@ func ReadBody(body []byte, cred Credential) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRedactor(cred.Key().Reveal()).redact(value), nil
+	return newRedactor(cred.APIKey().Reveal()).redact(value), nil
 }
 
 // Record is an object of a body. Its members are looked up by names that are written as [Fold] writes them.

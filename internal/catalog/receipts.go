@@ -6,87 +6,87 @@ import (
 )
 
 const (
-	receiptTime  = 24 * time.Hour // how long this process knows what an idempotency key stands for
-	receiptCount = 100_000        // and of how many idempotency keys
-	receiptBytes = 64 << 20       // and in how much memory, about
-	receiptSweep = time.Minute    // between two looks for what is too old
-	receiptSize  = 600            // bytes of one, beside its texts
+	receiptTTL      = 24 * time.Hour // how long this process remembers the receipt of an idempotency key
+	maxReceipts     = 100_000        // of all idempotency keys
+	maxReceiptBytes = 64 << 20       // in memory, about
+	expireEvery     = time.Minute    // between two searches for expired receipts
+	receiptSize     = 600            // bytes of one, beside its texts
 )
 
-// receipts are the orders that this process has seen succeed: of each only what a repeat of its idempotency
-// key needs. Where there are too many, whoever has the most loses its oldest.
+// receipts keeps the orders that this process has seen succeed: of each only what a repeat of its
+// idempotency key needs. Where there are too many, the owner with the most loses its oldest.
 type receipts struct {
-	of    map[owner][]*submission // oldest first
-	count int
-	bytes int
-	swept time.Time
+	byOwner   map[owner][]*submission // oldest first
+	count     int
+	bytes     int
+	expiredAt time.Time
 }
 
-// owner is whose orders are counted together: an API key's, and behind a held one those of each of its owners.
+// owner has the orders that are counted together: an API key, or behind a held one each of its owners.
 type owner struct {
 	tenant Tenant
 	name   string
 }
 
-// receiptOf is what is kept of an order that was placed: neither inputs nor result.
+// receiptOf makes the receipt of a placed order, without inputs and result.
 func receiptOf(g Generation, placed time.Time) *Receipt {
 	return &Receipt{Placed: placed, Generation: Generation{
 		ID: g.ID, ModelID: g.ModelID, State: g.State, Status: g.Status, CostCents: g.CostCents, CreateTime: g.CreateTime, ObserveTime: g.ObserveTime,
 	}}
 }
 
-// size is about how many bytes an order takes that was placed.
+// size is about how many bytes a placed order takes.
 func (s *submission) size() int {
 	g := &s.receipt.Generation
-	return receiptSize + len(s.id.key) + len(g.ID) + len(g.ModelID) + len(g.Status)
+	return receiptSize + len(s.key.idempotencyKey) + len(g.ID) + len(g.ModelID) + len(g.Status)
 }
 
-// keep takes in an order that was placed, and gives those that must go for it.
-func (r *receipts) keep(sub *submission) (gone []*submission) {
-	r.of[sub.owner] = append(r.of[sub.owner], sub)
+// add keeps a placed order, and gives those that are evicted for it.
+func (r *receipts) add(sub *submission) (evicted []*submission) {
+	r.byOwner[sub.owner] = append(r.byOwner[sub.owner], sub)
 	r.count++
 	r.bytes += sub.size()
-	for r.count > receiptCount || r.bytes > receiptBytes {
-		gone = append(gone, r.drop(r.largest(), 1)...)
+	for r.count > maxReceipts || r.bytes > maxReceiptBytes {
+		evicted = append(evicted, r.evict(r.largest(), 1)...)
 	}
-	return gone
+	return evicted
 }
 
-// old gives the orders that are too old, and looks for them once a minute.
-func (r *receipts) old(now time.Time) (gone []*submission) {
-	if now.Sub(r.swept) < receiptSweep {
+// expired evicts the expired orders and gives them. It searches once a minute.
+func (r *receipts) expired(now time.Time) (evicted []*submission) {
+	if now.Sub(r.expiredAt) < expireEvery {
 		return nil
 	}
-	r.swept = now
-	for whose, all := range r.of {
-		n := slices.IndexFunc(all, func(s *submission) bool { return now.Sub(s.receipt.Placed) < receiptTime })
+	r.expiredAt = now
+	for by, all := range r.byOwner {
+		n := slices.IndexFunc(all, func(s *submission) bool { return now.Sub(s.receipt.Placed) < receiptTTL })
 		if n < 0 {
 			n = len(all)
 		}
-		gone = append(gone, r.drop(whose, n)...)
+		evicted = append(evicted, r.evict(by, n)...)
 	}
-	return gone
+	return evicted
 }
 
-// largest is who has the most.
-func (r *receipts) largest() (whose owner) {
-	for other, all := range r.of {
-		if len(all) > len(r.of[whose]) {
-			whose = other
+// largest is the owner with the most orders.
+func (r *receipts) largest() (by owner) {
+	for other, all := range r.byOwner {
+		if len(all) > len(r.byOwner[by]) {
+			by = other
 		}
 	}
-	return whose
+	return by
 }
 
-// drop takes out the n oldest orders of an owner.
-func (r *receipts) drop(whose owner, n int) []*submission {
-	gone, rest := r.of[whose][:n], r.of[whose][n:]
-	if r.of[whose] = rest; len(rest) == 0 {
-		delete(r.of, whose)
+// evict removes the n oldest orders of an owner.
+func (r *receipts) evict(by owner, n int) []*submission {
+	evicted, kept := r.byOwner[by][:n], r.byOwner[by][n:]
+	if r.byOwner[by] = kept; len(kept) == 0 {
+		delete(r.byOwner, by)
 	}
-	for _, sub := range gone {
+	for _, sub := range evicted {
 		r.count--
 		r.bytes -= sub.size()
 	}
-	return gone
+	return evicted
 }

@@ -14,20 +14,20 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is the longest text of the catalog's own in an error, in bytes.
+// maxText is the longest text from the catalog in an error, in bytes.
 const maxText = 1 << 10
 
-// keyLike matches what looks like a key, whoever it belongs to.
+// keyLike matches texts that look like an API key, whoever it belongs to.
 var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
 
-// redactor keeps the API key of a call out of everything that comes back from it.
+// redactor redacts the API key of a call in everything that comes back from it.
 type redactor struct {
-	key   string          // "" where there is none to take out
-	forms func() []string // its spellings, in lower case, made when a text may hold one
+	key   string          // "" where there is none to redact
+	forms func() []string // its spellings in lower case, made when a text may hold one
 }
 
-// shortestKey is the length from which a key is taken out of texts. What is shorter is no
-// key, but a word that somebody typed, and texts would lose that word.
+// shortestKey is the length of the shortest API key that is redacted. A shorter text is no API
+// key but a word that somebody typed, and other texts would lose that word.
 const shortestKey = 8
 
 func newRedactor(key string) redactor {
@@ -37,10 +37,10 @@ func newRedactor(key string) redactor {
 	return redactor{key: key, forms: sync.OnceValue(func() []string { return spellings(key) })}
 }
 
-// spellings are the forms in which an answer may repeat a key, in lower case.
+// spellings are the forms in which an answer may repeat an API key, in lower case.
 func spellings(key string) []string {
 	forms := []string{key, percentEncoded(key), url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)}
-	// In base64 a text looks in one of three ways, by its position in what was encoded.
+	// In base64 a text has one of three forms, by its position in the encoded bytes.
 	for _, before := range []string{"", "?", "??"} {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			forms = append(forms, base64Core(encoding, before, key))
@@ -53,7 +53,7 @@ func spellings(key string) []string {
 	return slices.Compact(forms)
 }
 
-// base64Core is the part of an encoding that depends on the key alone.
+// base64Core is the part of an encoding that depends on the API key alone.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6
@@ -61,7 +61,7 @@ func base64Core(encoding *base64.Encoding, before, key string) string {
 	return text[min(first, last):last]
 }
 
-// notPlain is a character that an encoder may write by its number.
+// notPlain matches a character that an encoder may write by its number.
 var notPlain = regexp.MustCompile(`[^a-zA-Z0-9]`)
 
 func percentEncoded(key string) string {
@@ -128,8 +128,8 @@ func (r redactor) clean(text string) string {
 	return clamp(text, maxText)
 }
 
-// redact takes the API key out of every text and name in a value, and gives the value back.
-// What is left is the caller's, and may be long: a text that was paid for.
+// redact redacts the API key in every text and name of a value, and gives the value back.
+// It does not shorten texts: a result is a text that was paid for.
 func (r redactor) redact(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -154,13 +154,13 @@ func (r redactor) redact(value any) any {
 	return value
 }
 
-// dropFrom drops each header that holds the key: a type or an ETag of a result would be
-// handed on.
+// dropFrom drops each header that holds the API key: the type and the ETag of a result go on to
+// the caller.
 func (r redactor) dropFrom(header http.Header) {
 	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }
 
-// without is text with a mark in place of each spelling of the API key.
+// without gives text with [redacted] in place of each spelling of the API key.
 func (r redactor) without(text string) string {
 	if !r.holdsKey(text) {
 		return text

@@ -139,10 +139,10 @@ func TestTwoKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
 	held := Held(func() Secret { return key })
 	before := held.Tenant
 	key = NewSecret("two")
-	if held.Key().Reveal() != "two" || held.Tenant != before || !held.Held {
+	if held.APIKey().Reveal() != "two" || held.Tenant != before || !held.Held {
 		t.Error("a held credential does not follow its key")
 	}
-	if (Credential{}).Key().Reveal() != "" {
+	if (Credential{}).APIKey().Reveal() != "" {
 		t.Error("no credential has a key")
 	}
 }

@@ -20,13 +20,13 @@ const (
 	maxFailure = 64 << 10
 )
 
-// errSilent is why an attempt was given up: the catalog took too long.
-var errSilent = errors.New("no answer in time")
+// errNoAnswer is the cause of an attempt that timed out.
+var errNoAnswer = errors.New("no answer in time")
 
 // request is one call of the catalog.
 type request struct {
 	op             string
-	id             string // what {id} stands for
+	id             string // in place of {id} in the route
 	query          url.Values
 	body           []byte
 	idempotencyKey string
@@ -47,14 +47,14 @@ type requester struct {
 
 // attempt sends a request once and reads the whole answer.
 func (q requester) attempt(ctx context.Context, cred Credential, r request) (answer, error) {
-	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errSilent)
+	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
 	defer cancel()
 	resp, redact, err := q.send(timed, ctx, cred, r)
 	if err != nil {
 		return answer{}, err
 	}
 	defer resp.Body.Close()
-	if r.op == opDelete { // a deletion that was confirmed needs no body
+	if r.op == opDelete { // a confirmed deletion needs no body
 		_, _ = io.CopyN(io.Discard, resp.Body, maxFailure)
 		return answer{}, nil
 	}
@@ -68,17 +68,17 @@ func (q requester) attempt(ctx context.Context, cred Credential, r request) (ans
 	case tooLarge:
 		return answer{}, &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: fmt.Errorf("the body is too large: more than %d bytes", limit)}
 	case err != nil:
-		return answer{}, unreached(timed, ctx, r.op, err, redact)
+		return answer{}, transportError(timed, ctx, r.op, err, redact)
 	}
 	return answer{op: r.op, status: resp.StatusCode, body: body, time: q.now(), redactor: redact}, nil
 }
 
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
-// request, which can mean an empty rest; everything else is an error. The request runs on
-// timed, which belongs to one attempt, below ctx, which is the caller's. It is the one place
-// where requests leave, and tells [Config.Called] of those that did.
+// request, which can mean that no bytes remain; everything else is an error. The request runs
+// on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
+// here, and [Config.Called] is called for each.
 func (q requester) send(timed, ctx context.Context, cred Credential, r request) (*http.Response, redactor, error) {
-	key := cred.Key().Reveal()
+	key := cred.APIKey().Reveal()
 	if !printable(key) {
 		return nil, redactor{}, &Error{
 			Kind: KindCredentialRejected, Op: r.op, Held: cred.Held,
@@ -90,30 +90,30 @@ func (q requester) send(timed, ctx context.Context, cred Credential, r request) 
 	if err != nil {
 		return nil, redact, &Error{Kind: KindContract, Op: r.op, Err: err}
 	}
-	if err := endOf(ctx); err != nil {
+	if err := contextError(ctx); err != nil {
 		return nil, redact, err
 	}
 	resp, err := q.transport.RoundTrip(req)
 	pastEnd := err == nil && r.op == opContent && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
 	switch {
 	case err != nil:
-		resp, err = nil, unreached(timed, ctx, r.op, err, redact)
+		resp, err = nil, transportError(timed, ctx, r.op, err, redact)
 	case resp.StatusCode/100 != 2 && !pastEnd:
-		refusal := refusalOf(r.op, resp, redact, q.now())
+		failure := answerError(r.op, resp, redact, q.now())
 		resp.Body.Close()
-		refusal.Held = cred.Held
-		resp, err = nil, refusal
+		failure.Held = cred.Held
+		resp, err = nil, failure
 	default:
 		redact.dropFrom(resp.Header)
 	}
 	if KindOf(err) != KindBusy {
-		q.accepted.note(cred.Tenant, err)
+		q.accepted.record(cred.Tenant, err)
 		q.called(ctx, cred, err)
 	}
 	return resp, redact, err
 }
 
-// readAll reads a body of at most limit bytes, and none of one that says that it is larger.
+// readAll reads a body of at most limit bytes. Of a body that announces more it reads nothing.
 func readAll(resp *http.Response, limit int64) ([]byte, error) {
 	if resp.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -153,23 +153,23 @@ func (q requester) newRequest(ctx context.Context, key string, r request) (*http
 	return req, nil
 }
 
-// unreached is the error of a request that got no answer, or half of one.
-func unreached(timed, ctx context.Context, op string, err error, redact redactor) error {
-	if ended := endOf(ctx); ended != nil {
+// transportError is the error of a request without a whole answer.
+func transportError(timed, ctx context.Context, op string, err error, redact redactor) error {
+	if ended := contextError(ctx); ended != nil {
 		return ended
 	}
-	if errors.Is(err, errNoPlace) {
-		return &Error{Kind: KindBusy, Op: op, Message: errNoPlace.Error()}
+	if errors.Is(err, errNoConnection) {
+		return &Error{Kind: KindBusy, Op: op, Message: errNoConnection.Error()}
 	}
 	if cause := context.Cause(timed); cause != nil {
 		err = cause
 	}
-	return &Error{Kind: KindUnavailable, Op: op, Err: &hiddenError{text: redact.clean(err.Error()), err: err}}
+	return &Error{Kind: KindUnavailable, Op: op, Err: &redactedError{text: redact.clean(err.Error()), err: err}}
 }
 
-// endOf gives the error of a context that is over. A dialer works by the deadline
-// itself and can be a moment faster than the context.
-func endOf(ctx context.Context) error {
+// contextError gives the error of a context that is over. It compares the deadline too, as a dialer
+// works by the deadline itself and can be a moment faster than the context.
+func contextError(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -179,12 +179,11 @@ func endOf(ctx context.Context) error {
 	return nil
 }
 
-// hiddenError is a network error whose text was redacted: parts of an answer can
-// stand in it.
-type hiddenError struct {
+// redactedError is a network error with a redacted text, which may hold parts of an answer.
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (e *hiddenError) Error() string { return e.text }
-func (e *hiddenError) Unwrap() error { return e.err }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

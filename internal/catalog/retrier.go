@@ -23,20 +23,20 @@ func fetch[T any](ctx context.Context, upstream retrier, cred Credential, r requ
 	return value, err
 }
 
-// retrier repeats what may be repeated.
+// retrier sends requests, and retries those that may be sent twice.
 type retrier struct {
 	requester
-	attempts int // for one call, at most
-	jitter   *jitter
-	budget   *budget
+	attempts    int // for one call, at most
+	jitter      *jitter
+	retryBudget *retryBudget
 }
 
 // retry runs a call that may be repeated until it succeeds, fails for good, or is out
 // of attempts, time or budget.
 func (r retrier) retry(ctx context.Context, once func(context.Context) error) error {
 	for n := 1; ; n++ {
-		err := once(numbered(ctx, n))
-		allowed := r.budget.note(err)
+		err := once(withAttempt(ctx, n))
+		allowed := r.retryBudget.note(err)
 		if !temporary(err) {
 			return err
 		}
@@ -50,8 +50,8 @@ func (r retrier) retry(ctx context.Context, once func(context.Context) error) er
 	}
 }
 
-// wait says how long to wait after n attempts, the last of which ended with err. A wait that
-// the caller's deadline or our patience does not allow is left to the caller.
+// wait gives the wait after n attempts, the last of which ended with err. It is false where the wait does
+// not fit into the caller's deadline or is longer than one attempt may take: then the caller waits.
 func (r retrier) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
 	wait := r.backoff(n)
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -63,8 +63,8 @@ func (r retrier) wait(ctx context.Context, n int, err error) (time.Duration, boo
 	return wait, wait <= r.timeout
 }
 
-// backoff draws the wait after n failures, anything from nothing up to a limit that
-// doubles, so that callers who failed together do not come back together.
+// backoff draws the wait after n failures, from 0 to a limit that doubles, so that callers that
+// failed together do not retry together.
 func (r retrier) backoff(n int) time.Duration { return r.jitter.below(backoffBase << (n - 1)) }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -80,26 +80,26 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 type attemptKey struct{}
 
-// numbered notes in a context which attempt it is for.
-func numbered(ctx context.Context, attempt int) context.Context {
+// withAttempt puts the number of an attempt into a context.
+func withAttempt(ctx context.Context, attempt int) context.Context {
 	if attempt <= 1 {
 		return ctx
 	}
 	return context.WithValue(ctx, attemptKey{}, attempt)
 }
 
-// Attempt tells a transport which attempt a request is, of those for one call, by the
-// request's context: 1 is the first. Of a download, each connection is one.
+// Attempt gives a transport the number of an attempt of one call, from the request's context: 1 is
+// the first. Each connection of a download is one attempt.
 func Attempt(ctx context.Context) int {
 	attempt, _ := ctx.Value(attemptKey{}).(int)
 	return max(attempt, 1)
 }
 
-// budget holds retries back while most calls fail, as gRPC does: a failure takes a
+// retryBudget holds retries back while most calls fail, as gRPC does: a failure takes a
 // token, a success gives a tenth of one back, and only a bucket that is more than half
 // full allows a retry. An outage therefore costs a handful of retries in all, and a
 // catalog that fails now and then at most one for ten calls.
-type budget struct {
+type retryBudget struct {
 	mu     sync.Mutex
 	tokens float64
 }
@@ -110,7 +110,7 @@ const (
 )
 
 // note counts the outcome of an attempt and reports whether a retry may follow.
-func (b *budget) note(err error) bool {
+func (b *retryBudget) note(err error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
@@ -121,8 +121,7 @@ func (b *budget) note(err error) bool {
 	return b.tokens > budgetTokens/2
 }
 
-// temporary reports whether the catalog was not there or broken. What it refused, it
-// will refuse again.
+// temporary reports whether the catalog was away or broken. A refused request would be refused again.
 func temporary(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)

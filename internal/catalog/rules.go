@@ -78,7 +78,7 @@ var (
 	outputNames      = names("output", "outputKind", "outputType", "kind", "type", "category", "modality", "produces", "resultType", "mediaType")
 )
 
-// What a model makes, by the last word that is known: "text-to-image" is an image.
+// outputKinds are the kinds of output by the last known word: "text-to-image" is an image.
 var outputKinds = map[string]OutputKind{
 	"text": OutputText, "txt": OutputText, "chat": OutputText, "completion": OutputText, "llm": OutputText, "language": OutputText, "string": OutputText,
 
@@ -128,8 +128,8 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// Errors: an object, plain or under one wrapper, or a line of text. What stands under the
-// data wrapper may echo the request, so the object around it knows better.
+// Errors: an object, plain or under one wrapper, or a line of text. An object under the data
+// wrapper may echo the request, so the members of the object around it count more.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"
@@ -175,8 +175,8 @@ var contentCodes = map[string]Kind{
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames are members that are never kept, whatever they hold, but for an object of one of keyNames,
-// which describes a key. In it keySecretNames are not kept.
+// secretNames are members that are never kept, whatever they hold, except an object under one of keyNames,
+// which describes an API key. Of that object the members in keySecretNames are not kept.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))

@@ -25,8 +25,8 @@ const maxConns = 256
 // limit. A download holds its connection until its reader is done: see [TransportPools], which
 // have three times as many.
 //
-// A connection on which something comes unasked is closed, and the standard library prints what
-// came through the log package. A key may stand in it: a program that logs otherwise discards that log.
+// A connection that receives an unsolicited answer is closed, and the standard library prints the answer
+// through the log package. It may hold an API key: a program that logs otherwise discards that log.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
@@ -44,7 +44,7 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// Proxy is the host of the proxy that leads to a catalog, "" where none does.
+// Proxy is the host of the proxy before a catalog, "" where there is none.
 func Proxy(baseURL string) string {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -57,8 +57,8 @@ func Proxy(baseURL string) string {
 	return proxy.Host
 }
 
-// proxyOf is the proxy of a request. What is not encrypted goes through none, whatever the environment
-// says: a proxy would read the API key.
+// proxyOf is the proxy of a request. A request in the clear goes through no proxy, whatever the environment
+// says, as a proxy would read the API key.
 func proxyOf(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil
@@ -67,23 +67,22 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 }
 
 // TransportPools is a transport with a pool of connections for each class of request: orders,
-// the bytes of results, and all other calls. In each, every API key has connections of its own. A download holds its connection until its reader
-// is done, which may be minutes: in one pool, a few hundred slow readers would keep every order
-// from leaving.
+// the bytes of results, and all other calls. In each pool, every API key has connections of its
+// own. A download holds its connection until its reader is done, which may take minutes: in one
+// pool, a few hundred slow readers would block every order.
 type TransportPools struct{ calls, orders, results *pool }
 
-// NewTransportPools makes them of base, which comes from [NewTransport]. Each pool has the limits
-// of base, which is not to be changed any more.
+// NewTransportPools makes the pools of base, which comes from [NewTransport]. Each pool has the limits
+// of base, which must not change any more.
 func NewTransportPools(base *http.Transport) *TransportPools {
 	return &TransportPools{calls: newPool(base), orders: newPool(base), results: newPool(base)}
 }
 
-// RoundTrip implements http.RoundTripper. Where an attempt got no answer in its time, the
-// connections that nobody uses are closed: what made one of them silent may have made all
-// so, and each would cost another attempt.
+// RoundTrip implements http.RoundTripper. After an attempt that timed out it closes the idle
+// connections: they may be dead for the same reason, and each would cost another attempt.
 func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.pool(r.Pattern).RoundTrip(r)
-	if err != nil && !errors.Is(err, errNoPlace) && errors.Is(context.Cause(r.Context()), errSilent) {
+	if err != nil && !errors.Is(err, errNoConnection) && errors.Is(context.Cause(r.Context()), errNoAnswer) {
 		t.CloseIdleConnections()
 	}
 	return resp, err
@@ -99,7 +98,7 @@ func (t *TransportPools) pool(route string) *pool {
 	return t.calls
 }
 
-// CloseIdleConnections closes what nobody uses, of all pools.
+// CloseIdleConnections closes the idle connections of all pools.
 func (t *TransportPools) CloseIdleConnections() {
 	t.calls.CloseIdleConnections()
 	t.orders.CloseIdleConnections()

@@ -183,9 +183,9 @@ func TestARequestWaitsForAConnectionAsLongAsItMay(t *testing.T) {
 		pools := poolsOf(t, base)
 		go func() { _, _ = ask(t.Context(), t, pools, "http://catalog.example/a") }()
 		synctest.Wait()
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errSilent)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errNoAnswer)
 		defer cancel()
-		if _, err := ask(ctx, t, pools, "http://catalog.example/a"); !errors.Is(err, errSilent) || w.count() != 1 {
+		if _, err := ask(ctx, t, pools, "http://catalog.example/a"); !errors.Is(err, errNoAnswer) || w.count() != 1 {
 			t.Errorf("got %v after %d requests", err, w.count())
 		}
 		close(release)

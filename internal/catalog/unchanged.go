@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// maxRemembered is the largest list whose records are remembered, in bytes of its body. What was
-	// read of it takes a few times as much.
+	// maxRemembered is the largest list whose records are remembered, in bytes of its body. Its decoded
+	// records take a few times as much.
 	maxRemembered = 1 << 20
-	// rememberTime is how long the records of a credential are remembered that lists nothing.
+	// rememberTime is how long the records of a credential's last list are remembered.
 	rememberTime = 5 * time.Minute
-	// maxSingles is how many answers about single generations are remembered, and maxSingle the
-	// largest one, in bytes.
+	// maxSingles is how many answers about single generations are remembered. maxSingle is the
+	// size of the largest, in bytes.
 	maxSingles = 1000
 	maxSingle  = 4 << 10
 )
 
-// unchanged remembers the records that the catalog gave last, by their bytes: those of the list of
-// each credential, and those of single generations.
+// unchanged caches decoded records by their bytes: those of the last list of each credential, and those
+// of single generations.
 type unchanged struct {
 	mu      sync.Mutex
 	lists   map[Tenant]lastList
@@ -26,7 +26,7 @@ type unchanged struct {
 }
 
 type lastList struct {
-	redactor redactor // what was taken out of them: a held API key may be rotated
+	redactor redactor // that the records were read with: a held API key may be rotated
 	records  map[string]Version
 	forget   *time.Timer
 }
@@ -46,7 +46,8 @@ func newUnchanged() *unchanged {
 	return &unchanged{lists: map[Tenant]lastList{}, singles: map[singleKey]lastSingle{}}
 }
 
-// list gives the records of a credential, nil where there are none or they were read under another API key.
+// list gives the records of a credential's last list; nil where there are none, or they were read under
+// another API key.
 func (u *unchanged) list(tenant Tenant, redact redactor) map[string]Version {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -56,7 +57,7 @@ func (u *unchanged) list(tenant Tenant, redact redactor) map[string]Version {
 	return nil
 }
 
-// keepList takes the records of an answer in place of those before.
+// keepList keeps the records of an answer in place of those before.
 func (u *unchanged) keepList(tenant Tenant, a answer, records map[string]Version) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -75,7 +76,7 @@ func (u *unchanged) drop(tenant Tenant) {
 	delete(u.lists, tenant)
 }
 
-// single gives what was read of the last answer about a generation, where this one has the same
+// single gives the decoded record of the last answer about a generation, where this answer has the same
 // bytes under the same API key.
 func (u *unchanged) single(tenant Tenant, id string, a answer) (Version, bool) {
 	u.mu.Lock()
@@ -88,8 +89,8 @@ func (u *unchanged) single(tenant Tenant, id string, a answer) (Version, bool) {
 	return last.version, true
 }
 
-// keepSingle takes what was read of an answer about a generation in place of what was before, or of
-// another one's where there are too many: which one is left to the order of the map.
+// keepSingle keeps the decoded record of an answer about a generation. Where there are too many, it drops
+// any others.
 func (u *unchanged) keepSingle(tenant Tenant, id string, a answer, v Version) {
 	key := singleKey{tenant, id}
 	u.mu.Lock()

@@ -12,25 +12,25 @@ import (
 
 const (
 	maxExact = 1 << 53 // every integer up to here is exact as a double too
-	// maxDepth is how deep a member that is passed on may be nested. The stubs of some
-	// languages refuse messages that are nested much deeper.
+	// maxDepth is the deepest nesting of a member in Extra. The stubs of some languages refuse
+	// messages that are nested much deeper.
 	maxDepth = 24
 )
 
-// as is a value of one type, as it is.
+// as reads a value of one type.
 func as[T any](value any) (T, bool) {
 	v, ok := value.(T)
 	return v, ok
 }
 
-// asWord is a text that says something.
+// asWord reads a text that is not blank.
 func asWord(value any) (string, bool) {
 	s, ok := value.(string)
 	s = strings.TrimSpace(s)
 	return s, ok && s != ""
 }
 
-// asID is a string as it is, or an integer digit for digit.
+// asID reads an id: a string unchanged, or an integer digit for digit.
 func asID(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:
@@ -41,8 +41,8 @@ func asID(value any) (string, bool) {
 	return "", false
 }
 
-// asInteger is a number of cents or bytes: digits, and not beyond 2^53. A string is no
-// number here: nothing says that its unit is the same.
+// asInteger reads a number of cents or bytes: digits, and at most 2^53. It refuses a string,
+// whose unit may be another.
 func asInteger(value any) (int64, bool) {
 	number, _ := value.(json.Number)
 	n, err := strconv.ParseUint(number.String(), 10, 64)
@@ -55,8 +55,7 @@ func asFloat(value any) (float64, bool) {
 	return f, err == nil
 }
 
-// asTime reads a time by the rules of timeLayouts. Before 1970 and after 9999 there is
-// none.
+// asTime reads a time in one of timeLayouts, from 1970 to 9999.
 func asTime(value any) (time.Time, bool) {
 	if number, ok := value.(json.Number); ok {
 		return unixTime(number.String())
@@ -106,20 +105,20 @@ func isShallow(value any, depth int) bool {
 	return true
 }
 
-// extraOf is what is left of a record: members without a field of their own, without
-// secrets, and not nested without end.
+// extraOf gives the remaining members of a record: those without a field of their own, without
+// secrets, and nested up to maxDepth.
 func extraOf(r record) map[string]any {
-	strip(r.members, secretNames, 0)
+	removeSecrets(r.members, secretNames, 0)
 	if len(r.members) == 0 {
 		return nil
 	}
 	return r.members
 }
 
-// strip takes out of a value what must not be passed on, and reports whether the rest may be. Members
-// of the secret names are dropped, but for an object that describes a key, such as its daily cap: of
-// that only what may be the key itself is.
-func strip(value any, secrets map[string]bool, depth int) bool {
+// removeSecrets drops the secret members of a value, and reports whether the value may be passed on. It
+// keeps an object that describes an API key, such as its daily cap, but drops its members that may be
+// the API key itself.
+func removeSecrets(value any, secrets map[string]bool, depth int) bool {
 	if depth > maxDepth {
 		return false
 	}
@@ -128,7 +127,7 @@ func strip(value any, secrets map[string]bool, depth int) bool {
 		return !suspicious(v)
 	case []any:
 		for _, item := range v {
-			if !strip(item, secrets, depth+1) {
+			if !removeSecrets(item, secrets, depth+1) {
 				return false
 			}
 		}
@@ -137,11 +136,11 @@ func strip(value any, secrets map[string]bool, depth int) bool {
 			_, isObject := member.(map[string]any)
 			switch folded := fold(name); {
 			case isObject && keyNames[folded]:
-				return !strip(member, keySecretNames, depth+1)
+				return !removeSecrets(member, keySecretNames, depth+1)
 			case secrets[folded]:
 				return true
 			}
-			return suspicious(name) || !strip(member, secrets, depth+1)
+			return suspicious(name) || !removeSecrets(member, secrets, depth+1)
 		})
 	}
 	return true

@@ -75,7 +75,7 @@ func TestAForgedEndIsToldToNobodyAndCostsOneRead(t *testing.T) {
 		before := time.Now()
 		for seq := range 100 {
 			m := message{From: "mallory", Seq: uint64(seq + 1), Fence: fence{Epoch: 1 << 62}, Leads: true, States: []json.RawMessage{end}}
-			subject, data := forge(t, tenant.Key(), m)
+			subject, data := forge(t, tenant.APIKey(), m)
 			w.fabric.with(func() { w.fabric.deliver(nil, subject, data) })
 		}
 		advance(time.Second)

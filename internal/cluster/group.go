@@ -63,7 +63,7 @@ type sealedMessage struct {
 // join joins the replicas that share a credential. sizeBefore is how many they were under its last API
 // key; 0 where there was none.
 func (c *Cluster) join(cred catalog.Credential, peering *watch.Peering, sizeBefore int) (*group, error) {
-	seal, err := newSeal(cred.Key(), c.salt)
+	seal, err := newSeal(cred.APIKey(), c.salt)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (g *group) run(ctx context.Context) {
 	timer := time.NewTimer(heartbeatEvery)
 	defer timer.Stop()
 	next := time.Now().Add(heartbeatEvery)
-	for g.seal.key.Equal(g.cred.Key()) {
+	for g.seal.key.Equal(g.cred.APIKey()) {
 		timer.Reset(time.Until(g.nextTimer(next)))
 		select {
 		case <-ctx.Done():
