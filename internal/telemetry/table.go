@@ -39,7 +39,7 @@ var (
 	rpcMethod   = Label{Name: "rpc.method", Of: "the methods of the contract"}
 	httpMethod  = Label{Name: "http.request.method", Values: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"}}
 	httpCode    = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
-	caller      = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings a key"}
+	caller      = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings an API key"}
 	model       = Label{Name: "model", Of: "model ids, the first 50, then other"}
 	condition   = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
 	peerOutcome = Label{Name: "outcome", Values: []string{"told", "recalled", "stale", "refuted"}}
@@ -61,12 +61,12 @@ var Table = []Metric{
 	{
 		Name: "http.server.request.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
 		Labels: []Label{httpMethod, {Name: "http.route", Of: "the routes of the contract; none for a path that no route takes"}, httpCode},
-		Text:   "REST requests, but for those whose answer was broken off. Each that reaches the contract is a call, too.",
+		Text:   "REST requests, except those whose answer was broken off. Each that reaches the contract counts as a call, too.",
 	},
 	{
 		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
 		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "types of errors in Go where there was no answer"}},
-		Text:   "Requests to the catalog, each attempt, until the head of the answer. Those that were told to slow down have the status 429.",
+		Text:   "Requests to the catalog, each attempt, until the head of the answer. The status 429 asks to slow down.",
 	},
 	{
 		Name: "easel.streams.open", Kind: UpDown, Unit: "{stream}", Labels: []Label{rpcMethod},
@@ -77,7 +77,7 @@ var Table = []Metric{
 		Labels: []Label{rpcMethod, {Name: "reason", Values: []string{
 			"done", "caller_left", "deadline", "draining", "max_age", "reader_too_slow", "credential_rejected", "refused", "failed",
 		}}},
-		Text: "Watches, waits and downloads that have ended, by why.",
+		Text: "Watches, waits and downloads that have ended, by reason.",
 	},
 	{
 		Name: "easel.content.bytes", Kind: Counter, Unit: "By", Labels: []Label{rpcMethod},
@@ -86,11 +86,11 @@ var Table = []Metric{
 	{
 		Name: "easel.pushes", Kind: Counter, Unit: "{message}",
 		Labels: []Label{{Name: "event", Values: []string{"update", "heartbeat", "caught_up"}}},
-		Text:   "Events told to watches and waits.",
+		Text:   "Events delivered to watches and waits.",
 	},
 	{
 		Name: "easel.heartbeat.age", Kind: Histogram, Unit: "s", Buckets: delays,
-		Text: "How long ago the catalog had answered for what is watched, when a heartbeat told so.",
+		Text: "Age of the catalog's last answer for the watched generations, at each heartbeat.",
 	},
 	{
 		Name: "easel.watches.open", Kind: Gauge, Unit: "{watch}",
@@ -98,32 +98,32 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.generations.active", Kind: Gauge, Unit: "{generation}",
-		Text: "Renders that are polled: somebody watches, and the goal is not reached.",
+		Text: "Generations that are polled: somebody watches, and the goal is not reached.",
 	},
 	{
 		Name: "easel.generations.stalest", Kind: Gauge, Unit: "s",
-		Text: "Time since the last answer for the active render that has waited longest.",
+		Text: "Time since the last answer for the active generation that has waited longest.",
 	},
 	{
 		Name: "easel.credentials", Kind: Gauge, Unit: "{credential}", Labels: []Label{condition},
-		Text: "Keys that are polled under, by how the catalog behaves towards them.",
+		Text: "API keys that are polled under, by how the catalog behaves towards them.",
 	},
 	{
 		Name: "easel.credentials.paused", Kind: Gauge, Unit: "{credential}",
-		Text: "Keys whose polls wait, because the catalog asked for it or does not answer.",
+		Text: "API keys whose polls wait, because the catalog asked for it or does not answer.",
 	},
 	{
 		Name: "easel.budget.level", Kind: Gauge, Unit: "{request}",
-		Text: "Polls that the key with the emptiest budget may make at once; below 0 its calls have used up what is to come.",
+		Text: "Polls that the API key with the emptiest budget may make at once; below 0 its calls have spent future tokens.",
 	},
 	{
 		Name: "easel.budget.rate", Kind: Gauge, Unit: "{request}/s",
-		Text: "The least rate of polls that a key is down to: halved by each 429, back to EASEL_POLL_RATE within a minute.",
+		Text: "The lowest rate of polls of an API key: halved by each 429, back to EASEL_POLL_RATE within a minute.",
 	},
 	{
 		Name: "easel.polls", Kind: Counter, Unit: "{request}",
 		Labels: []Label{pollKind, {Name: "outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "busy", "credential_rejected", "failed"}}},
-		Text:   "Polls: reads of one render, and sweeps, which are one list call for many.",
+		Text:   "Polls: reads of one generation, and sweeps, which are one list call for many.",
 	},
 	{
 		Name: "easel.polls.unshared", Kind: Counter, Unit: "{request}",
@@ -132,11 +132,11 @@ var Table = []Metric{
 	{
 		Name: "easel.changes", Kind: Counter, Unit: "{change}",
 		Labels: []Label{{Name: "state", Values: []string{"queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}}},
-		Text:   "New states of renders that polls have found.",
+		Text:   "New states of generations that polls have found.",
 	},
 	{
 		Name: "easel.detection.delay", Kind: Histogram, Unit: "s", Buckets: delays,
-		Text: "How long a new state went unseen, as the schedule expects; a test compares it with the sandbox's own times.",
+		Text: "How long a new state went undetected, as the schedule expects; a test compares it with the sandbox's own times.",
 	},
 	{
 		Name: "easel.updates.conflated", Kind: Counter, Unit: "{update}",
@@ -149,11 +149,11 @@ var Table = []Metric{
 	{
 		Name: "easel.orders", Kind: Counter, Unit: "{order}",
 		Labels: []Label{ordered},
-		Text:   "Orders sent to the catalog by how they ended; one for all attempts and all callers that share a key. placed_unpriced: the answer did not tell the cost.",
+		Text:   "Orders sent to the catalog by how they ended; one for all attempts and all callers that share an idempotency key. placed_unpriced: the answer had no readable cost.",
 	},
 	{
 		Name: "easel.spent.cents", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
-		Text: "Euro cents that answers to orders told, refunds not taken off: once for an idempotency key while this process knows it, for a day and for 100,000 keys, and once more where it is sent after a restart or by another replica, as no answer tells a repeated order from a new one.",
+		Text: "Euro cents charged by the answers to orders, refunds not subtracted: once for an idempotency key while this process knows it, for a day and for 100,000 keys, and once more where it is sent after a restart or by another replica, as no answer tells a repeated order from a new one.",
 	},
 	{
 		Name: "easel.replicas.connected", Kind: Gauge, Unit: "{connection}", Shared: true,
@@ -161,23 +161,23 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.leases.held", Kind: Gauge, Unit: "{lease}", Shared: true,
-		Text: "Keys that this replica polls under for all replicas.",
+		Text: "API keys that this replica polls under for all replicas.",
 	},
 	{
 		Name: "easel.leases.taken", Kind: Counter, Unit: "{lease}", Shared: true,
-		Text: "Leases that this replica has taken: how often it began to poll for all under a key.",
+		Text: "Leases that this replica has taken: how often it began to poll for all under an API key.",
 	},
 	{
 		Name: "easel.credentials.alone", Kind: Gauge, Unit: "{credential}", Shared: true,
-		Text: "Keys that this replica polls under for itself, as it hears of nobody who does it for all.",
+		Text: "API keys that this replica polls under for itself, as it knows of no leader.",
 	},
 	{
 		Name: "easel.replicas.states", Kind: Counter, Unit: "{state}", Shared: true, Labels: []Label{peerOutcome},
-		Text: "States of renders from other replicas. told: taken, and told to watches; recalled: known to a replica that polled before; stale: dropped, as it was older; refuted: an end that the catalog did not confirm, told to nobody.",
+		Text: "States of generations from other replicas. told: applied, and delivered to watches; recalled: restored from the leader before; stale: dropped, as it was older; refuted: an end that the catalog did not confirm, delivered to nobody.",
 	},
 	{
 		Name: "easel.replicas.dropped", Kind: Counter, Unit: "{message}", Shared: true, Labels: []Label{dropReason},
-		Text: "Messages of other replicas that were dropped. fenced: by one whose lease had passed on; refused: forged, repeated or unreadable.",
+		Text: "Messages of other replicas that were dropped. fenced: sent under a lease that had passed on; refused: forged, repeated or unreadable.",
 	},
 	{
 		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",
@@ -195,9 +195,9 @@ var Table = []Metric{
 
 	{Name: "process_cpu_seconds_total", Kind: Counter, Unit: "s", Scraped: true, Text: "CPU time of the process."},
 	{Name: "process_open_fds", Kind: Gauge, Unit: "{descriptor}", Scraped: true, Text: "Open file descriptors."},
-	{Name: "process_max_fds", Kind: Gauge, Unit: "{descriptor}", Scraped: true, Text: "As many as there may be."},
+	{Name: "process_max_fds", Kind: Gauge, Unit: "{descriptor}", Scraped: true, Text: "The most descriptors that may be open."},
 	{Name: "process_virtual_memory_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "Address space."},
-	{Name: "process_virtual_memory_max_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "As much as there may be."},
+	{Name: "process_virtual_memory_max_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "The most address space that may be used."},
 	{Name: "process_resident_memory_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "Resident memory."},
 	{Name: "process_start_time_seconds", Kind: Gauge, Unit: "s", Scraped: true, Text: "When the process began, since 1970."},
 	{Name: "process_network_receive_bytes_total", Kind: Counter, Unit: "By", Scraped: true, Text: "Bytes that the machine's network has received."},
