@@ -11,10 +11,10 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// cleanExporter exports spans without what must not leave. A text that is not UTF-8 is made so:
-// OTLP takes no other, and the exporter drops a whole batch for one, so a caller could drop the
-// spans of others by a path or a header. The text of an error upstream may repeat what was
-// received, and the API key in it; what kind of an error it was is an attribute.
+// cleanExporter cleans spans before it exports them. It makes each text valid UTF-8: OTLP takes
+// no other, and the exporter drops a whole batch for one, so a caller could drop the spans of
+// others by a path or a header. It drops the text of an upstream error, which may repeat a
+// received text and the API key in it; the kind of the error is an attribute.
 type cleanExporter struct{ trace.SpanExporter }
 
 // ExportSpans implements trace.SpanExporter.

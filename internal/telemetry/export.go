@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
-// A signal is what can be exported: "TRACES" or "METRICS".
+// A signal is a kind of data to export: "TRACES" or "METRICS".
 type signal string
 
 const (
@@ -27,7 +27,7 @@ const (
 	metricSignal signal = "METRICS"
 )
 
-// otlpSettings is how the variables of the OTLP exporter begin.
+// otlpSettings is the prefix of the OTLP exporter's variables.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
 // exported reports whether the environment asks to export a signal: by naming an
@@ -71,8 +71,8 @@ func (s signal) concerns(setting string) bool {
 	return true
 }
 
-// setting gives a setting of the OTLP exporter, and the variable that it is from: the signal's own
-// or that of all.
+// setting gives a setting of the OTLP exporter and the name of its variable: the signal's own
+// or the one of all signals.
 func (s signal) setting(of string) (name, value string) {
 	name = otlpSettings + string(s) + "_" + of
 	if value = os.Getenv(name); value == "" {
@@ -82,9 +82,9 @@ func (s signal) setting(of string) (name, value string) {
 	return name, value
 }
 
-// endpointFault refuses an endpoint of which the stock client would make another address without
-// a word. Over gRPC it takes what gRPC takes, with TLS where no scheme says otherwise. The endpoint
-// is not shown, as a password may stand in it.
+// endpointFault refuses an endpoint that the stock client would silently turn into another address.
+// Over gRPC any target of gRPC is valid, with TLS where no scheme says otherwise. The error does not
+// show the endpoint, which may hold a password.
 func (s signal) endpointFault() error {
 	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
 		return nil
@@ -105,9 +105,9 @@ func (s signal) endpointFault() error {
 	return fmt.Errorf("%s must be an address with its scheme, such as http://localhost:%s", name, port)
 }
 
-// newTracerProvider makes spans, and sends them where the environment says so. Where
-// it does not, requests still get trace ids, for logs and for the catalog, but only
-// a caller can ask for a span to be recorded.
+// newTracerProvider makes spans, and exports them where the environment says so. Elsewhere
+// requests still get trace ids, for logs and for the catalog, but a span is recorded only
+// where the caller asks for it.
 func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
@@ -146,20 +146,21 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, version str
 	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {
 		return nil, nil, err
 	}
-	if err := tellBuild(provider.Meter(scope), version); err != nil {
+	if err := measureBuild(provider.Meter(scope), version); err != nil {
 		return nil, nil, err
 	}
-	return provider, show(registry), nil
+	return provider, metricsHandler(registry), nil
 }
 
-// newRegistry is a registry of our own: what libraries register globally is not ours to show.
-// It has descriptors and resident memory, which the Go runtime can't tell.
+// newRegistry makes a registry of our own, without the metrics that libraries register globally.
+// It has descriptors and resident memory, which the Go runtime does not measure.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
 
-func show(registry *prometheus.Registry) http.Handler {
+// metricsHandler serves the metrics of a registry.
+func metricsHandler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Replicas is what shares the polls with others, where something does.
+// Replicas counts the messages and leases of the replicas that share polls.
 type Replicas struct {
 	Connected                          bool  // to NATS
 	Leading, Fenced, Refused, Acquired int64 // leases held, messages dropped by why, leases taken
 }
 
-// Measure reads metrics from the hub, and from what it shares polls by, whenever somebody collects
-// them, until stop is called. replicas is nil where polls are not shared.
+// Measure reads the metrics of the hub and of the replicas at each collection, until stop is called.
+// replicas is nil where polls are not shared.
 func Measure(stats func() watch.Stats, replicas func() Replicas) (stop func(), err error) {
 	meter, read := otel.Meter(scope), hubReadings()
 	if replicas == nil {
@@ -50,7 +50,7 @@ func Measure(stats func() watch.Stats, replicas func() Replicas) (stop func(), e
 	}, nil
 }
 
-// reading is a series that is read when somebody collects metrics.
+// reading is a series that is read at each collection.
 type reading struct {
 	metric string // in the table
 	value  func(watch.Stats, Replicas) float64
@@ -76,7 +76,7 @@ func observables(meter metric.Meter, read []reading) (made map[string]metric.Flo
 	return made, all, err
 }
 
-// hubReadings are those of what the hub has.
+// hubReadings are the readings of the hub.
 func hubReadings() []reading {
 	all := []reading{
 		{metric: "easel.watches.open", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Watches) }},
@@ -95,7 +95,7 @@ func hubReadings() []reading {
 	return all
 }
 
-// replicaReadings are those of what replicas have to do with each other.
+// replicaReadings are the readings of replicas that share polls.
 var replicaReadings = []reading{
 	{metric: "easel.replicas.connected", value: func(_ watch.Stats, r Replicas) float64 {
 		if r.Connected {
@@ -118,8 +118,8 @@ func with(label Label, value string) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String(label.Name, value)}
 }
 
-// tellBuild measures what this build is.
-func tellBuild(meter metric.Meter, version string) error {
+// measureBuild measures the version of this build.
+func measureBuild(meter metric.Meter, version string) error {
 	build := metric.WithAttributes(attribute.String("version", version), attribute.String("go_version", runtime.Version()))
 	_, err := meter.Int64ObservableGauge("easel.build.info", metric.WithInt64Callback(func(_ context.Context, out metric.Int64Observer) error {
 		out.Observe(1, build)

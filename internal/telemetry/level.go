@@ -10,7 +10,7 @@ import (
 // or for a while. The zero value is info.
 type Level struct {
 	level slog.LevelVar
-	usual slog.Level // to which it falls back
+	usual slog.Level // of the settings: it falls back to it
 
 	mu    sync.Mutex
 	until time.Time // zero: it stays
@@ -25,8 +25,8 @@ func newLevel(usual slog.Level) *Level {
 // Level implements slog.Leveler.
 func (l *Level) Level() slog.Level { return l.level.Level() }
 
-// Set changes the level: for so long, and then back to that of the settings, or for good where
-// that is 0.
+// Set changes the level for the time lasting, and then back to the level of the settings; for good where
+// lasting is 0.
 func (l *Level) Set(level slog.Level, lasting time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *Level) Set(level slog.Level, lasting time.Duration) {
 	}
 }
 
-// fallBack ends what was set for a while, unless something else was set meanwhile.
+// fallBack restores the usual level, unless another one was set meanwhile.
 func (l *Level) fallBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -57,7 +57,7 @@ func TestTheLastTroublesAreKeptWhateverTheLevel(t *testing.T) {
 		logger.With("a", 1).WithGroup("g").Warn("trouble", "number", i, "error", errors.New(strings.Repeat("ü", 5000)))
 	}
 	kept := last.newest()
-	if len(kept) != mostTroubles || !strings.HasPrefix(kept[0].Detail, "a=1 g.number=199 g.error=ü") || len(kept[0].Detail) > longestDetail || kept[0].Text != "trouble" {
+	if len(kept) != maxTroubles || !strings.HasPrefix(kept[0].Detail, "a=1 g.number=199 g.error=ü") || len(kept[0].Detail) > longestDetail || kept[0].Text != "trouble" {
 		t.Errorf("%d are kept, the newest is %+v", len(kept), kept[0])
 	}
 }

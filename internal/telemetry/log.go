@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newLogger makes a logger whose level can be changed, and which keeps the last troubles.
+// newLogger makes a logger with a changeable level, which keeps the last warnings and errors.
 func newLogger(config Config, level slog.Leveler, last *recent) (*slog.Logger, error) {
 	output, options := cmp.Or[io.Writer](config.LogOutput, os.Stderr), &slog.HandlerOptions{Level: level}
 	var handler slog.Handler
@@ -29,8 +29,8 @@ func newLogger(config Config, level slog.Leveler, last *recent) (*slog.Logger, e
 	return slog.New(slog.NewMultiHandler(tracedHandler{handler}, recentHandler{recent: last})), nil
 }
 
-// tracedHandler adds the ids of the trace that the context is part of, so that a line
-// and a span find each other.
+// tracedHandler adds the ids of the context's trace, so that a reader finds the span of a line and
+// the lines of a span.
 type tracedHandler struct {
 	slog.Handler
 }

@@ -20,42 +20,42 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Observer traces and measures what the hub polls and tells, and what orders cost. Make it
-// after Start, which sets the providers that it takes for its own.
+// Observer traces and measures the polls and deliveries of the hub, and the cost of orders. Make
+// it after Start, which sets the providers that it uses.
 //
 // A poll is a root span, linked to the watches that it serves and to the calls that placed
-// the orders. A push is a span in the trace of its watch, linked to what has found the change.
-// A span that nobody records costs one look at a context.
+// the orders. A push is a span in the trace of its watch, linked to the poll or the call that
+// found the change. A span that nobody records costs one read of a context.
 type Observer struct {
 	tracer   trace.Tracer
 	models   capped
 	callers  capped
-	pushes   *rate.Limiter // those that have a span
+	pushes   *rate.Limiter // of pushes that get a span
 	failures *Failures     // nil: polls that fail are not logged
 
-	told, pollsMade, changed, orders, spent metric.Int64Counter
-	heartbeatAge, delay                     metric.Float64Histogram
+	delivered, pollsMade, changed, orders, spent metric.Int64Counter
+	heartbeatAge, delay                          metric.Float64Histogram
 }
 
 var _ watch.Observer = (*Observer)(nil)
 
-// The labels of what is told, made once: there may be ten thousand at a time.
+// The labels of delivered events, made once: there may be ten thousand deliveries at a time.
 var (
-	updateTold    = labelled(attribute.String("event", "update"))
-	heartbeatTold = labelled(attribute.String("event", "heartbeat"))
-	caughtUpTold  = labelled(attribute.String("event", "caught_up"))
+	updateEvent    = labelled(attribute.String("event", "update"))
+	heartbeatEvent = labelled(attribute.String("event", "heartbeat"))
+	caughtUpEvent  = labelled(attribute.String("event", "caught_up"))
 )
 
 // mostPushSpans is how many pushes a second have a span. The exporter's queue holds 2,048 spans,
-// and what comes then is dropped, of whatever kind: a change that is told to ten thousand watches
-// would drive out the spans of calls and of the poll that found it.
-const mostPushSpans = 1000
+// and drops all further spans: a change for ten thousand watches would drive out the spans of
+// calls and of the poll that found it.
+const maxPushSpans = 1000
 
 // Most models and callers that have a series of their own.
 const (
-	mostModels  = 50
-	mostCallers = 20
-	longestName = 128 // the catalog has taken it, but it is from outside
+	maxModels    = 50
+	maxCallers   = 20
+	maxNameBytes = 128 // of a model's name, which comes from outside
 )
 
 // NewObserver makes an observer over the global providers.
@@ -63,10 +63,10 @@ func NewObserver() (*Observer, error) {
 	var faults [7]error
 	meter := otel.Meter(scope)
 	o := &Observer{
-		tracer: otel.Tracer(scope), models: capped{most: mostModels}, callers: capped{most: mostCallers},
-		pushes: rate.NewLimiter(mostPushSpans, mostPushSpans),
+		tracer: otel.Tracer(scope), models: capped{most: maxModels}, callers: capped{most: maxCallers},
+		pushes: rate.NewLimiter(maxPushSpans, maxPushSpans),
 	}
-	o.told, faults[0] = meter.Int64Counter("easel.pushes")
+	o.delivered, faults[0] = meter.Int64Counter("easel.pushes")
 	o.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
 	o.changed, faults[2] = meter.Int64Counter("easel.changes")
 	o.orders, faults[3] = meter.Int64Counter("easel.orders")
@@ -109,17 +109,17 @@ var (
 
 func linksOf(p watch.Poll) []trace.Link {
 	links := make([]trace.Link, 0, len(p.Orders)+len(p.Open))
-	for _, mark := range p.Orders {
-		links = append(links, link(mark, linkOrder))
+	for _, ref := range p.Orders {
+		links = append(links, link(ref, linkOrder))
 	}
-	for _, mark := range p.Open {
-		links = append(links, link(mark, linkWatch))
+	for _, ref := range p.Open {
+		links = append(links, link(ref, linkWatch))
 	}
 	return links
 }
 
-func link(mark watch.TraceRef, about attribute.KeyValue) trace.Link {
-	span, _ := mark.(trace.SpanContext)
+func link(ref watch.TraceRef, about attribute.KeyValue) trace.Link {
+	span, _ := ref.(trace.SpanContext)
 	return trace.Link{SpanContext: span, Attributes: []attribute.KeyValue{about}}
 }
 
@@ -165,23 +165,23 @@ func pollOutcome(err error) string {
 	return cmp.Or(pollOutcomes[catalog.KindOf(err)], "failed")
 }
 
-// Delivery implements watch.Observer. It counts without an example of a trace: to choose one costs
+// Delivery implements watch.Observer. It counts without an exemplar of a trace: to choose one costs
 // more than to count, and an update has a span of its own.
 //
 //nolint:contextcheck // see above
-func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event watch.Event, found watch.TraceRef) (told func()) {
+func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event watch.Event, found watch.TraceRef) (delivered func()) {
 	switch {
 	case event.Heartbeat != nil:
-		o.told.Add(context.Background(), 1, heartbeatTold)
+		o.delivered.Add(context.Background(), 1, heartbeatEvent)
 		if at := event.Heartbeat.ObserveTime; !at.IsZero() {
 			o.heartbeatAge.Record(ctx, time.Since(at).Seconds())
 		}
 		return nil
 	case event.CaughtUp != nil:
-		o.told.Add(context.Background(), 1, caughtUpTold)
+		o.delivered.Add(context.Background(), 1, caughtUpEvent)
 		return nil
 	}
-	o.told.Add(context.Background(), 1, updateTold)
+	o.delivered.Add(context.Background(), 1, updateEvent)
 	if watching == nil || !o.pushes.Allow() {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event 
 }
 
 // pushing begins the span of a push.
-func (o *Observer) pushing(ctx context.Context, update *watch.Update, found watch.TraceRef) (told func()) {
+func (o *Observer) pushing(ctx context.Context, update *watch.Update, found watch.TraceRef) (delivered func()) {
 	options := []trace.SpanStartOption{trace.WithAttributes(
 		attribute.String("easel.generation.id", update.Generation.ID),
 		attribute.String("easel.generation.state", update.Generation.State.String()),
@@ -201,8 +201,8 @@ func (o *Observer) pushing(ctx context.Context, update *watch.Update, found watc
 	return func() { span.End() }
 }
 
-// Ordered measures how an order ended, and what it cost. by is the name of the caller, "" for
-// one that brings its own key.
+// Ordered measures the outcome and the cost of an order. by is the name of the caller, "" for a caller
+// with an API key of its own.
 func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
 	o.orders.Add(ctx, 1, labelled(attribute.String("outcome", orderOutcome(g, err))))
 	if err == nil && g.CostCents != nil {
@@ -230,8 +230,8 @@ func orderOutcome(g catalog.Generation, err error) string {
 	return "failed"
 }
 
-// capped gives the first so many names as they are, and "other" for the rest: what is named
-// can't make series without end.
+// capped gives the first so many names unchanged, and "other" for all further ones: callers can't
+// make series without end.
 type capped struct {
 	most int
 
@@ -245,7 +245,7 @@ func (c *capped) name(name string) string {
 	if c.known[name] {
 		return name
 	}
-	if len(c.known) >= c.most || name == "" || len(name) > longestName {
+	if len(c.known) >= c.most || name == "" || len(name) > maxNameBytes {
 		return "other"
 	}
 	if c.known == nil {

@@ -21,13 +21,13 @@ func TestAThousandPushesASecondHaveASpan(t *testing.T) {
 		for _, pause := range []time.Duration{0, time.Second, time.Hour} {
 			time.Sleep(pause)
 			exporter.Reset()
-			for range 3 * mostPushSpans {
+			for range 3 * maxPushSpans {
 				if told := o.Delivery(ctx, o.TraceRef(ctx), watch.Event{Update: &watch.Update{}}, nil); told != nil {
 					told()
 				}
 			}
-			if n := len(exporter.GetSpans()); n != mostPushSpans {
-				t.Errorf("after %v %d of %d have one", pause, n, 3*mostPushSpans)
+			if n := len(exporter.GetSpans()); n != maxPushSpans {
+				t.Errorf("after %v %d of %d have one", pause, n, 3*maxPushSpans)
 			}
 		}
 	})

@@ -11,13 +11,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Most that is kept of the last troubles.
+// Limits of the last warnings and errors that are kept.
 const (
-	mostTroubles  = 50
+	maxTroubles   = 50
 	longestDetail = 500 // bytes
 )
 
-// Trouble is a line of the log that is a warning or an error.
+// Trouble is a warning or an error of the log.
 type Trouble struct {
 	Time    time.Time
 	Level   slog.Level
@@ -35,13 +35,13 @@ type recent struct {
 func (r *recent) keep(t Trouble) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.troubles) == mostTroubles {
+	if len(r.troubles) == maxTroubles {
 		r.troubles = slices.Delete(r.troubles, 0, 1)
 	}
 	r.troubles = append(r.troubles, t)
 }
 
-// newest gives them, the newest first.
+// newest gives the troubles, the newest first.
 func (r *recent) newest() []Trouble {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,11 +50,11 @@ func (r *recent) newest() []Trouble {
 	return all
 }
 
-// recentHandler keeps the troubles of what is logged.
+// recentHandler keeps the troubles of the log.
 type recentHandler struct {
 	recent *recent
 	attrs  string // of the logger, as text
-	group  string // in which its next ones are: "a.b."
+	group  string // of its next attributes: "a.b."
 }
 
 // Enabled implements slog.Handler.

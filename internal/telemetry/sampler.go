@@ -8,8 +8,8 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// samplerOfEnvironment is what OTEL_TRACES_SAMPLER names, as the SDK would read it, with one
-// rule more: see linked.
+// samplerOfEnvironment is the sampler of OTEL_TRACES_SAMPLER, as the SDK would make it, with one
+// more rule: see linked.
 func samplerOfEnvironment() trace.Sampler {
 	share := 1.0
 	if parsed, err := strconv.ParseFloat(os.Getenv("OTEL_TRACES_SAMPLER_ARG"), 64); err == nil && parsed >= 0 && parsed <= 1 {
@@ -30,9 +30,8 @@ func samplerOfEnvironment() trace.Sampler {
 	return trace.ParentBased(trace.AlwaysSample())
 }
 
-// linked records a root that is linked to a recorded span, whatever else decides: where one
-// watch of a hundred is traced, so is every poll that served it, and a click on the link leads
-// somewhere.
+// linked records each root span that is linked to a recorded span: where one watch of a hundred
+// is traced, every poll that served it is traced too, and the links lead to recorded spans.
 type linked struct{ trace.Sampler }
 
 // ShouldSample implements trace.Sampler.

@@ -1,33 +1,33 @@
 package telemetry
 
-// Kind is how the numbers of a metric behave.
+// Kind is the kind of a metric.
 type Kind string
 
 // The kinds.
 const (
 	Counter   Kind = "counter"   // only rises; Prometheus adds _total
-	UpDown    Kind = "updown"    // what is there now, counted in and out
-	Gauge     Kind = "gauge"     // what is there now, read when it is asked for
+	UpDown    Kind = "updown"    // a present number, counted up and down
+	Gauge     Kind = "gauge"     // a present value, read at each collection
 	Histogram Kind = "histogram" // Prometheus has _bucket, _sum and _count
 )
 
-// Metric is one row of the table: what the program measures, and all that it measures.
+// Metric is one row of the table of metrics.
 type Metric struct {
 	Name    string // as OpenTelemetry has it; of a row that only Prometheus gets, as Prometheus has it
 	Kind    Kind
 	Unit    string // of UCUM: "s", "By", "{call}"
 	Labels  []Label
-	Text    string    // what it says, in a sentence or two
+	Text    string    // its meaning, in a sentence or two
 	Buckets []float64 // of a histogram
 	Scraped bool      // only Prometheus gets it
 	Shared  bool      // only where replicas share polls, by EASEL_NATS_URL
 }
 
-// Label is a dimension of a metric. Its values are a closed set, or the first so many that come
-// up with one that stands for all others; never ids, keys or what callers make up.
+// Label is a dimension of a metric. Its values are a closed set, or the first so many values and
+// one for all others; never ids, API keys or texts of callers.
 type Label struct {
 	Name   string
-	Values []string // nil where Of says what they are
+	Values []string // nil where Of describes them
 	Of     string
 }
 
@@ -51,7 +51,7 @@ var (
 	pollKind = Label{Name: "kind", Values: []string{"read", "sweep"}}
 )
 
-// Table is every metric that the program has. What is not in it is not measured.
+// Table has every metric of the program. Nothing else is measured.
 var Table = []Metric{
 	{
 		Name: "rpc.server.call.duration", Kind: Histogram, Unit: "s", Buckets: seconds,

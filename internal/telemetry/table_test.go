@@ -91,7 +91,7 @@ func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
 			continue
 		}
 		points := m.Data.(metricdata.Sum[int64]).DataPoints
-		if len(points) > mostModels+2 {
+		if len(points) > maxModels+2 {
 			t.Errorf("10,001 models and callers have %d series", len(points))
 		}
 		if sum := sumOf(points); sum != 10_005 {

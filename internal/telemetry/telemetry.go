@@ -23,13 +23,13 @@ import (
 	notrace "go.opentelemetry.io/otel/trace/noop"
 )
 
-// shutdownLimit is how long the last spans and metrics may take to leave. A collector
-// that is dead must not hold up the end of the process.
+// shutdownLimit is how long the export of the last spans and metrics may take. A dead
+// collector must not hold up the end of the process.
 const shutdownLimit = 5 * time.Second
 
-// Config says who speaks and where logs go.
+// Config names the program and says where logs go.
 type Config struct {
-	// Version is that of the program in traces and metrics, unless OTEL_RESOURCE_ATTRIBUTES
+	// Version is the program's version in traces and metrics, unless OTEL_RESOURCE_ATTRIBUTES
 	// says otherwise. Empty means none.
 	Version string
 	// LogLevel is the least level that is logged. The zero value is info.
@@ -40,10 +40,10 @@ type Config struct {
 	LogOutput io.Writer
 }
 
-// Telemetry is what the program logs to and is observed by. Spans and measurements go to
+// Telemetry holds the program's logger, metrics and observers. Spans and measurements go to
 // OpenTelemetry's global providers, which Start sets.
 type Telemetry struct {
-	// Logger adds the ids of the trace that the context is part of.
+	// Logger adds the ids of the context's trace.
 	Logger *slog.Logger
 	// Level is the least level that Logger logs.
 	Level *Level
@@ -51,14 +51,14 @@ type Telemetry struct {
 	Troubles func() []Trouble
 	// Metrics answers with all metrics in the Prometheus format.
 	Metrics http.Handler
-	// Failures logs how the catalog fails. Observer tells it of polls.
+	// Failures logs failures of the catalog. Observer reports those of polls to it.
 	Failures *Failures
-	// Observer traces and measures what the hub does and what orders cost.
+	// Observer traces and measures the hub and the orders.
 	Observer *Observer
 }
 
-// Start sets up logs, traces and metrics. The function that it returns sends what is
-// left, within 5 seconds, or less if its context ends.
+// Start sets up logs, traces and metrics. The returned function exports the remaining
+// spans and metrics, within 5 seconds, or less if its context ends.
 func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context) error, error) {
 	level, last := newLevel(config.LogLevel), &recent{}
 	logger, err := newLogger(config, level, last)
@@ -112,16 +112,16 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	return func(ctx context.Context) error { return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown) }, nil
 }
 
-// beginNone traces and measures nothing: the ids of a caller's trace go on to the catalog as
-// they came, and the metrics are those of the process alone.
+// beginNone traces and measures nothing: the ids of a caller's trace go on to the catalog
+// unchanged, and the metrics are those of the process alone.
 func (t *Telemetry) beginNone(context.Context, Config) (end func(context.Context) error, err error) {
 	otel.SetTracerProvider(notrace.NewTracerProvider())
 	otel.SetMeterProvider(nometric.NewMeterProvider())
-	t.Metrics = show(newRegistry())
+	t.Metrics = metricsHandler(newRegistry())
 	return func(context.Context) error { return nil }, nil
 }
 
-// describe says who we are. The environment has the last word.
+// describe gives the resource of this program. The environment overrides it.
 func describe(ctx context.Context, config Config) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),
@@ -133,8 +133,7 @@ func describe(ctx context.Context, config Config) (*resource.Resource, error) {
 	)
 }
 
-// shutdownAll runs the steps at the same time, and does not wait for one that does
-// not heed its context.
+// shutdownAll runs the steps at the same time, and does not wait for one that ignores its context.
 func shutdownAll(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownLimit)
 	defer cancel()

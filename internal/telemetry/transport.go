@@ -15,28 +15,26 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// scope names this package in what it traces and measures.
+// scope names this package in its spans and metrics.
 const scope = "github.com/easel-grpc/easel/internal/telemetry"
 
-// UpstreamTransport makes a span and a measurement of every request that base sends, and lets
-// the trace go on in the catalog. The span ends with the body of the answer. It is named by the
-// request's Pattern, which the sender sets as in "GET /generations/{id}": ids would make as many
-// names as there are renders.
+// UpstreamTransport traces and measures every request that base sends, and passes the trace on to
+// the catalog. The span ends with the body of the answer. Its name is the request's Pattern, which
+// the sender sets as in "GET /generations/{id}": ids would make a name for each generation.
 //
-// Headers never become attributes, so a key that travels in one stays out of traces.
+// Headers never become attributes, so the API key in one stays out of traces.
 func UpstreamTransport(base http.RoundTripper) http.RoundTripper {
 	return otelhttp.NewTransport(describedTransport{base},
 		otelhttp.WithTracerProvider(otel.GetTracerProvider()),
-		otelhttp.WithPropagators(idsOnly{}),
+		otelhttp.WithPropagators(traceIDsOnly{}),
 		otelhttp.WithSpanNameFormatter(spanName),
 	)
 }
 
 func spanName(_ string, r *http.Request) string { return cmp.Or(r.Pattern, r.Method) }
 
-// describedTransport adds to the span and the measurement of a request what OpenTelemetry's
-// transport, which stands around it, does not know: its route, and which attempt it is of those
-// for one call.
+// describedTransport adds the route and the number of the attempt to the span and the measurement
+// of a request. OpenTelemetry's transport, which wraps it, does not know them.
 type describedTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -53,12 +51,12 @@ func (t describedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
-// idsOnly tells the catalog the ids of the trace and nothing else: baggage and tracestate are
-// what callers wrote for systems of their own, such as the name of a customer.
-type idsOnly struct{ propagation.TraceContext }
+// traceIDsOnly sends the catalog the ids of the trace alone: callers write baggage and tracestate
+// for systems of their own, such as the name of a customer.
+type traceIDsOnly struct{ propagation.TraceContext }
 
 // Inject implements propagation.TextMapPropagator.
-func (p idsOnly) Inject(ctx context.Context, carrier propagation.TextMapCarrier) {
+func (p traceIDsOnly) Inject(ctx context.Context, carrier propagation.TextMapCarrier) {
 	if ids := trace.SpanContextFromContext(ctx); ids.TraceState().Len() > 0 {
 		ctx = trace.ContextWithSpanContext(ctx, ids.WithTraceState(trace.TraceState{}))
 	}

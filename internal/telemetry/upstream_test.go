@@ -80,7 +80,7 @@ func TestKeysWithoutEndMakeNoLinesWithoutEnd(t *testing.T) {
 		for i := range 10_000 {
 			f.Polled(t.Context(), catalog.Forwarded(catalog.NewSecret(fmt.Sprint("key ", i))).Tenant, &catalog.Error{Kind: catalog.KindUnavailable})
 		}
-		if got := failureLines(t, out); len(got) > mostFailures+1 || len(f.open) > mostFailures+1 {
+		if got := failureLines(t, out); len(got) > maxFailures+1 || len(f.open) > maxFailures+1 {
 			t.Errorf("%d lines, %d remembered", len(got), len(f.open))
 		}
 		f.stop()

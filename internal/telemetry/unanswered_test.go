@@ -43,11 +43,11 @@ func TestAKeyIsUnansweredFromItsFirstFailureUntilAnAnswerOrAMinuteWithoutCalls(t
 }
 
 func TestOfManyKeysThatGetNoAnswerOnlySomeAreKept(t *testing.T) {
-	s := silence{keys: map[string]outage{}}
-	for n := range 3 * mostFailures {
+	s := unansweredKeys{keys: map[string]outage{}}
+	for n := range 3 * maxFailures {
 		s.failed(fmt.Sprint(n))
 	}
-	if kept := len(s.now()); kept != mostFailures {
+	if kept := len(s.now()); kept != maxFailures {
 		t.Errorf("%d are kept", kept)
 	}
 }
