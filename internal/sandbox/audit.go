@@ -18,9 +18,9 @@ type Entry struct {
 	Time         time.Time `json:"time"`
 }
 
-// AuditedGeneration is a generation as the ledger's counterpart; deleted ones are included. It is queued from
-// CreatedAt to FinishedAt, then succeeded or failed, and refunded at RefundedAt: that is its whole true history,
-// whatever the dialect shows. Times are those of [Config].Now in UTC; what did not happen has the zero time.
+// AuditedGeneration is the history of a generation; deleted ones are included. It is queued from
+// CreatedAt to FinishedAt, then succeeded or failed, and refunded at RefundedAt, whatever the dialect
+// shows. Times are those of [Config].Now in UTC; an event that did not happen has the zero time.
 type AuditedGeneration struct {
 	ID             string    `json:"id"`
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
@@ -35,20 +35,20 @@ type AuditedGeneration struct {
 	Deleted        bool      `json:"deleted,omitempty"`
 }
 
-// Audit is everything that moved the money of one key.
+// Audit is every movement of money of one API key.
 type Audit struct {
 	Entries      []Entry             `json:"entries"` // oldest first
 	Generations  []AuditedGeneration `json:"generations"`
 	TopUpCents   int64               `json:"topUpCents"`
 	ChargeCents  int64               `json:"chargeCents"` // positive
 	RefundCents  int64               `json:"refundCents"`
-	BalanceCents int64               `json:"balanceCents"` // as GET /me tells it
-	// ChargesByIdempotencyKey counts the charges behind each Idempotency-Key. Keys whose create was
-	// refused are not in it.
+	BalanceCents int64               `json:"balanceCents"` // as in GET /me
+	// ChargesByIdempotencyKey counts the charges of each Idempotency-Key. It has no keys whose create
+	// was refused.
 	ChargesByIdempotencyKey map[string]int `json:"chargesByIdempotencyKey"`
 }
 
-// Audit reads the books of a key, revoked or not.
+// Audit reads the ledger of an API key, revoked or not.
 func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
 	a := Audit{ChargesByIdempotencyKey: map[string]int{}}
 	err := s.db.snapshot(func(tx link) error {
@@ -56,7 +56,7 @@ func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
 		if err != nil {
 			return err
 		}
-		p, err := readPurse(tx, who.id)
+		p, err := readAccountState(tx, who.id)
 		a.BalanceCents = p.balance
 		return errors.Join(err, a.readEntries(tx, who.id), a.readGenerations(tx, who.id))
 	})
@@ -114,9 +114,9 @@ func moment(nanos int64) time.Time {
 	return time.Unix(0, nanos).UTC()
 }
 
-// Check returns every broken promise of the books, or nil: balance = top-ups − charges + refunds, never
+// Check returns every broken promise of the ledger, or nil: balance = top-ups − charges + refunds, never
 // negative at any entry; exactly one charge for each generation and Idempotency-Key; at most one refund,
-// only for a failed render, and exactly one for a refunded one.
+// only for a failed generation, and exactly one for a refunded one.
 func (a Audit) Check() error {
 	var faults []error
 	expect := func(ok bool, format string, args ...any) {

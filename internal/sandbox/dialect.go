@@ -19,7 +19,7 @@ type Dialect struct {
 	Price PriceShape
 	// Times is the spelling of times in records.
 	Times TimeShape
-	// Refund is the way from a failed render to its refund. The money moves exactly once in each.
+	// Refund is the way from a failed generation to its refund. The money moves exactly once in each.
 	Refund Refund
 	// KeyedModels makes the list of models an object keyed by model id.
 	KeyedModels bool
@@ -31,7 +31,7 @@ type Dialect struct {
 	ExtraMembers bool
 	// SnakeCase spells members created_at instead of createdAt, those of the specification included.
 	SnakeCase bool
-	// ShowRunning shows "running" once a fifth of the render time has passed.
+	// ShowRunning shows "running" once a fifth of the duration has passed.
 	ShowRunning bool
 	// ShortFields names an invalid input "prompt" instead of "inputs.prompt" in error details.
 	ShortFields bool
@@ -100,7 +100,7 @@ const (
 	TimeAbsent
 )
 
-// Refund is what happens after a render failed.
+// Refund is the way from a failed generation to its refund.
 type Refund int
 
 // The ways to a refund.

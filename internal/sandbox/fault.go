@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Fault is a scripted misbehaviour. It has a part that says which requests it meets, and a part that
-// says what happens to them. At most one fault meets a request: the first one injected that matches.
+// Fault is a scripted misbehaviour. One part of it selects requests, the other part has the effects. At
+// most one fault meets a request: the first injected one that matches.
 //
 // Effects happen in this order: Delay; the handler, if AfterCommit is set or nothing else answers;
 // then the first of Hang, Reset, Redirect, Oversize, Status that is set answers in the handler's place. If
-// none is, the handler's own answer goes out, bent by Set, ContentLengthDelta, Drip and Cut.
+// none is set, the handler's own answer goes out, altered by Set, ContentLengthDelta, Drip and Cut.
 type Fault struct {
 	// Name is for the reader of [Sandbox.Faults].
 	Name string `json:"name,omitempty"`
@@ -33,8 +33,8 @@ type Fault struct {
 	// Delay passes before anything else, after the body was read. A client that goes away does not end
 	// it: the request is then carried out late. Closing the sandbox ends it.
 	Delay time.Duration `json:"delay,omitempty"`
-	// AfterCommit runs the handler completely before its answer is replaced: what it changed stays
-	// changed. With Reset this is a create that is charged, but whose answer is lost.
+	// AfterCommit runs the handler completely before its answer is replaced: its changes stay. With
+	// Reset this is a create that is charged, but whose answer is lost.
 	AfterCommit bool `json:"afterCommit,omitempty"`
 
 	// Hang accepts the request and never answers. It ends when the client leaves or the sandbox closes.
@@ -103,10 +103,10 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// FaultStatus is a fault and what became of it.
+// FaultStatus is a fault and how often it fired.
 type FaultStatus struct {
 	Fault Fault `json:"fault"`
-	// Seen counts the requests that matched, Fired those that the fault was done to.
+	// Seen counts the requests that matched, Fired those that the fault affected.
 	Seen  int `json:"seen"`
 	Fired int `json:"fired"`
 }
@@ -117,21 +117,21 @@ type Injected struct {
 	status  FaultStatus // guarded by its mutex
 }
 
-// Fired is the number of requests that the fault was done to so far.
+// Fired is the number of requests that the fault has affected.
 func (i *Injected) Fired() int {
 	i.sandbox.mu.Lock()
 	defer i.sandbox.mu.Unlock()
 	return i.status.Fired
 }
 
-// Remove ends the fault. Requests that it has already met still suffer it.
+// Remove ends the fault. It still affects requests that it has already met.
 func (i *Injected) Remove() {
 	i.sandbox.mu.Lock()
 	defer i.sandbox.mu.Unlock()
 	i.sandbox.faults = slices.DeleteFunc(i.sandbox.faults, func(one *Injected) bool { return one == i })
 }
 
-// Validate names the first field that makes no sense.
+// Validate names the first invalid field.
 func (f Fault) Validate() error {
 	known := f.Route == "" || f.Route == "unknown" || slices.Contains(routeTemplates(), f.Route)
 	switch {
@@ -153,11 +153,11 @@ func (f Fault) Validate() error {
 		return invalid("drip", "must not be negative")
 	case f.CutAfter < 0:
 		return invalid("cutAfter", "must not be negative")
-	case !f.AfterCommit && !f.answers() && !f.bends() && f.Delay == 0 && len(f.Header) == 0:
+	case !f.AfterCommit && !f.answers() && !f.alters() && f.Delay == 0 && len(f.Header) == 0:
 		return invalid("fault", "it has no effect; set one of %s", strings.Join(effects(), ", "))
 	case f.AfterCommit && !f.answers():
 		return invalid("afterCommit", "needs an answer in the handler's place: hang, reset, redirect, oversize, status or body")
-	case f.answers() && f.bends():
+	case f.answers() && f.alters():
 		return invalid("set", "set, contentLengthDelta, drip and cut bend the handler's own answer, which this fault replaces")
 	}
 	return nil
@@ -184,7 +184,7 @@ func (s *Sandbox) Inject(f Fault) *Injected {
 	return i
 }
 
-// ClearFaults ends every fault. Requests that one has already met still suffer it.
+// ClearFaults ends every fault. Each still affects requests that it has already met.
 func (s *Sandbox) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *Sandbox) fault(template, key string) *Fault {
 			continue
 		}
 		i.status.Seen++
-		if i.status.Seen <= f.Skip || f.Probability > 0 && !s.dice.chance(f.Probability) {
+		if i.status.Seen <= f.Skip || f.Probability > 0 && !s.random.chance(f.Probability) {
 			continue
 		}
 		i.status.Fired++
@@ -226,8 +226,8 @@ func (f *Fault) answers() bool {
 	return f.Hang || f.Reset || f.Redirect != "" || f.Oversize > 0 || f.Status != 0 || f.Body != ""
 }
 
-// bends reports whether the fault changes the handler's own answer.
-func (f *Fault) bends() bool {
+// alters reports whether the fault changes the handler's own answer.
+func (f *Fault) alters() bool {
 	return f.Set != nil || f.ContentLengthDelta != 0 || f.Drip != 0 || f.Cut
 }
 

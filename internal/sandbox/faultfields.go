@@ -1,9 +1,9 @@
 package sandbox
 
-// ExampleFault turns the next two orders away, as a catalog does that is overloaded.
+// ExampleFault refuses the next two orders, as an overloaded catalog does.
 const ExampleFault = `{"route":"POST /generations","status":503,"count":2}`
 
-// FaultField explains one member of a [Fault] to who writes it as JSON.
+// FaultField explains one member of a [Fault] in JSON.
 type FaultField struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
@@ -38,7 +38,7 @@ func FaultFields() []FaultField {
 	}
 }
 
-// effects are the members of which a fault needs one.
+// effects are the members with an effect. A fault needs at least one.
 func effects() (names []string) {
 	for _, field := range FaultFields() {
 		if field.Effect {

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// misbehave does a fault to a request.
-func (s *Sandbox) misbehave(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	keepBody(r)
+// applyFault applies a fault to a request.
+func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	bufferBody(r)
 	if f.Delay > 0 {
 		s.sleep(f.Delay, nil)
 	}
 	if !f.answers() {
-		s.bend(f, w, r, serve)
+		s.alterAnswer(f, w, r, serve)
 		return
 	}
 	if f.AfterCommit {
-		serve(&keptAnswer{head: http.Header{}}, r) // nobody will see it
+		serve(&bufferedAnswer{head: http.Header{}}, r) // nobody will see it
 	}
 	s.answer(f, w, r)
 }
@@ -54,9 +54,9 @@ func (s *Sandbox) answer(f *Fault, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keepBody reads the request's body now, so that the handler finds it even if the client leaves. A server
+// bufferBody reads the request's body now, so that the handler finds it even if the client leaves. A server
 // also notices a leaving client only once the body is read.
-func keepBody(r *http.Request) {
+func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -102,18 +102,18 @@ func oversize(w http.ResponseWriter, status int, size int64) {
 	}
 }
 
-// write sends what is left of an answer. A client that is gone is no error of ours.
+// write sends a part of an answer. It ignores errors, as the client may have gone.
 func write(w io.Writer, p []byte) { _, _ = w.Write(p) }
 
-// bend sends the handler's own answer, but not as it should be.
-func (s *Sandbox) bend(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	b := &bentWriter{s: s, f: f, w: w, r: r, left: f.CutAfter, room: -1}
+// alterAnswer sends the handler's own answer, altered by the fault.
+func (s *Sandbox) alterAnswer(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	b := &faultyWriter{s: s, f: f, w: w, r: r, untilCut: f.CutAfter, lengthLeft: -1}
 	if f.Set == nil {
 		serve(b, r)
 		b.finish()
 		return
 	}
-	kept := &keptAnswer{head: w.Header(), status: http.StatusOK}
+	kept := &bufferedAnswer{head: w.Header(), status: http.StatusOK}
 	serve(kept, r)
 	body := changed(kept.body.Bytes(), f.Set)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -122,16 +122,16 @@ func (s *Sandbox) bend(f *Fault, w http.ResponseWriter, r *http.Request, serve h
 	b.finish()
 }
 
-// keptAnswer holds an answer back, so that it can be changed.
-type keptAnswer struct {
+// bufferedAnswer holds an answer back, so that it can be changed.
+type bufferedAnswer struct {
 	head   http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (k *keptAnswer) Header() http.Header         { return k.head }
-func (k *keptAnswer) WriteHeader(status int)      { k.status = status }
-func (k *keptAnswer) Write(p []byte) (int, error) { return k.body.Write(p) }
+func (k *bufferedAnswer) Header() http.Header         { return k.head }
+func (k *bufferedAnswer) WriteHeader(status int)      { k.status = status }
+func (k *bufferedAnswer) Write(p []byte) (int, error) { return k.body.Write(p) }
 
 // changed sets members of a JSON object, or of the objects in a JSON array. Other bodies stay as they are.
 func changed(body []byte, set map[string]any) []byte {
@@ -161,20 +161,20 @@ func changed(body []byte, set map[string]any) []byte {
 	return out
 }
 
-// bentWriter is a response writer that lies about the length, drips, or cuts.
-type bentWriter struct {
-	s    *Sandbox
-	f    *Fault
-	w    http.ResponseWriter
-	r    *http.Request
-	left int64 // until the cut
-	room int64 // of the promised Content-Length, where it is less than the truth; else negative
-	sent bool
+// faultyWriter is a response writer that sends a wrong length, sends slowly, or cuts.
+type faultyWriter struct {
+	s          *Sandbox
+	f          *Fault
+	w          http.ResponseWriter
+	r          *http.Request
+	untilCut   int64 // until the cut
+	lengthLeft int64 // of the promised Content-Length, where it is less than the truth; else negative
+	sent       bool
 }
 
-func (b *bentWriter) Header() http.Header { return b.w.Header() }
+func (b *faultyWriter) Header() http.Header { return b.w.Header() }
 
-func (b *bentWriter) WriteHeader(status int) {
+func (b *faultyWriter) WriteHeader(status int) {
 	if b.sent {
 		return
 	}
@@ -184,44 +184,44 @@ func (b *bentWriter) WriteHeader(status int) {
 		size = max(size+b.f.ContentLengthDelta, 0)
 		b.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		if b.f.ContentLengthDelta < 0 {
-			b.room = size
+			b.lengthLeft = size
 		}
 	}
 	b.w.WriteHeader(status)
 }
 
-func (b *bentWriter) Write(p []byte) (int, error) {
+func (b *faultyWriter) Write(p []byte) (int, error) {
 	b.WriteHeader(http.StatusOK)
-	if b.f.Cut && int64(len(p)) >= b.left {
-		_, _ = b.send(p[:b.left]) // the connection ends either way
+	if b.f.Cut && int64(len(p)) >= b.untilCut {
+		_, _ = b.send(p[:b.untilCut]) // the connection ends either way
 		b.cut()
 	}
-	b.left -= int64(len(p))
-	if b.room < 0 {
+	b.untilCut -= int64(len(p))
+	if b.lengthLeft < 0 {
 		return b.send(p)
 	}
-	n, err := b.send(p[:min(int64(len(p)), b.room)]) // the server refuses to send more than was promised
-	b.room -= int64(n)
+	n, err := b.send(p[:min(int64(len(p)), b.lengthLeft)]) // the server refuses to send more than was promised
+	b.lengthLeft -= int64(n)
 	if err != nil {
 		return n, err
 	}
 	return len(p), nil
 }
 
-// cut ends the connection. What was written before goes out first.
-func (b *bentWriter) cut() {
+// cut ends the connection, after the bytes that were written before.
+func (b *faultyWriter) cut() {
 	_ = http.NewResponseController(b.w).Flush() // the connection ends either way
 	panic(http.ErrAbortHandler)
 }
 
-// finish cuts an answer without a body, which never came to a Write.
-func (b *bentWriter) finish() {
-	if b.f.Cut && b.left == 0 {
+// finish cuts an answer without a body, for which Write was never called.
+func (b *faultyWriter) finish() {
+	if b.f.Cut && b.untilCut == 0 {
 		b.cut()
 	}
 }
 
-func (b *bentWriter) send(p []byte) (int, error) {
+func (b *faultyWriter) send(p []byte) (int, error) {
 	if b.f.Drip == 0 {
 		return b.w.Write(p)
 	}

@@ -23,7 +23,7 @@ type generation struct {
 	model, inputs            string
 	cost                     int64
 	state                    string
-	doom                     string
+	failsWith                string
 	created, starts, due     int64
 	finished                 int64
 	failure                  string
@@ -40,14 +40,14 @@ const generationColumns = `id, account, public_id, request_hash, model, inputs, 
 const selectGeneration = `SELECT ` + generationColumns + ` FROM generations `
 
 func scanGeneration(row interface{ Scan(...any) error }) (g generation, err error) {
-	err = row.Scan(&g.id, &g.account, &g.publicID, &g.hash, &g.model, &g.inputs, &g.cost, &g.state, &g.doom, &g.created,
+	err = row.Scan(&g.id, &g.account, &g.publicID, &g.hash, &g.model, &g.inputs, &g.cost, &g.state, &g.failsWith, &g.created,
 		&g.starts, &g.due, &g.finished, &g.failure, &g.contentType, &g.contentEtag, &g.contentSize, &g.text, &g.deleted)
 	return g, err
 }
 
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
-// findGeneration finds a generation of an account. One of another account is as unknown as none.
+// findGeneration finds a generation of an account. A generation of another account does not exist for it.
 func findGeneration(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
@@ -57,8 +57,8 @@ func findGeneration(from link, account int64, publicID string) (generation, erro
 	return g, err
 }
 
-// create prices, charges and queues a render in one transaction. A key that was used before leads to
-// the generation of that time, whatever has become of it.
+// create prices, charges and queues a generation in one transaction. A known idempotency key gives the
+// generation of its first order.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
 	scope := int64(0)
 	if s.cfg.Repeats.PerAPIKey {
@@ -66,7 +66,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	}
 	err = s.db.tx(func(tx link) error {
 		if s.cfg.Repeats.MoneyFirst {
-			if err := s.mayCharge(tx, who, o.price); err != nil {
+			if err := s.checkCharge(tx, who, o.price); err != nil {
 				return err
 			}
 		}
@@ -79,7 +79,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if g, err = insertGeneration(tx, s.draw(who, o), scope, idempotencyKey); err != nil {
+		if g, err = insertGeneration(tx, s.newGeneration(who, o), scope, idempotencyKey); err != nil {
 			return err
 		}
 		return s.charge(tx, who, g)
@@ -87,7 +87,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	if err != nil || replayed {
 		return g, replayed, err
 	}
-	s.plan(g.id, g.due)
+	s.schedule(g.id, g.due)
 	return g, false, nil
 }
 
@@ -101,28 +101,28 @@ func sameRequest(g generation, o order) error {
 	}
 }
 
-// draw decides everything about a new render that is left to chance.
-func (s *Sandbox) draw(who account, o order) generation {
-	takes := s.scaled(s.dice.duration(o.model.pace))
+// newGeneration makes a generation, and draws its id, its duration and whether it fails.
+func (s *Sandbox) newGeneration(who account, o order) generation {
+	takes := s.scaled(s.random.duration(o.model.pace))
 	now := time.Now()
 	g := generation{
-		account: who.id, publicID: "gen_" + s.dice.word(20), hash: o.hash, model: o.model.id, inputs: o.inputs,
+		account: who.id, publicID: "gen_" + s.random.token(20), hash: o.hash, model: o.model.id, inputs: o.inputs,
 		cost: o.price, state: stateQueued, created: s.cfg.Now().UnixNano(),
 		starts: now.Add(takes / 5).UnixNano(), due: now.Add(takes).UnixNano(),
 	}
 	if s.cfg.Dialect.NumericIDs {
-		g.publicID = s.dice.number()
+		g.publicID = s.random.number()
 	}
-	if s.dice.chance(s.cfg.FailureRate) {
-		g.doom = "The renderer ran out of memory."
+	if s.random.chance(s.cfg.FailureRate) {
+		g.failsWith = "The renderer ran out of memory."
 	}
 	if strings.Contains(o.values.text("prompt"), "[fail]") {
-		g.doom = "The prompt asked for a failure."
+		g.failsWith = "The prompt asked for a failure."
 	}
 	return g
 }
 
-// scaled is a time at the speed of this sandbox.
+// scaled is a duration at the speed of this sandbox.
 func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
@@ -131,10 +131,10 @@ func insertGeneration(tx link, g generation, scope int64, idempotencyKey string)
 	return scanGeneration(tx.queryRow(`INSERT INTO generations (account, public_id, key_scope, idempotency_key, request_hash, model, inputs, cost,
 		state, doom, created_at, starts_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING `+generationColumns,
 		g.account, g.publicID, scope, sql.NullString{String: idempotencyKey, Valid: idempotencyKey != ""}, g.hash, g.model, g.inputs,
-		g.cost, g.state, g.doom, g.created, g.starts, g.due))
+		g.cost, g.state, g.failsWith, g.created, g.starts, g.due))
 }
 
-// recent lists the newest generations of an account first.
+// recent lists the generations of an account, the newest first.
 func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	err = s.db.read.each(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)
@@ -145,7 +145,7 @@ func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	return list, err
 }
 
-// delete hides a generation and drops its file. An unfinished render is dropped without a refund; a
+// delete hides a generation and drops its file. An unfinished one is dropped without a refund; a
 // failed one whose refund is still to come gets it now.
 func (s *Sandbox) delete(account int64, publicID string) error {
 	return s.db.tx(func(tx link) error {

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// KeyPrefix begins every key that the sandbox makes.
+// KeyPrefix is the prefix of every API key that the sandbox makes.
 const KeyPrefix = "sandbox_live_"
 
-// ErrKeyExists is returned when a key to be created is there already.
+// ErrKeyExists says that an API key exists already.
 var ErrKeyExists = errors.New("sandbox: the key exists already")
 
-// ErrUnknownKey is returned when a key to be administered does not exist.
+// ErrUnknownKey says that an API key does not exist.
 var ErrUnknownKey = errors.New("sandbox: unknown key")
 
-// KeyConfig describes a key to be created. One key is one account with one balance.
+// KeyConfig describes a new API key. One API key is one account with one balance.
 type KeyConfig struct {
 	// Name is shown by GET /me. Empty means "sandbox".
 	Name string `json:"name"`
@@ -28,7 +28,7 @@ type KeyConfig struct {
 	BalanceCents int64 `json:"balanceCents"`
 	// DailyCapCents limits the charges of one UTC day. 0 means the default of [Config], less than 0 no cap.
 	DailyCapCents int64 `json:"dailyCapCents"`
-	// Key is the key to use: 8 to 200 visible ASCII characters. Empty means a new one.
+	// Key is the API key: 8 to 200 visible ASCII characters. Empty means a random one.
 	Key string `json:"key"`
 }
 
@@ -41,7 +41,7 @@ type account struct {
 	revoked  bool
 }
 
-// CreateKey makes an account and returns its key. The sandbox keeps only the hash of it.
+// CreateKey makes an account and returns its API key. The sandbox keeps only the hash of it.
 func (s *Sandbox) CreateKey(_ context.Context, c KeyConfig) (string, error) {
 	if c.BalanceCents < 0 {
 		return "", errors.New("sandbox: BalanceCents must not be negative")
@@ -55,10 +55,10 @@ func (s *Sandbox) CreateKey(_ context.Context, c KeyConfig) (string, error) {
 	return key, s.db.tx(func(tx link) error { return s.insertKey(tx, key, c, dailyCap) })
 }
 
-// newKey is the key that was asked for, or a new one.
+// newKey checks an API key, and makes a random one of "".
 func (s *Sandbox) newKey(key string) (string, error) {
 	if key == "" {
-		key = KeyPrefix + s.dice.word(32)
+		key = KeyPrefix + s.random.token(32)
 	}
 	if !visible(key, 8, 200) {
 		return "", errors.New("sandbox: a key has 8 to 200 visible ASCII characters")
@@ -86,7 +86,7 @@ func (s *Sandbox) insertKey(tx link, key string, c KeyConfig, dailyCap int64) er
 	if err != nil || c.BalanceCents == 0 {
 		return err
 	}
-	return s.book(tx, id, kindTopUp, c.BalanceCents, 0, "first balance")
+	return s.addEntry(tx, id, kindTopUp, c.BalanceCents, 0, "first balance")
 }
 
 func (s *Sandbox) putKey(tx link, account int64, key string) error {
@@ -95,8 +95,8 @@ func (s *Sandbox) putKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey gives the account of a key another one, as it is before a rotation. Both work until one is
-// revoked. An empty next means a new key; the key is returned.
+// AddKey adds an API key to the account of another one, as before a rotation. Both work until one is
+// revoked. An empty next means a random one. AddKey returns the new API key.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	next, err := s.newKey(next)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	})
 }
 
-// RevokeKey makes every later request with the key a 401. Its ledger stays; its renders go on.
+// RevokeKey makes every later request with the API key a 401. Its ledger stays; its generations go on.
 func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 	return s.change(key, func(tx link, who account) error {
 		_, err := tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, s.cfg.Now().UnixNano(), who.key)
@@ -118,17 +118,17 @@ func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 	})
 }
 
-// TopUp adds cents to the balance of a key.
+// TopUp adds cents to the balance of an API key.
 func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string) error {
 	if cents <= 0 {
 		return errors.New("sandbox: a top-up is at least one cent")
 	}
 	return s.change(key, func(tx link, who account) error {
-		return s.book(tx, who.id, kindTopUp, cents, 0, note)
+		return s.addEntry(tx, who.id, kindTopUp, cents, 0, note)
 	})
 }
 
-// change changes the account of a key in one transaction.
+// change changes the account of an API key in one transaction.
 func (s *Sandbox) change(key string, do func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)
@@ -150,7 +150,7 @@ func findAccount(from link, key string) (account, error) {
 	return who, err
 }
 
-// authenticate finds the account behind a request. Missing, wrong and revoked keys look the same.
+// authenticate finds the account of a request. It refuses missing, wrong and revoked API keys alike.
 func (s *Sandbox) authenticate(r *http.Request) (account, error) {
 	refused := &apiError{
 		status: http.StatusUnauthorized, code: "UNAUTHORIZED",
@@ -184,7 +184,7 @@ func digest(text string) []byte {
 	return sum[:]
 }
 
-// visible reports whether s is made of shortest to longest printable ASCII characters without blanks.
+// visible reports whether s has shortest to longest printable ASCII characters without blanks.
 func visible(s string, shortest, longest int) bool {
 	if len(s) < shortest || len(s) > longest {
 		return false

@@ -12,55 +12,55 @@ const (
 	kindRefund = "refund"
 )
 
-// purse is what the newest ledger entry of an account says.
-type purse struct {
+// accountState is the state of an account by its newest ledger entry.
+type accountState struct {
 	balance    int64
 	day        string
 	dayCharges int64
 }
 
-func readPurse(from link, account int64) (purse, error) {
-	var p purse
+func readAccountState(from link, account int64) (accountState, error) {
+	var a accountState
 	err := from.queryRow(`SELECT balance, day, day_charges FROM ledger WHERE account = ? ORDER BY id DESC LIMIT 1`,
-		account).Scan(&p.balance, &p.day, &p.dayCharges)
+		account).Scan(&a.balance, &a.day, &a.dayCharges)
 	if errors.Is(err, sql.ErrNoRows) {
-		return purse{}, nil
+		return accountState{}, nil
 	}
-	return p, err
+	return a, err
 }
 
 // today is the calendar day of the daily cap, in UTC.
 func (s *Sandbox) today() string { return s.cfg.Now().UTC().Format("2006-01-02") }
 
 // spentToday is the sum of the charges of the current day. Refunds do not lower it.
-func (s *Sandbox) spentToday(p purse) int64 {
-	if p.day != s.today() {
+func (s *Sandbox) spentToday(a accountState) int64 {
+	if a.day != s.today() {
 		return 0
 	}
-	return p.dayCharges
+	return a.dayCharges
 }
 
 // charge takes the price of a new generation from the balance, or refuses.
 func (s *Sandbox) charge(tx link, who account, g generation) error {
-	if err := s.mayCharge(tx, who, g.cost); err != nil {
+	if err := s.checkCharge(tx, who, g.cost); err != nil {
 		return err
 	}
-	return s.book(tx, who.id, kindCharge, -g.cost, g.id, "render")
+	return s.addEntry(tx, who.id, kindCharge, -g.cost, g.id, "render")
 }
 
-// mayCharge refuses a price that the balance or the daily cap has no room for.
-func (s *Sandbox) mayCharge(tx link, who account, cents int64) error {
-	p, err := readPurse(tx, who.id)
+// checkCharge refuses a price above the balance or the rest of the daily cap.
+func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
+	a, err := readAccountState(tx, who.id)
 	if err != nil {
 		return err
 	}
-	if p.balance < cents {
+	if a.balance < cents {
 		return &apiError{
 			status: http.StatusPaymentRequired, code: "INSUFFICIENT_BALANCE",
 			message: "The balance is not enough for this render.",
 		}
 	}
-	if who.dailyCap > 0 && s.spentToday(p)+cents > who.dailyCap {
+	if who.dailyCap > 0 && s.spentToday(a)+cents > who.dailyCap {
 		return &apiError{
 			status: http.StatusConflict, code: "API_KEY_DAILY_CAP",
 			message: "The daily cap of this API key has been reached.",
@@ -71,22 +71,22 @@ func (s *Sandbox) mayCharge(tx link, who account, cents int64) error {
 
 // refund gives the price back. The schema refuses a second one.
 func (s *Sandbox) refund(tx link, g generation) error {
-	return s.book(tx, g.account, kindRefund, g.cost, g.id, "failed render")
+	return s.addEntry(tx, g.account, kindRefund, g.cost, g.id, "failed render")
 }
 
-// book appends one entry. generation is 0 for a top-up.
-func (s *Sandbox) book(tx link, account int64, kind string, cents, generation int64, note string) error {
-	p, err := readPurse(tx, account)
+// addEntry appends one entry to the ledger. generation is 0 for a top-up.
+func (s *Sandbox) addEntry(tx link, account int64, kind string, cents, generation int64, note string) error {
+	a, err := readAccountState(tx, account)
 	if err != nil {
 		return err
 	}
-	dayCharges := s.spentToday(p)
+	dayCharges := s.spentToday(a)
 	if kind == kindCharge {
 		dayCharges -= cents
 	}
 	_, err = tx.exec(`INSERT INTO ledger (account, kind, cents, balance, day, day_charges, generation, note, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		account, kind, cents, p.balance+cents, s.today(), dayCharges,
+		account, kind, cents, a.balance+cents, s.today(), dayCharges,
 		sql.NullInt64{Int64: generation, Valid: generation != 0}, note, s.cfg.Now().UnixNano())
 	return err
 }

@@ -13,7 +13,7 @@ type model struct {
 	kind                  string // "image" or "text"
 	fields                []field
 	price                 func(values) int64 // cents, at least 1
-	pace                  pace
+	pace                  durations
 	render                func(values) (artifact, error)
 }
 
@@ -94,7 +94,7 @@ var catalog = []*model{
 			formatField, seedField,
 		},
 		price:  func(v values) int64 { return imagePrice(v, 4, float64(v.integer("steps"))/20) },
-		pace:   pace{median: 9 * time.Second, sigma: 0.35},
+		pace:   durations{median: 9 * time.Second, sigma: 0.35},
 		render: renderLandscape,
 	},
 	{
@@ -117,7 +117,7 @@ var catalog = []*model{
 			formatField, seedField,
 		},
 		price:  func(v values) int64 { return imagePrice(v, 2, v.number("density")) },
-		pace:   pace{median: 3 * time.Second, sigma: 0.25, slow: 16 * time.Second, slowShare: 0.3},
+		pace:   durations{median: 3 * time.Second, sigma: 0.25, slow: 16 * time.Second, slowShare: 0.3},
 		render: renderAbstract,
 	},
 	{
@@ -136,7 +136,7 @@ var catalog = []*model{
 			seedField,
 		},
 		price:  func(v values) int64 { w, h := paperSize(v.text("paper")); return 10 + int64(w*h)/250_000 },
-		pace:   pace{median: 25 * time.Second, sigma: 0.3},
+		pace:   durations{median: 25 * time.Second, sigma: 0.3},
 		render: renderPrint,
 	},
 	{
@@ -144,7 +144,7 @@ var catalog = []*model{
 		description: "Three lines of five, seven and five syllables.",
 		fields:      []field{promptField, seedField},
 		price:       func(values) int64 { return 1 },
-		pace:        pace{median: 1200 * time.Millisecond, sigma: 0.3},
+		pace:        durations{median: 1200 * time.Millisecond, sigma: 0.3},
 		render:      renderHaiku,
 	},
 	{
@@ -160,7 +160,7 @@ var catalog = []*model{
 			seedField,
 		},
 		price: func(v values) int64 { return 2*v.integer("paragraphs") + int64(len(v.text("prompt")))/100 },
-		pace:  pace{median: 5 * time.Second, sigma: 0.4},
+		pace:  durations{median: 5 * time.Second, sigma: 0.4},
 
 		render: renderEssay,
 	},

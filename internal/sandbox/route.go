@@ -28,7 +28,7 @@ type call struct {
 // handler gives the body of its answer, or nil where it has sent the answer itself.
 type handler func(*Sandbox, *call) ([]byte, error)
 
-// route is what a path leads to. A path without a handler is unknown.
+// route is the route of a request. A path without a handler is unknown.
 type route struct {
 	template string // such as "GET /generations/{id}"; "unknown" without a handler
 	handle   handler
@@ -95,7 +95,7 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.code + ": " + e.message }
 
-// serve checks who calls and how often, reads the body, and runs the handler.
+// serve authenticates and limits a request, reads the body, and runs the handler.
 func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request, to route) {
 	c := &call{w: w, r: r, id: to.id}
 	if err := s.admit(c, to); err != nil {
@@ -156,7 +156,7 @@ func (c *call) readBody() error {
 }
 
 func (s *Sandbox) me(c *call) ([]byte, error) {
-	p, err := readPurse(s.db.read.link, c.who.id)
+	p, err := readAccountState(s.db.read.link, c.who.id)
 	return s.cfg.Dialect.account(c.who, p.balance, s.spentToday(p)), err
 }
 

@@ -15,47 +15,49 @@ import (
 // nowhere else.
 const BasePath = "/api/v1/api/catalog"
 
-// Config says how a sandbox behaves. The zero value is a fast, private, random, friendly catalog.
+// Config says how a sandbox behaves. The zero value is a private catalog in memory without limits and
+// faults.
 type Config struct {
 	// Path is the SQLite file. Empty means a private database in memory that ends with the sandbox.
 	// One sandbox at a time may have a file open: [Open] refuses a second one, in whatever process. A file
 	// named like it with "-lock" at the end stands beside it for that.
 	Path string
-	// Seed feeds the generator of ids, keys, render times and chance failures. 0 means a random seed.
+	// Seed is the seed of ids, API keys, durations and random failures. 0 means a random seed.
 	Seed uint64
-	// Speed divides every render time and the refund delay. 0 means 1.
+	// Speed divides the duration of every generation and the refund delay. 0 means 1.
 	Speed float64
-	// FailureRate is the share of renders that fail by chance, from 0 to 1.
+	// FailureRate is the share of generations that fail at random, from 0 to 1.
 	FailureRate float64
-	// DailyCapCents is the daily cap of keys that are created without one. 0 means no cap.
+	// DailyCapCents is the daily cap of API keys that are created without one. 0 means no cap.
 	DailyCapCents int64
-	// RateLimit is the number of requests a second that one key may make. 0 means no limit.
+	// RateLimit is the number of requests a second that one API key may make. 0 means no limit.
 	RateLimit float64
 	// RateBurst is the size of the bucket behind RateLimit. 0 means RateLimit, rounded up.
 	RateBurst int
 	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. 0 means 2 s.
 	RefundDelay time.Duration
-	// Workers is the number of renders drawn at the same time. 0 means 2.
+	// Workers is the number of results that are produced at the same time. 0 means 2.
 	Workers int
 	// Dialect picks the shapes that the specification leaves open. The zero value is the default dialect.
 	Dialect Dialect
-	// Repeats says how the catalog treats an Idempotency-Key that comes again. The zero value keeps keys by
-	// account and looks at them first.
+	// Repeats says how the catalog treats a repeated Idempotency-Key. The zero value keeps the keys by
+	// account and checks them first.
 	Repeats Repeats
 	// Now is the calendar: the day of a daily cap and the times in records. Nil means [time.Now].
-	// Timers and render times do not use it.
+	// Timers and durations do not use it.
 	Now func() time.Time
-	// Logger receives what goes wrong inside. Nil means nothing is logged.
+	// Logger logs internal errors. Nil means nothing is logged.
 	Logger *slog.Logger
 }
 
-// Repeats are ways of real catalogs with an Idempotency-Key that comes again, of which the specification
-// says only that it is not charged twice.
+// Repeats are ways in which real catalogs treat a repeated Idempotency-Key. The specification says only
+// that it is not charged twice.
 type Repeats struct {
-	// PerAPIKey keeps keys by API key: one that comes again under another API key of the same account is a new order.
+	// PerAPIKey keeps idempotency keys by API key: a repeat under another API key of the same account is a
+	// new order.
 	PerAPIKey bool
-	// MoneyFirst looks at the balance and the daily cap before it looks at the key: one that comes again is
-	// refused where its own charge has taken the last money.
+	// MoneyFirst checks the balance and the daily cap before the idempotency key: a repeat is refused where
+	// its own charge has taken the last money.
 	MoneyFirst bool
 }
 
@@ -92,21 +94,21 @@ func (c Config) validate() error {
 type Sandbox struct {
 	cfg    Config
 	db     *store
-	dice   *dice
+	random *randomSource
 	limits *limiter
 
-	done    chan struct{}  // closed when the sandbox ends
-	drawing chan struct{}  // as many as draw at the same time
-	steps   sync.WaitGroup // to come and at work
-	close   func() error
+	done  chan struct{}  // closed when the sandbox ends
+	slots chan struct{}  // of the workers
+	steps sync.WaitGroup // scheduled and running
+	close func() error
 
 	mu       sync.Mutex
 	faults   []*Injected // in place
 	requests map[string]int
 }
 
-// Open starts a sandbox. It takes up the renders that an earlier process left in the file: those that
-// are over-due end at once, the others when their time comes.
+// Open starts a sandbox. It resumes the generations that an earlier process left in the file: overdue ones
+// end at once, the others when they are due.
 func Open(cfg Config) (*Sandbox, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -121,19 +123,19 @@ func Open(cfg Config) (*Sandbox, error) {
 		db:       db,
 		limits:   newLimiter(cfg.RateLimit, cfg.RateBurst),
 		done:     make(chan struct{}),
-		drawing:  make(chan struct{}, cfg.Workers),
+		slots:    make(chan struct{}, cfg.Workers),
 		requests: map[string]int{},
 	}
 	s.close = sync.OnceValue(s.stop)
-	if err := s.recover(); err != nil {
+	if err := s.resumeSteps(); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox: recover renders: %w", err), s.Close())
 	}
 	return s, nil
 }
 
-// Close ends the background work, the waits of faults, and the database. Renders that are not finished
-// stay queued in the file. No goroutine of the sandbox is left when it returns; requests that still run
-// get an error. Closing twice is harmless.
+// Close ends the background work, the waits of faults, and the database. Unfinished generations stay
+// queued in the file. No goroutine of the sandbox is left when it returns; running requests get an error.
+// Closing twice is harmless.
 func (s *Sandbox) Close() error { return s.close() }
 
 func (s *Sandbox) stop() error {
@@ -159,15 +161,15 @@ func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.count(to.template)
 	serve := func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, to) }
 	if fault := s.fault(to.template, bearer(r)); fault != nil {
-		s.misbehave(fault, w, r, serve)
+		s.applyFault(fault, w, r, serve)
 		return
 	}
 	serve(w, r)
 }
 
-// Requests counts the requests received so far by method and route template, such as "POST /generations"
-// or "GET /generations/{id}"; those that a fault broke or that were refused count too. Requests to no
-// known route count as "unknown".
+// Requests counts the received requests by method and route template, such as "POST /generations"
+// or "GET /generations/{id}", also those that were refused or met a fault. Requests to no known route
+// count as "unknown".
 func (s *Sandbox) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// recover queues every step that an earlier process left undone.
-func (s *Sandbox) recover() error {
+// resumeSteps schedules every step that an earlier process has left.
+func (s *Sandbox) resumeSteps() error {
 	var generations, keys int64
 	if err := s.db.read.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),
 		(SELECT COALESCE(MAX(id), 0) FROM accounts)`).Scan(&generations, &keys); err != nil {
 		return err
 	}
-	s.dice = newDice(s.cfg.Seed, generations, keys)
+	s.random = newRandomSource(s.cfg.Seed, generations, keys)
 	return s.db.read.each(func(rows *sql.Rows) error {
 		var id, due int64
 		err := rows.Scan(&id, &due)
-		s.plan(id, due)
+		s.schedule(id, due)
 		return err
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// plan has a generation take its next step at a time in Unix nanoseconds. From here on the monotonic
-// clock counts: setting the wall clock neither hurries nor delays a render.
-func (s *Sandbox) plan(generation, at int64) {
+// schedule schedules the next step of a generation at a time in Unix nanoseconds. From here on the
+// monotonic clock counts: a change of the wall clock neither hurries nor delays a generation.
+func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended() {
-		return // the next process takes it up
+		return // the next process resumes it
 	}
 	wait := time.Until(time.Unix(0, at))
 	s.steps.Go(func() {
 		s.sleep(wait, nil)
-		s.drawing <- struct{}{}
-		defer func() { <-s.drawing }()
+		s.slots <- struct{}{}
+		defer func() { <-s.slots }()
 		if !s.ended() {
 			s.step(generation)
 		}
@@ -44,7 +44,7 @@ func (s *Sandbox) plan(generation, at int64) {
 
 var errClosing = errors.New("sandbox: closing")
 
-// step takes one generation one step further. A step that the database refused is tried again later.
+// step takes one generation one step further. It retries a step that the database refused.
 func (s *Sandbox) step(generation int64) {
 	g, err := scanGeneration(s.db.read.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
 	switch {
@@ -52,21 +52,21 @@ func (s *Sandbox) step(generation int64) {
 		return // deleted meanwhile
 	case err == nil && g.state == stateFailed:
 		err = s.finishRefund(g)
-	case err == nil && g.doom != "":
-		err = s.fail(g, g.doom)
+	case err == nil && g.failsWith != "":
+		err = s.fail(g, g.failsWith)
 	case err == nil:
-		err = s.produce(g)
+		err = s.finish(g)
 	}
 	if err == nil || errors.Is(err, errClosing) {
 		return
 	}
 	s.cfg.Logger.Error("render step failed", "generation", g.publicID, "error", err)
-	s.plan(generation, time.Now().Add(time.Second).UnixNano())
+	s.schedule(generation, time.Now().Add(time.Second).UnixNano())
 }
 
-// produce draws the result and stores it. A model that cannot draw makes a failed render.
-func (s *Sandbox) produce(g generation) error {
-	made, err := draw(g)
+// finish produces the result and stores it. An error of the model makes a failed generation.
+func (s *Sandbox) finish(g generation) error {
+	made, err := produce(g)
 	if err != nil {
 		return s.fail(g, "The renderer failed: "+err.Error()+".")
 	}
@@ -90,7 +90,7 @@ func (s *Sandbox) produce(g generation) error {
 	return err
 }
 
-func draw(g generation) (made artifact, err error) {
+func produce(g generation) (made artifact, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("it stumbled: %v", p)
@@ -111,8 +111,8 @@ func draw(g generation) (made artifact, err error) {
 	return m.render(v)
 }
 
-// fail ends a render without a result. Where the refund belongs to the same step, it is booked in the
-// same transaction.
+// fail ends a generation without a result. Where the refund belongs to the same step, it is in the same
+// transaction.
 func (s *Sandbox) fail(g generation, why string) error {
 	state, due := stateFailed, sql.NullInt64{}
 	switch s.cfg.Dialect.Refund {
@@ -130,12 +130,12 @@ func (s *Sandbox) fail(g generation, why string) error {
 		return s.refund(tx, g)
 	})
 	if err == nil && due.Valid {
-		s.plan(g.id, due.Int64)
+		s.schedule(g.id, due.Int64)
 	}
 	return err
 }
 
-// finishRefund is the second step of a failed render.
+// finishRefund is the second step of a failed generation.
 func (s *Sandbox) finishRefund(g generation) error {
 	return s.db.tx(func(tx link) error {
 		changed, err := tx.update(`UPDATE generations SET state = 'refunded', due_at = NULL
