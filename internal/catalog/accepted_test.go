@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAKeyIsAcceptedFromItsFirstAnswerToItsRejection(t *testing.T) { // A3
+func TestAnAPIKeyIsAcceptedFromFirstAnswerToRejection(t *testing.T) { // A3
 	a := newAccepted()
 	for n, step := range []struct {
 		err  error
@@ -29,7 +29,7 @@ func TestAKeyIsAcceptedFromItsFirstAnswerToItsRejection(t *testing.T) { // A3
 	}
 }
 
-func TestAcceptedKeysAreRememberedUpToALimit(t *testing.T) {
+func TestAcceptedAPIKeysAreRememberedUpToALimit(t *testing.T) {
 	a := newAccepted()
 	for n := range acceptedLimit + 10 {
 		a.record(Tenant(fmt.Sprint(n)), nil)

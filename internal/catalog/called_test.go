@@ -59,7 +59,7 @@ func (h *hearing) kinds() (kinds []Kind) {
 	return kinds
 }
 
-func TestEveryRequestOfACallIsToldOnceWithItsOutcome(t *testing.T) {
+func TestCalledGetsEveryRequestOfACallOnceWithItsOutcome(t *testing.T) {
 	for status, want := range map[int]Kind{200: 0, 204: 0, 0: KindUnavailable, 503: KindUnavailable, 429: KindRateLimited, 401: KindCredentialRejected} {
 		for op, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestEveryRequestOfACallIsToldOnceWithItsOutcome(t *testing.T) {
 	}
 }
 
-func TestEachAttemptOfAnOrderIsTold(t *testing.T) {
+func TestCalledGetsEachAttemptOfAnOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hearing
 		statuses := []int{503, 429, 201}
@@ -100,7 +100,7 @@ func TestEachAttemptOfAnOrderIsTold(t *testing.T) {
 	})
 }
 
-func TestEachConnectionOfADownloadIsTold(t *testing.T) {
+func TestCalledGetsEachConnectionOfADownload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hearing
 		requests := 0
@@ -129,7 +129,7 @@ func TestEachConnectionOfADownloadIsTold(t *testing.T) {
 	})
 }
 
-func TestWhatWasNeverSentIsNotTold(t *testing.T) {
+func TestCalledGetsNoRequestThatWasNeverSent(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
@@ -154,7 +154,7 @@ func TestWhatWasNeverSentIsNotTold(t *testing.T) {
 	}
 }
 
-func TestPollsAreNotTold(t *testing.T) {
+func TestCalledGetsNoPolls(t *testing.T) {
 	for op, call := range calls {
 		var h hearing
 		upstream := &failing{status: 429}
@@ -165,7 +165,7 @@ func TestPollsAreNotTold(t *testing.T) {
 	}
 }
 
-func TestARequestThatItsCallerDidNotWaitForIsToldToo(t *testing.T) {
+func TestCalledGetsARequestWhoseCallerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hearing
 		c := h.newClient(t, roundTrip(silent))
@@ -176,7 +176,7 @@ func TestARequestThatItsCallerDidNotWaitForIsToldToo(t *testing.T) {
 	})
 }
 
-func TestARefusedConnectionIsToldAsUnavailable(t *testing.T) {
+func TestCalledGetsARefusedConnectionAsUnavailable(t *testing.T) {
 	var h hearing
 	c := h.newClient(t, roundTrip(func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}

@@ -91,7 +91,7 @@ func TestAKnownEtagRefusesOtherBytes(t *testing.T) {
 	})
 }
 
-func TestAPartIsCheckedAgainstWhatWasAskedFor(t *testing.T) { // U16
+func TestAPartIsCheckedAgainstTheRequestedRange(t *testing.T) { // U16
 	for name, c := range map[string]struct {
 		head   string
 		body   []byte
@@ -149,7 +149,7 @@ func TestAPartThatEndsEarlyIsFollowedByTheNext(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoFileIsSaid(t *testing.T) {
+func TestAnAnswerWithoutAFileIsAnError(t *testing.T) {
 	for raw, want := range map[string]Kind{
 		"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n":                                 KindContentNotReady,
 		"HTTP/1.1 204 No Content\r\n\r\n":                                                    KindNoContent,

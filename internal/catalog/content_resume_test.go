@@ -218,7 +218,7 @@ func TestTheEndCanBeProvedByARefusedRange(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatEndsWithItsConnectionIsNotTakenForWhole(t *testing.T) { // U16
+func TestAnAnswerThatEndsWithItsConnectionIsIncomplete(t *testing.T) { // U16
 	for _, cut := range []int{0, 1, 50_000, 99_999, -1} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: host{file: film, closed: true, cut: cut, noRange: true}.answer}

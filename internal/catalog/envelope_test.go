@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAnEnvelopeIsNotTakenForTheRender(t *testing.T) {
+func TestAnEnvelopeIsNotTakenForTheGeneration(t *testing.T) {
 	const render = `{"id":"g1","status":"queued"}`
 	for name, body := range map[string]string{
 		"with an id and a status":               `{"id":"req_1","status":"ok","generation":` + render + `}`,
@@ -37,7 +37,7 @@ func TestAnEnvelopeIsNotTakenForTheRender(t *testing.T) {
 	}
 }
 
-func TestTwoIDsThatCouldBeTheRendersAreNoAnswerToAnOrder(t *testing.T) {
+func TestAnAnswerToAnOrderWithTwoPossibleIDsIsUnreadable(t *testing.T) {
 	for name, body := range map[string]string{
 		"the outer says more":            `{"id":"a","status":"queued","data":{"id":"b"}}`,
 		"both say nothing":               `{"id":"a","data":{"id":"b"}}`,
@@ -62,7 +62,7 @@ func TestTwoIDsThatCouldBeTheRendersAreNoAnswerToAnOrder(t *testing.T) {
 	}
 }
 
-func TestAReadIsOfTheRenderThatWasAskedFor(t *testing.T) {
+func TestAReadGivesTheRequestedGeneration(t *testing.T) {
 	for name, body := range map[string]string{
 		"inside an envelope":            `{"id":"req_1","status":"ok","data":{"id":"g1","status":"running"}}`,
 		"around a part with a status":   `{"id":"g1","status":"running","job":{"id":"w7","status":"queued"}}`,

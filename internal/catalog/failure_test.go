@@ -186,7 +186,7 @@ func TestAnUnreadableAnswerToAnOrderLeavesTheOutcomeOpen(t *testing.T) {
 	}
 }
 
-func TestWhatAnErrorSaysIsReadInEveryShape(t *testing.T) {
+func TestAnErrorBodyIsReadInEveryShape(t *testing.T) {
 	long := strings.Repeat("ü", 40_000)
 	for name, c := range map[string]struct{ contentType, body, code, message string }{
 		"flat":                     {"application/json", `{"code":"BAD","message":"not so"}`, "BAD", "not so"},

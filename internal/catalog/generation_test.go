@@ -58,7 +58,7 @@ func TestAGenerationIsReadInEveryShape(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoGenerationIsMalformed(t *testing.T) {
+func TestABodyWithoutAGenerationIsMalformed(t *testing.T) {
 	for _, body := range []string{
 		``, ` `, `null`, `7`, `"queued"`, `[]`, `[1,2]`, `{}`, `{"ok":true}`, `{"error":{"code":"X"}}`,
 		`<html>`, `{"id":"g1"`, `{"id":"g1"} {}`, `{"status":"success","data":null}`, `{"status":"success","data":{}}`,
@@ -207,14 +207,14 @@ func TestTheMembersOfAGeneration(t *testing.T) {
 	}
 }
 
-func TestARenderThatIsNotOverHasNoTerminalTime(t *testing.T) {
+func TestAnActiveGenerationHasNoTerminalTime(t *testing.T) {
 	got, err := readGeneration(answerOf(opGeneration, `{"status":"queued","finishedAt":"2030-11-14T22:13:25Z"}`), "g1")
 	if err != nil || !got.TerminalTime.IsZero() || got.Extra["finishedAt"] == nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-func TestWhyARenderFailedIsReadInEveryShape(t *testing.T) {
+func TestTheReasonOfAFailureIsReadInEveryShape(t *testing.T) {
 	for _, member := range []string{
 		`"failureMessage":"too hot"`, `"failure_reason":"too hot"`, `"error":"too hot"`, `"errorMessage":"too hot"`,
 		`"error":{"code":"HOT","message":"too hot"}`, `"failure":{"reason":"too hot"}`, `"reason":"too hot"`, `"message":" too hot "`,
@@ -348,7 +348,7 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 	}
 }
 
-func TestTheKeyAndTheContentURLAreNeverKept(t *testing.T) { // U22
+func TestTheAPIKeyAndTheContentURLAreNeverKept(t *testing.T) { // U22
 	a := answerOf(opGeneration, `{"id":"g1","status":"succeeded","contentUrl":"https://cdn/x","content_URL":"https://cdn/x",
 		"downloadUrl":"https://cdn/x","apiKey":"abc","KEY":"abc","auth_token":"ok","Authorization":"Bearer abc","secret":"s","token":"t",
 		"echo":"you sent `+testKey+`","deep":{"list":[{"contentUrl":"https://cdn/x","kept":1,"note":"`+strings.ToUpper(testKey)+`"}]},
@@ -370,7 +370,7 @@ func TestTheKeyAndTheContentURLAreNeverKept(t *testing.T) { // U22
 	}
 }
 
-func TestAnObjectThatDescribesAKeyIsKeptWithoutTheKey(t *testing.T) { // U22
+func TestAnObjectThatDescribesAnAPIKeyIsKeptWithoutIt(t *testing.T) { // U22
 	for body, want := range map[string]map[string]any{
 		`{"balanceCents":7,"key":{"name":"prod","dailyCapCents":500,"spent":{"todayCents":3,"raw":"abc"},"value":"abc","token":"abc","apiKey":"abc","list":[{"key":"abc"}]}}`: {
 			"key": map[string]any{"name": "prod", "dailyCapCents": json.Number("500"), "spent": map[string]any{"todayCents": json.Number("3")}, "list": []any{map[string]any{}}},
@@ -391,7 +391,7 @@ func TestAnObjectThatDescribesAKeyIsKeptWithoutTheKey(t *testing.T) { // U22
 	}
 }
 
-func TestInputsComeBackAsTheyWereButForTheKey(t *testing.T) { // U22
+func TestInputsComeBackUnchangedButForTheAPIKey(t *testing.T) { // U22
 	g, err := readGeneration(answerOf(opGeneration, `{"status":"queued","inputs":{"prompt":"my_live_show","token":"x",
 		"leak":["`+testKey+`"],"n":1e400}}`), "g1")
 	want := map[string]any{"prompt": "my_live_show", "token": "x", "leak": []any{redacted}, "n": json.Number("1e400")}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// someone is a holder by a name.
+// someone is a sharer with a name.
 func someone(name string) sharer {
 	return sharerOf(withOwner(context.Background(), name), "Bearer held")
 }
@@ -37,7 +37,7 @@ func come(done chan error) bool {
 	}
 }
 
-func TestOneAloneMayTakeNearlyAllPlaces(t *testing.T) { // A8
+func TestOneSharerMayTakeNearlyAllSlots(t *testing.T) { // A8
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		p, greedy, modest := newLimiter(64), someone("greedy"), someone("modest")
@@ -65,7 +65,7 @@ func TestOneAloneMayTakeNearlyAllPlaces(t *testing.T) { // A8
 	})
 }
 
-func TestWhoHasTheFewestGetsTheNextPlace(t *testing.T) { // A8
+func TestTheSharerWithTheFewestSlotsGetsTheNext(t *testing.T) { // A8
 	synctest.Test(t, func(t *testing.T) {
 		p, greedy, modest := newLimiter(16), someone("greedy"), someone("modest")
 		for range 15 {
@@ -89,7 +89,7 @@ func TestWhoHasTheFewestGetsTheNextPlace(t *testing.T) { // A8
 	})
 }
 
-func TestAPlaceThatDoesNotComeInTimeIsNoSilenceOfTheCatalog(t *testing.T) { // A8
+func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // A8
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")

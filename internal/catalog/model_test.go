@@ -139,7 +139,7 @@ func TestTheTypeOfAFieldIsOneOfSix(t *testing.T) {
 	}
 }
 
-func TestWhatAFieldSaysBeyondItsMembersIsKept(t *testing.T) {
+func TestUnknownMembersOfAFieldAreKept(t *testing.T) {
 	got, err := readModel(answerOf(opModel, `{"id":"m","fields":[{"name":"x","type":"textarea","maxLength":9,"min":2,
 		"options":[{"value":"a","label":"A"},{"value":"b","label":"B"}],"default":null}]}`), "m")
 	if err != nil {
@@ -154,7 +154,7 @@ func TestWhatAFieldSaysBeyondItsMembersIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatAModelMakesIsReadFromItsWords(t *testing.T) {
+func TestTheOutputOfAModelIsReadFromItsWords(t *testing.T) {
 	for member, want := range map[string]OutputKind{
 		`"output":"image"`: OutputFile, `"output_kind":"TEXT"`: OutputText, `"outputType":"video"`: OutputFile, `"kind":"audio"`: OutputFile,
 		`"type":"image"`: OutputFile, `"category":"text"`: OutputText, `"modality":"text-to-image"`: OutputFile, `"modality":"image-to-text"`: OutputText,

@@ -63,7 +63,7 @@ func createWithin(t *testing.T, c *Client, cred Credential, order Order, patienc
 	return receipt, asError(t, err)
 }
 
-func TestARefusalIsNotBelievedOfAKeyThatMayHaveAnOrder(t *testing.T) { // A10
+func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
 	for name, refusal := range map[string]step{
 		"balance":   refusedNow,
 		"daily cap": {status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`},
@@ -96,7 +96,7 @@ func TestARefusalIsNotBelievedOfAKeyThatMayHaveAnOrder(t *testing.T) { // A10
 	}
 }
 
-func TestWhatIsKnownOfAnOrderThatIsNotPlaced(t *testing.T) { // A10
+func TestUnsentIsTrueOnlyOfAnOrderThatWasNeverSent(t *testing.T) { // A10
 	dear, limit := plainOrder, int64(5)
 	dear.MaxCostCents = &limit
 	for name, row := range map[string]struct {
@@ -130,7 +130,7 @@ func TestWhatIsKnownOfAnOrderThatIsNotPlaced(t *testing.T) { // A10
 	}
 }
 
-func TestAnotherOrderUnderAKeyIsNotSent(t *testing.T) {
+func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		catalog := &script{steps: []step{broken}}
 		c := newTestClient(t, catalog)

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAKeyThatSucceededNeverAnswersThatItsOrderIsNotThere(t *testing.T) {
+func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"404": {Status: 404, Body: `{}`}, "500": {Status: 500}, "reset": {Reset: true},
 	} {
@@ -91,7 +91,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // A10
 	s.wantCharges("k", 1)
 }
 
-func TestAHeldAPIKeyThatIsRotatedBuysNothingTwice(t *testing.T) { // A11
+func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // A11
 	s := openShopOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000)
 	next, err := s.sandbox.AddKey(t.Context(), s.key, "")
 	if err != nil {
@@ -108,7 +108,7 @@ func TestAHeldAPIKeyThatIsRotatedBuysNothingTwice(t *testing.T) { // A11
 	s.wantCharges("k", 1)
 }
 
-func TestNothingIsPostedForACallerWhoHasLeftBefore(t *testing.T) {
+func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 	s := openShop(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: 300 * time.Millisecond})
 	order := s.order("k")

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameGeneration(t *testing.T) { // U14
+func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // U14
 	s := openShop(t, 1000)
 	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, AfterCommit: true, Reset: true})
 	first := s.mustCreate(s.order("k1"))
@@ -102,7 +102,7 @@ func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { //
 	s.wantCharges("k", 1)
 }
 
-func TestOneKeySentByManyAtOnceIsOneSubmission(t *testing.T) { // K8
+func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // K8
 	s := openShop(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: 200 * time.Millisecond})
 	var all sync.WaitGroup
@@ -150,7 +150,7 @@ func (p posting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.RoundTripper.RoundTrip(r)
 }
 
-func TestOneKeyAtSeveralReplicasAtOnceIsOneCharge(t *testing.T) { // K8 S4
+func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // K8 S4
 	s := openShop(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.5, Count: 4, AfterCommit: true, Reset: true})
 	transport := catalog.NewTransport()
@@ -185,7 +185,7 @@ func TestOneKeyAtSeveralReplicasAtOnceIsOneCharge(t *testing.T) { // K8 S4
 	s.wantCharges("k", 1)
 }
 
-func TestAKeyThatStandsForAnotherOrderIsRefused(t *testing.T) { // K8
+func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // K8
 	s := openShop(t, 1000)
 	s.mustCreate(s.order("k"))
 	other := s.order("k")
@@ -207,7 +207,7 @@ func TestAKeyThatStandsForAnotherOrderIsRefused(t *testing.T) { // K8
 	s.wantCharges("k", 1)
 }
 
-func TestARefusalIsCertainAndTheKeyMayBeSentAgain(t *testing.T) { // U8 U9
+func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // U8 U9
 	for name, row := range map[string]struct {
 		status int
 		body   string
@@ -234,7 +234,7 @@ func TestARefusalIsCertainAndTheKeyMayBeSentAgain(t *testing.T) { // U8 U9
 	}
 }
 
-func TestAKeyOfARefusedOrderMayStandForACorrectedOne(t *testing.T) {
+func TestAnIdempotencyKeyMayOrderAgainAfterARefusal(t *testing.T) {
 	s := openShop(t, 1000)
 	bad := s.order("k")
 	bad.Inputs = []byte(`{"prompt":7}`)
@@ -254,7 +254,7 @@ func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // U15
 	s.wantCharges("k", 1)
 }
 
-func TestACatalogThatIsBusyWithTheKeyIsAskedAgain(t *testing.T) {
+func TestACatalogThatIsBusyWithTheKeyIsRetried(t *testing.T) {
 	s := openShop(t, 1000)
 	busy := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, Status: 409, Body: `{"code":"IN_PROGRESS"}`})
 	s.mustCreate(s.order("k"))
@@ -290,7 +290,7 @@ func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // U20
 	}
 }
 
-func TestALimitIsNotAskedOfAnOrderThatMayExistAlready(t *testing.T) {
+func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
 	s := openShop(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
 	order := s.order("k")
@@ -305,7 +305,7 @@ func TestALimitIsNotAskedOfAnOrderThatMayExistAlready(t *testing.T) {
 	s.wantCharges("k", 1)
 }
 
-func TestEveryAttemptCarriesTheSameKeyAndTheSameBytes(t *testing.T) {
+func TestEveryAttemptHasTheSameIdempotencyKeyAndBytes(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -133,7 +133,7 @@ func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, erro
 	return string(body), err
 }
 
-func TestAConnectionServesOneKeyAlone(t *testing.T) { // L7
+func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // L7
 	s := serveRaw(t, nil, func(conn net.Conn, _ string) bool {
 		_, err := io.WriteString(conn, fine)
 		return err == nil
@@ -149,7 +149,7 @@ func TestAConnectionServesOneKeyAlone(t *testing.T) { // L7
 	}
 }
 
-func TestAnAnswerThatComesTwiceReachesNoOtherKey(t *testing.T) { // L7
+func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // L7
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(io.Discard) // as every program over this transport does
 	s := serveRaw(t, nil, func(conn net.Conn, path string) bool {
@@ -171,7 +171,7 @@ func TestAnAnswerThatComesTwiceReachesNoOtherKey(t *testing.T) { // L7
 	asking.Wait()
 }
 
-func TestARejectedKeyIsForgottenWithItsAnswer(t *testing.T) { // A5
+func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // A5
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
@@ -196,7 +196,7 @@ func TestARejectedKeyIsForgottenWithItsAnswer(t *testing.T) { // A5
 	})
 }
 
-func TestManyKeysTakeNoMoreConnectionsThanOne(t *testing.T) {
+func TestManyAPIKeysTakeNoMoreConnectionsThanOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
 		var open atomic.Int32

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestTheKeyIsTakenOutOfErrorsInEverySpelling(t *testing.T) { // U22
+func TestTheAPIKeyIsRedactedInErrorsInEverySpelling(t *testing.T) { // U22
 	for name, echo := range map[string]string{
 		"as it is":               testKey,
 		"upper case":             strings.ToUpper(testKey),
@@ -54,7 +54,7 @@ func TestTheKeyIsTakenOutOfErrorsInEverySpelling(t *testing.T) { // U22
 	}
 }
 
-func TestTheKeyIsTakenOutOfNetworkErrors(t *testing.T) { // U22
+func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) { // U22
 	inner := errors.New(`malformed HTTP response "hello ` + testKey + `"`)
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, inner })).Once()
 	_, err := c.Account(t.Context(), testCredential)
@@ -90,7 +90,7 @@ func FuzzRedact(f *testing.F) { // U22
 	})
 }
 
-func TestAWordThatIsTooShortForAKeyIsLeftInTexts(t *testing.T) {
+func TestAWordThatIsTooShortForAnAPIKeyStays(t *testing.T) {
 	if got := newRedactor("wrong").clean("The API key is missing, wrong or revoked."); got != "The API key is missing, wrong or revoked." {
 		t.Errorf("got %q", got)
 	}
@@ -130,7 +130,7 @@ func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // X3
 	}
 }
 
-func TestTwoKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
+func TestTwoAPIKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
 	a, again, b := Forwarded(NewSecret("a")), Forwarded(NewSecret("a")), Forwarded(NewSecret("b"))
 	if a.Tenant != again.Tenant || a.Tenant == b.Tenant || a.Held || strings.Contains(string(a.Tenant), "a_key") {
 		t.Errorf("tenants %s, %s, %s", a.Tenant, again.Tenant, b.Tenant)
@@ -147,7 +147,7 @@ func TestTwoKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
 	}
 }
 
-func TestTheKeyIsTakenOutOfWhateverAnAnswerHas(t *testing.T) { // U22
+func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // U22
 	const key = "ABCDEF_GHIJKL_0123" // as codes are written
 	cred := Held(func() Secret { return NewSecret(key) })
 	header := http.Header{
@@ -175,7 +175,7 @@ func TestTheKeyIsTakenOutOfWhateverAnAnswerHas(t *testing.T) { // U22
 	}
 }
 
-func TestManyKeysInALongTextAreTakenOutInOnePass(t *testing.T) { // U18 U22
+func TestManyAPIKeysInALongTextAreRedactedInOnePass(t *testing.T) { // U18 U22
 	text := strings.Repeat("Key-of-8 ", 200_000)
 	began := time.Now()
 	got := newRedactor("key-of-8").redact(text)

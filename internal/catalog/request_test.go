@@ -100,7 +100,7 @@ func TestAnIdentifierNeverLeadsToAnotherPath(t *testing.T) { // I3
 	}
 }
 
-func TestARequestCarriesWhatItShould(t *testing.T) {
+func TestARequestHasItsHeadersAndBody(t *testing.T) {
 	for op, call := range calls {
 		var sent *http.Request
 		var body []byte
@@ -141,7 +141,7 @@ func TestInputsAreSentDigitForDigit(t *testing.T) { // I2
 	}
 }
 
-func TestWhatIsNoOrderIsNotSent(t *testing.T) { // I4
+func TestAnInvalidOrderIsNotSent(t *testing.T) { // I4
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }))
 	for _, inputs := range []string{``, `null`, `[]`, `7`, `{`, `{},"modelId":"x"`, `{}{}`, "{\"a\":\"\xff\"}", "\uFEFF{}"} {
 		_, err := c.orders.post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(inputs), IdempotencyKey: "k"})
@@ -347,7 +347,7 @@ func TestAnEndlessHeaderIsRefused(t *testing.T) { // U18
 	})
 }
 
-func TestCompressionIsNotAskedForNorUndone(t *testing.T) { // U18
+func TestCompressionIsNeitherRequestedNorUndone(t *testing.T) { // U18
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08")

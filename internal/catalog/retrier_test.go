@@ -119,7 +119,7 @@ func TestRetriesComeBackAfterAnOutage(t *testing.T) {
 	})
 }
 
-func TestARetryWaitsAsLongAsItWasAsked(t *testing.T) {
+func TestARetryWaitsForRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &failing{status: 503, retryAfter: "4"}
 		start := time.Now()

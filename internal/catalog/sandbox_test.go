@@ -295,7 +295,7 @@ func kind(t *testing.T, err error, want ...catalog.Kind) *catalog.Error {
 	return e
 }
 
-func TestAReusedKeyIsToldApartInEveryDialect(t *testing.T) {
+func TestAReusedIdempotencyKeyIsReadInEveryDialect(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, _ sandbox.Dialect, b *bench) {
 		other := b.another(catalog.Config{}) // knows nothing of the first order
 		if _, err := b.Create(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"}); err != nil {

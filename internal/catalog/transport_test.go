@@ -89,7 +89,7 @@ func ask(ctx context.Context, t *testing.T, by http.RoundTripper, url string) (s
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
 
-func TestWhatComesUnaskedClosesItsConnection(t *testing.T) { // L7
+func TestAnUnsolicitedAnswerClosesItsConnection(t *testing.T) { // L7
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(io.Discard) // as every program over this transport does
 	const forged = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
@@ -234,7 +234,7 @@ func TestIdleConnectionsAreFewAndNotKeptForever(t *testing.T) {
 	})
 }
 
-func TestTheTransportKnowsWhomItSpeaksTo(t *testing.T) {
+func TestTheTransportVerifiesTheServer(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }))
 	defer server.Close()
 	trusted := x509.NewCertPool()

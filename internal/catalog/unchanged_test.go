@@ -214,7 +214,7 @@ func TestARotatedAPIKeyDropsTheRecordsBefore(t *testing.T) { // U22
 	}
 }
 
-func TestWhatIsRememberedOfListsIsBounded(t *testing.T) {
+func TestTheCacheOfListsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLister(t)
 		l.list(testCredential)
@@ -300,7 +300,7 @@ func TestARotatedAPIKeyDropsTheGenerationBefore(t *testing.T) { // U22
 	}
 }
 
-func TestWhatIsRememberedOfGenerationsIsBounded(t *testing.T) {
+func TestTheCacheOfGenerationsIsBounded(t *testing.T) {
 	l := newLister(t)
 	l.body = usual
 	for i := range maxSingles + 10 {

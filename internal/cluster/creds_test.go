@@ -176,7 +176,7 @@ func TestReplicasThatLogInWithCredentialsShareTheirPolls(t *testing.T) {
 	}
 }
 
-func TestALoginThatNATSRefusesIsToldOnceWithTheSettingAndTheCure(t *testing.T) {
+func TestARefusedLoginIsLoggedOnceWithSettingAndFix(t *testing.T) {
 	t.Parallel()
 	r := newRealm(t)
 	unknown := pairOf(t, nkeys.CreateAccount) // that the server was never told of
@@ -214,7 +214,7 @@ func TestALoginThatNATSRefusesIsToldOnceWithTheSettingAndTheCure(t *testing.T) {
 	}
 }
 
-func TestALoginThatIsCuredInItsFileIsLetInWithoutARestart(t *testing.T) {
+func TestALoginFixedInItsFileWorksWithoutARestart(t *testing.T) {
 	t.Parallel()
 	r := newRealm(t)
 	good, _ := r.creds(r.account, nil)
@@ -243,7 +243,7 @@ func TestALoginThatIsCuredInItsFileIsLetInWithoutARestart(t *testing.T) {
 	}
 }
 
-func TestAUserWhoIsRevokedIsCutOffAndToldWhy(t *testing.T) {
+func TestARevokedUserIsCutOffAndTheReasonIsLogged(t *testing.T) {
 	t.Parallel()
 	r := newRealm(t)
 	file, user := r.creds(r.account, nil)
@@ -264,7 +264,7 @@ func TestAUserWhoIsRevokedIsCutOffAndToldWhy(t *testing.T) {
 	eventually(t, "the refusal", func() bool { return !c.net.up() && log.count("NATS refuses the login") == 1 })
 }
 
-func TestWhatAUserMayNotDoAndAnAccountWithoutJetStreamAreToldOnce(t *testing.T) {
+func TestMissingPermissionsAndJetStreamAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRealm(t)
 	poor, claims := r.newAccount()

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestWhereTheLeaderDiesAnotherTakesOverWithinTheLeaseAndOnePoll(t *testing.T) {
+func TestAFollowerTakesOverWithinTheLeaseAndOnePoll(t *testing.T) {
 	states, ids := many(20, queued)
 	inWorld(t, 3, states, func(w *world) {
 		var all []*watching
@@ -126,7 +126,7 @@ func TestAReplicaStartsWithoutNATSAndJoinsLater(t *testing.T) {
 	})
 }
 
-func TestAPartitionEndsWithOneLeaderAndEveryEndIsTold(t *testing.T) {
+func TestAPartitionEndsWithOneLeaderAndEveryEnd(t *testing.T) {
 	states, ids := many(50, queued)
 	inWorld(t, 3, states, func(w *world) {
 		var all []*watching

@@ -86,7 +86,7 @@ func TestAnOrderIsNotGoneBecauseTheLeaderDoesNotSeeItYet(t *testing.T) { // U10
 	})
 }
 
-func TestWhatOnlyAFollowerWatchesIsPolledByTheLeader(t *testing.T) {
+func TestTheLeaderPollsForAFollowersWatch(t *testing.T) {
 	inWorld(t, 2, map[string]catalog.State{"a": queued, "b": queued}, func(w *world) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
@@ -121,7 +121,7 @@ func TestWhatOnlyAFollowerWatchesIsPolledByTheLeader(t *testing.T) {
 	})
 }
 
-func TestAFollowerWhomTheLeaderNoLongerHearsPollsForItself(t *testing.T) {
+func TestAFollowerThatTheLeaderDoesNotHearPollsItself(t *testing.T) {
 	inWorld(t, 2, map[string]catalog.State{"a": queued, "b": queued}, func(w *world) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
@@ -143,7 +143,7 @@ func TestAFollowerWhomTheLeaderNoLongerHearsPollsForItself(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingAtAFollowerHearsWhatTheLeaderFinds(t *testing.T) {
+func TestAFollowersWatchOfEverythingGetsTheLeadersFinds(t *testing.T) {
 	inWorld(t, 2, map[string]catalog.State{"a": queued}, func(w *world) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
@@ -186,7 +186,7 @@ func TestAFailureIsFollowedUntilItsRefund(t *testing.T) {
 	})
 }
 
-func TestARejectedKeyEndsTheWatchesOfEveryReplica(t *testing.T) {
+func TestARejectedAPIKeyEndsTheWatchesOfEveryReplica(t *testing.T) {
 	inWorld(t, 3, map[string]catalog.State{"a": queued}, func(w *world) {
 		var all []*watching
 		for _, r := range w.replicas {
@@ -205,7 +205,7 @@ func TestARejectedKeyEndsTheWatchesOfEveryReplica(t *testing.T) {
 	})
 }
 
-func TestARotatedKeyIsJoinedAnew(t *testing.T) {
+func TestTheGroupOfARotatedAPIKeyIsJoinedAnew(t *testing.T) {
 	var key atomic.Pointer[catalog.Secret]
 	rotate := func(text string) { secret := catalog.NewSecret(text); key.Store(&secret) }
 	rotate("first")

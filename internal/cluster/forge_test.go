@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestWhatAnOldLeaderSaidIsNotTakenInOnceAnotherLeads(t *testing.T) {
+func TestMessagesOfAnOldLeaderAreNotApplied(t *testing.T) {
 	states, ids := many(10, queued)
 	inWorld(t, 3, states, func(w *world) {
 		for _, r := range w.replicas {
@@ -63,7 +63,7 @@ func forge(t *testing.T, key catalog.Secret, m message) (subject string, data []
 	return subject, seal.close(subject, text)
 }
 
-func TestAForgedEndIsToldToNobodyAndCostsOneRead(t *testing.T) {
+func TestAForgedEndReachesNobodyAndCostsOneRead(t *testing.T) {
 	inWorld(t, 3, map[string]catalog.State{"a": queued}, func(w *world) {
 		var all []*watching
 		for _, r := range w.replicas {
@@ -100,7 +100,7 @@ func TestAForgedEndIsToldToNobodyAndCostsOneRead(t *testing.T) {
 	})
 }
 
-func TestWithoutTheKeyNothingCanBeSaid(t *testing.T) {
+func TestWithoutTheAPIKeyNoMessageIsAccepted(t *testing.T) {
 	inWorld(t, 2, map[string]catalog.State{"a": queued}, func(w *world) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")
@@ -129,7 +129,7 @@ func TestWithoutTheKeyNothingCanBeSaid(t *testing.T) {
 	})
 }
 
-func TestAMessageThatComesTwiceIsTakenInOnce(t *testing.T) {
+func TestAMessageThatComesTwiceIsAppliedOnce(t *testing.T) {
 	inWorld(t, 2, map[string]catalog.State{"a": queued}, func(w *world) {
 		for _, r := range w.replicas {
 			r.watch(watch.Terminal, "a")

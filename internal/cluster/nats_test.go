@@ -98,7 +98,7 @@ func TestALeaseOutlivesItsRenewalsAndNotItsHolder(t *testing.T) {
 	}
 }
 
-func TestOfManyWhoTakeALeaseAtOnceOneGetsIt(t *testing.T) {
+func TestOneOfManyGetsALeaseThatAllTakeAtOnce(t *testing.T) {
 	s := startNATS(t, 0, nil)
 	var wins, losses int
 	var mu sync.Mutex
@@ -258,7 +258,7 @@ func TestAnAddressWithAPasswordIsInNoError(t *testing.T) {
 	}
 }
 
-func TestWhoListensWithoutTheKeyLearnsNothing(t *testing.T) {
+func TestAReaderOfNATSWithoutTheAPIKeyLearnsNothing(t *testing.T) {
 	s := startNATS(t, 0, nil)
 	spy, err := nats.Connect(s.ClientURL())
 	if err != nil {

@@ -85,7 +85,7 @@ func (w *world) measure(what string, d time.Duration) {
 	}
 }
 
-func TestReplicasThatLoseEachOtherForHalfAnHourKeepToOneBudget(t *testing.T) {
+func TestPartitionedReplicasKeepToOneBudget(t *testing.T) {
 	sizes := []int{3}
 	if *everySize {
 		sizes = []int{2, 3, 4, 8}
@@ -138,7 +138,7 @@ func TestWatchesThatBeginAnewWhileNATSIsAwayKeepToTheBudget(t *testing.T) {
 	})
 }
 
-func TestAKeyThatIsRotatedWhileNATSIsAwayIsStillShared(t *testing.T) {
+func TestARotatedAPIKeyIsSharedWithoutNATS(t *testing.T) {
 	var key atomic.Pointer[catalog.Secret]
 	rotate := func(text string) { secret := catalog.NewSecret(text); key.Store(&secret) }
 	rotate("first")
@@ -156,7 +156,7 @@ func TestAKeyThatIsRotatedWhileNATSIsAwayIsStillShared(t *testing.T) {
 	})
 }
 
-func TestAReplicaThatIsStartedForOneThatCrashedTakesItsPlaceAtOnce(t *testing.T) {
+func TestAReplicaStartedForACrashedOneTakesItsPlace(t *testing.T) {
 	states, ids := many(160, queued)
 	inWorld(t, 3, states, func(w *world) {
 		w.overload(ids)
@@ -177,7 +177,7 @@ func TestAReplicaThatIsStartedForOneThatCrashedTakesItsPlaceAtOnce(t *testing.T)
 	})
 }
 
-func TestAReplicaThatIsGoneForAnHourHasNoShareAnyMore(t *testing.T) {
+func TestAReplicaGoneForAnHourHasNoShareAnyMore(t *testing.T) {
 	states, ids := many(160, queued)
 	inWorld(t, 2, states, func(w *world) {
 		w.overload(ids)
@@ -200,7 +200,7 @@ func TestAReplicaThatIsGoneForAnHourHasNoShareAnyMore(t *testing.T) {
 	})
 }
 
-func TestAReplicaThatLeavesWithAWordHasNoShareAtOnce(t *testing.T) {
+func TestAReplicaThatSaysFarewellHasNoShareAtOnce(t *testing.T) {
 	states, ids := many(160, queued)
 	inWorld(t, 4, states, func(w *world) {
 		w.overload(ids)
@@ -218,7 +218,7 @@ func TestAReplicaThatLeavesWithAWordHasNoShareAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatComesAfterAFarewellAndWasSaidBeforeBringsNobodyBack(t *testing.T) {
+func TestALateMessageAfterAFarewellBringsNobodyBack(t *testing.T) {
 	c, now := membership{}, time.Now()
 	c.accept(message{From: "a", Seq: 1}, "all", now)
 	c.accept(message{From: "a", Seq: 4}, "all", now)
@@ -243,7 +243,7 @@ func TestWhatComesAfterAFarewellAndWasSaidBeforeBringsNobodyBack(t *testing.T) {
 	}
 }
 
-func TestWhoSharedACredentialIsForgottenAfterAnHour(t *testing.T) {
+func TestTheSizeOfAGroupIsForgottenAfterAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &history{}
 		p.remember("a", 3, time.Now())
@@ -265,7 +265,7 @@ func TestWhoSharedACredentialIsForgottenAfterAnHour(t *testing.T) {
 	})
 }
 
-func TestMembersThatAreMadeUpTakeNoMoreThanSoMuchMemory(t *testing.T) {
+func TestInventedMembersTakeBoundedMemory(t *testing.T) {
 	c, now := membership{}, time.Now()
 	for i := range 10 * maxMembers {
 		c.accept(message{From: fmt.Sprint(i), Seq: 1}, "all", now)

@@ -13,9 +13,9 @@ import (
 
 var runs = flag.Int("runs", 12, "random runs of the model")
 
-// TestWhateverTheNetworkDoesEveryEndIsToldOnceAndTheBudgetHolds runs replicas over the weakest
+// TestAnyNetworkDeliversEachEndOnceWithinTheBudget runs replicas over the weakest
 // network there is, and counts what befell them: a run in which nothing did proves nothing.
-func TestWhateverTheNetworkDoesEveryEndIsToldOnceAndTheBudgetHolds(t *testing.T) {
+func TestAnyNetworkDeliversEachEndOnceWithinTheBudget(t *testing.T) {
 	var lost, repeated, overtaken, takings, fenced, told int64
 	events, checked := map[string]int{}, 0
 	for seed := range uint64(*runs) {
@@ -55,15 +55,15 @@ type storm struct {
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
-	dice := rand.New(rand.NewPCG(seed, 2))
-	states, ids := many(1+dice.IntN(40), queued)
+	random := rand.New(rand.NewPCG(seed, 2))
+	states, ids := many(1+random.IntN(40), queued)
 	s := &storm{
-		world:  &world{t: t, up: &upstream{states: states, thin: dice.IntN(2) == 0}, fabric: newFabric(seed)},
-		random: dice, ids: ids, events: map[string]int{},
+		world:  &world{t: t, up: &upstream{states: states, thin: random.IntN(2) == 0}, fabric: newFabric(seed)},
+		random: random, ids: ids, events: map[string]int{},
 	}
-	s.fabric.loss, s.fabric.twice = 0.3*dice.Float64(), 0.3*dice.Float64()
-	s.fabric.delay = time.Duration(dice.Int64N(int64(3 * time.Second)))
-	for range 2 + dice.IntN(3) {
+	s.fabric.loss, s.fabric.twice = 0.3*random.Float64(), 0.3*random.Float64()
+	s.fabric.delay = time.Duration(random.Int64N(int64(3 * time.Second)))
+	for range 2 + random.IntN(3) {
 		s.start()
 	}
 	return s

@@ -49,7 +49,7 @@ func TestOneReplicaPollsForAll(t *testing.T) {
 
 var renders = flag.Int("renders", 50, "renders of the figure of what replicas cost")
 
-func TestManyRendersThroughEightReplicasCostThePollsOfOne(t *testing.T) {
+func TestEightReplicasCostThePollsOfOne(t *testing.T) {
 	rate := func(n int) (perSecond float64) {
 		states, ids := many(*renders, queued)
 		inWorld(t, n, states, func(w *world) {

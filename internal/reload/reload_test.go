@@ -140,7 +140,7 @@ func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 	})
 }
 
-func TestWhoAsksForTheNewestAloneWaitsForWhoeverReads(t *testing.T) {
+func TestAReaderOfTheNewestWaitsForTheReadInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {

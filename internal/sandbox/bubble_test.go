@@ -83,7 +83,7 @@ func (b *bubble) status(id string) string {
 	return b.send("GET", "/generations/"+id, "").want(b.t, 200, "").record(b.t)["status"].(string)
 }
 
-func TestMinutesOfRendersPassInVirtualTime(t *testing.T) {
+func TestGenerationsTakeVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{})
 		start := time.Now()
@@ -116,7 +116,7 @@ func TestAnIdleSandboxSetsNoTimer(t *testing.T) {
 	})
 }
 
-func TestAFailedRenderIsRefundedExactlyOnceInEachWay(t *testing.T) {
+func TestAFailedGenerationIsRefundedExactlyOnceInEachWay(t *testing.T) {
 	for _, c := range []struct {
 		way    sandbox.Refund
 		states string
@@ -151,7 +151,7 @@ func TestAFailedRenderIsRefundedExactlyOnceInEachWay(t *testing.T) {
 	}
 }
 
-func TestAnAuditTellsTheTrueTimesOfARender(t *testing.T) {
+func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{RefundDelay: time.Hour})
 		b.create(doomed, "Idempotency-Key", "k")
@@ -175,7 +175,7 @@ func TestAnAuditTellsTheTrueTimesOfARender(t *testing.T) {
 	})
 }
 
-func TestAShareOfRendersFailsByChance(t *testing.T) {
+func TestAShareOfGenerationsFailsAtRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{FailureRate: 0.25})
 		for range 200 {
@@ -212,7 +212,7 @@ func TestTheSameSeedMakesTheSameHistory(t *testing.T) {
 	}
 }
 
-func TestDeletingAnUnfinishedRenderDropsItWithoutARefund(t *testing.T) {
+func TestDeletingAnUnfinishedGenerationRefundsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{})
 		id := b.create(haiku)
@@ -224,7 +224,7 @@ func TestDeletingAnUnfinishedRenderDropsItWithoutARefund(t *testing.T) {
 	})
 }
 
-func TestDeletingAFailedRenderBringsItsRefundForward(t *testing.T) {
+func TestDeletingAFailedGenerationBringsItsRefundForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{RefundDelay: time.Hour})
 		id := b.create(doomed)

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestEveryRouteRefusesAMissingAWrongAndARevokedKey(t *testing.T) {
+func TestEveryRouteRefusesMissingWrongAndRevokedAPIKeys(t *testing.T) {
 	sh := open(t, fast())
 	revoked := sh.newKey(10)
 	if err := sh.s.RevokeKey(t.Context(), revoked); err != nil {
@@ -106,7 +106,7 @@ func TestABodyThatIsNoJSONObjectIsRefused(t *testing.T) {
 	sh.do("POST", "/quote", `{"a":"`+strings.Repeat("x", 1<<20)+`"}`).want(t, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE")
 }
 
-func TestEveryModelTellsItsFieldsAndTakesItsOwnDefaults(t *testing.T) {
+func TestEveryModelListsItsFieldsAndTakesItsOwnDefaults(t *testing.T) {
 	sh := open(t, fast())
 	var models []map[string]any
 	if err := json.Unmarshal(sh.do("GET", "/models", "").body, &models); err != nil {
@@ -172,7 +172,7 @@ func TestTheListShowsTheNewestHundredFirst(t *testing.T) {
 	}
 }
 
-func TestAnotherKeysGenerationIsAsUnknownAsNone(t *testing.T) {
+func TestAGenerationOfAnotherAPIKeyIsNotFound(t *testing.T) {
 	sh := open(t, fast())
 	id, _ := sh.create(haiku)
 	sh.await(id, "succeeded")
@@ -253,7 +253,7 @@ func TestADeletedGenerationIsGone(t *testing.T) {
 	}
 }
 
-func TestTooManyRequestsAreToldWhenToComeBack(t *testing.T) {
+func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{RateLimit: 0.5, RateBurst: 3})
 		for range 3 {
@@ -286,7 +286,7 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatMakesNoSenseIsRefusedAsAWhole(t *testing.T) {
+func TestAnInvalidConfigurationIsRefusedWithEveryFault(t *testing.T) {
 	_, err := sandbox.Open(sandbox.Config{Speed: -1, FailureRate: 2, RateBurst: -1})
 	for _, word := range []string{"Speed", "FailureRate", "RateBurst"} {
 		if err == nil || !strings.Contains(err.Error(), word) {

@@ -201,7 +201,7 @@ func (c *client) order(ctx context.Context, url, idempotency string, i int) stri
 	return id
 }
 
-func TestRendersThatAnEarlierProcessLeftAreTakenUp(t *testing.T) {
+func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	s, err := sandbox.Open(sandbox.Config{Path: path, Speed: 0.0001})
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// TestEveryDialectTellsTheSameStory runs one customer's day in each dialect, and reads it as a tolerant
+// TestEveryDialectHasTheSameHistory runs one customer's day in each dialect, and reads it as a tolerant
 // client would.
-func TestEveryDialectTellsTheSameStory(t *testing.T) {
+func TestEveryDialectHasTheSameHistory(t *testing.T) {
 	for _, d := range sandbox.Dialects() {
 		t.Run(d.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -162,7 +162,7 @@ func (sh *shop) reopen() {
 	sh.key = sh.newKey(1)
 }
 
-func TestARedirectGoesWhereItIsTold(t *testing.T) {
+func TestARedirectHasItsLocation(t *testing.T) {
 	sh := open(t, fast())
 	for _, status := range []int{0, 301, 302, 303, 307, 308} {
 		sh.inject(sandbox.Fault{Count: 1, Redirect: "http://other.example:81/x", Status: status})
@@ -265,7 +265,7 @@ func TestMembersCanBeChangedOnTheWay(t *testing.T) {
 	sh.await(id, "succeeded")
 }
 
-func TestAFaultMeetsOnlyWhatItIsMeantFor(t *testing.T) {
+func TestAFaultMeetsOnlyItsRequests(t *testing.T) {
 	sh := open(t, fast())
 	other := "Bearer " + sh.newKey(1)
 	sh.inject(sandbox.Fault{Name: "mine", Route: "GET /me", Key: sh.key, Skip: 1, Count: 2, Status: 500})
@@ -385,7 +385,7 @@ func TestAdministrationOverHTTP(t *testing.T) {
 	sh.do("GET", "/../../../../_sandbox/faults", "").want(t, 404, "") // not part of the catalog
 }
 
-func TestTheAdministrationSaysWhatItCanDo(t *testing.T) {
+func TestTheAdministrationListsItsRoutes(t *testing.T) {
 	sh := open(t, fast())
 	admin := sh.s.AdminHandler()
 	ask := func(method, path, body string) *httptest.ResponseRecorder {

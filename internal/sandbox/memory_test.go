@@ -145,8 +145,8 @@ func (c *customer) ask(method, path, body string, head ...string) reply {
 	return r
 }
 
-// TestNoReaderSeesARenderGoBack lets readers of records and of lists race with the renders.
-func TestNoReaderSeesARenderGoBack(t *testing.T) {
+// TestNoReaderSeesAGenerationGoBackwards lets readers of records and of lists race with the renders.
+func TestNoReaderSeesAGenerationGoBackwards(t *testing.T) {
 	s, err := sandbox.Open(sandbox.Config{Seed: 5, Speed: 3000, RefundDelay: 5 * time.Second, FailureRate: 0.5})
 	if err != nil {
 		t.Fatal(err)

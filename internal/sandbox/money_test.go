@@ -58,7 +58,7 @@ func TestAQuoteMovesNoMoney(t *testing.T) {
 }
 
 // S3
-func TestCreatesAtOnceSpendWhatThereIsAndNoMore(t *testing.T) {
+func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) {
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for _, c := range []struct{ creates, balance int }{{2, 1}, {2, 1}, {2, 1}, {2, 1}, {32, 5}, {8, 0}} {
@@ -97,7 +97,7 @@ func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) {
 }
 
 // S4
-func TestOneIdempotencyKeyAtOnceWithTwoBodiesIsOneChargeForOneOfThem(t *testing.T) {
+func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) {
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for round := range 10 {
@@ -147,7 +147,7 @@ func TestARefusedCreateIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestTheKeyOfADeletedGenerationDoesNotChargeAgain(t *testing.T) {
+func TestTheIdempotencyKeyOfADeletedGenerationChargesOnce(t *testing.T) {
 	sh := open(t, fast())
 	id, _ := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("DELETE", "/generations/"+id, "").want(t, 204, "")
@@ -177,7 +177,7 @@ func TestTheDailyCapCountsTheChargesOfADay(t *testing.T) {
 	})
 }
 
-func TestAKeysOwnCapGoesBeforeTheDefault(t *testing.T) {
+func TestTheCapOfAnAPIKeyOverridesTheDefault(t *testing.T) {
 	sh := open(t, sandbox.Config{Speed: 1000, DailyCapCents: 1})
 	for cap, status := range map[int64]int{0: 409, 2: 201, -1: 201} {
 		key, err := sh.s.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 10, DailyCapCents: cap})
@@ -253,7 +253,7 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestKeysAndTopUpsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidAPIKeysAndTopUpsAreRefused(t *testing.T) {
 	sh := open(t, fast())
 	if err := sh.s.TopUp(t.Context(), sh.key, 0, ""); err == nil {
 		t.Error("a top-up of nothing was booked")
@@ -285,7 +285,7 @@ func TestTheLedgerCannotBeRewritten(t *testing.T) {
 	}
 }
 
-func TestAFileOpenedAgainWithItsSeedDrawsNewKeys(t *testing.T) {
+func TestAFileOpenedAgainWithItsSeedDrawsNewAPIKeys(t *testing.T) {
 	cfg := sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Seed: 3}
 	seen := map[string]bool{}
 	for range 3 {
@@ -304,7 +304,7 @@ func TestAFileOpenedAgainWithItsSeedDrawsNewKeys(t *testing.T) {
 	}
 }
 
-func TestAnAuditFindsWhatIsWrong(t *testing.T) {
+func TestAnAuditFindsBrokenPromises(t *testing.T) {
 	sound := func() sandbox.Audit {
 		return sandbox.Audit{
 			Entries: []sandbox.Entry{

@@ -22,7 +22,7 @@ func (sh *shop) draw(model, inputs string) reply {
 	return sh.do("GET", "/generations/"+id+"/content", "").want(sh.t, http.StatusOK, "")
 }
 
-func TestPicturesAreOfTheSizeAndFormatAskedFor(t *testing.T) {
+func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
 	sh := open(t, fast())
 	for _, c := range []struct{ model, inputs, format, size string }{
 		{"studio/landscape", `{"prompt":"a lake at night","size":"320x200"}`, "png", "(320,200)"},

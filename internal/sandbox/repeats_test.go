@@ -58,7 +58,7 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	sh.key = sh.newKey(0) // whose books are right
 }
 
-func TestACatalogMayLookAtMoneyFirst(t *testing.T) {
+func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 	for name, moneyFirst := range map[string]bool{"key first": false, "money first": true} {
 		cfg := fast()
 		cfg.Repeats.MoneyFirst = moneyFirst

@@ -118,8 +118,8 @@ func limits() []limit {
 			nil,
 		},
 		{"connections to the catalog", "256 for orders, 256 for downloads, 256 for all other calls, a sixteenth of each for callers who have fewer than 2; none serves two API keys", "a request waits for one, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
-			"TestAConnectionServesOneKeyAlone",
-			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestOneAloneMayTakeNearlyAllPlaces", "TestAPlaceThatDoesNotComeInTimeIsNoSilenceOfTheCatalog",
+			"TestAConnectionServesOneAPIKeyAlone",
+			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestOneSharerMayTakeNearlyAllSlots", "TestAWaitForASlotIsNoSilenceOfTheCatalog",
 		}, nil},
 		{"orders of one caller that are on their way or of unknown outcome", number(10_000), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore",

@@ -96,7 +96,7 @@ func (vocabulary) seriesOf(expr string) (all []string) {
 	return all
 }
 
-func TestAQueryOfWhatDoesNotExistIsFound(t *testing.T) {
+func TestAQueryOfAMissingMetricIsFound(t *testing.T) {
 	v := known()
 	for expr, want := range map[string]int{
 		`sum by (state) (rate(easel_changes_total{job="x"}[5m]))`:                                          0,
@@ -116,7 +116,7 @@ func TestAQueryOfWhatDoesNotExistIsFound(t *testing.T) {
 	}
 }
 
-func TestEveryQueryOfTheDashboardAsksForWhatExists(t *testing.T) {
+func TestEveryQueryOfTheDashboardReadsExistingMetrics(t *testing.T) {
 	var board struct {
 		Panels []struct {
 			Title   string
@@ -169,7 +169,7 @@ func readRules(t *testing.T) (file ruleFile) {
 	return file
 }
 
-func TestEveryRuleAsksForWhatExistsAndEveryAlertSaysWhatToDo(t *testing.T) {
+func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
 	v, file := known(), readRules(t)
 	for _, group := range file.Groups {
 		for _, r := range group.Rules {

@@ -15,7 +15,7 @@ func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 	}))
 }
 
-func TestTheEnvironmentDecidesWhatIsRecordedAndALinkToARecordedSpanToo(t *testing.T) {
+func TestTheEnvironmentAndLinksDecideTheSampling(t *testing.T) {
 	recorded := trace.Link{SpanContext: trace.SpanContextFromContext(callerContext(t, trace.FlagsSampled))}
 	other := trace.Link{SpanContext: trace.SpanContextFromContext(callerContext(t, 0))}
 	for _, test := range []struct {

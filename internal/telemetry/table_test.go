@@ -109,7 +109,7 @@ func sumOf(points []metricdata.DataPoint[int64]) (sum int64) {
 	return sum
 }
 
-func TestWhatIsNotInTheTableIsNotMeasured(t *testing.T) {
+func TestOnlyMetricsOfTheTableAreMeasured(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()))
 	t.Cleanup(func() { _ = provider.Shutdown(t.Context()) })

@@ -211,7 +211,7 @@ func TestWithoutAnExporterTheCallersDecisionIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestWithTheSDKDisabledALogStillTellsHowTheCatalogFails(t *testing.T) {
+func TestWithTheSDKDisabledFailuresAreStillLogged(t *testing.T) {
 	t.Setenv("OTEL_SDK_DISABLED", "true")
 	out := &bytes.Buffer{}
 	telemetry, _ := start(t, Config{LogOutput: out})

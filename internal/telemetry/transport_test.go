@@ -61,7 +61,7 @@ func send(t *testing.T, transport http.RoundTripper, url string) error {
 	return err
 }
 
-func TestARequestIsASpanThatHoldsNoKey(t *testing.T) { // X3
+func TestARequestIsASpanWithoutTheAPIKey(t *testing.T) { // X3
 	exporter := record(t)
 	var traceparent string
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -86,7 +86,7 @@ func TestARequestIsASpanThatHoldsNoKey(t *testing.T) { // X3
 	}
 }
 
-func TestWhatGoesWrongMakesTheSpanAnError(t *testing.T) {
+func TestAFailedRequestMakesTheSpanAnError(t *testing.T) {
 	answer := func(code int, body io.Reader) roundTrip {
 		return func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: code, Body: io.NopCloser(body), Request: r, Proto: "HTTP/1.1"}, nil
@@ -123,7 +123,7 @@ func TestARequestWithoutAPatternIsNamedByItsMethod(t *testing.T) {
 	}
 }
 
-func TestTheCatalogHearsTheIDsOfATraceAndNothingElse(t *testing.T) {
+func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
 	start(t, Config{LogOutput: io.Discard}) // with the propagator of the whole program
 	caller := propagation.MapCarrier{
 		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -177,7 +177,7 @@ func answering(t *testing.T, bytes string) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-func TestAKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // X3
+func TestAnAPIKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // X3
 	for _, broken := range []string{
 		canary, "HTTP/1.1 " + canary, "HTTP/1.1 200 OK\r\n" + canary, "HTTP/1.1 200 OK\r\nContent-Length: " + canary,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + canary,

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestAKeyIsUnansweredFromItsFirstFailureUntilAnAnswerOrAMinuteWithoutCalls(t *testing.T) {
+func TestAnAPIKeyIsUnansweredUntilAnAnswerOrAQuietMinute(t *testing.T) {
 	down, lost := &catalog.Error{Kind: catalog.KindUnavailable}, &catalog.Error{Kind: catalog.KindOutcomeUnknown}
 	cred := catalog.Forwarded(catalog.NewSecret("one"))
 	for name, test := range map[string]struct {
@@ -42,7 +42,7 @@ func TestAKeyIsUnansweredFromItsFirstFailureUntilAnAnswerOrAMinuteWithoutCalls(t
 	}
 }
 
-func TestOfManyKeysThatGetNoAnswerOnlySomeAreKept(t *testing.T) {
+func TestUnansweredAPIKeysAreBounded(t *testing.T) {
 	s := unansweredKeys{keys: map[string]outage{}}
 	for n := range 3 * maxFailures {
 		s.failed(fmt.Sprint(n))

@@ -73,7 +73,7 @@ func TestAnOutageIsLoggedOnceAndThenCountedByTheMinute(t *testing.T) {
 	})
 }
 
-func TestKeysWithoutEndMakeNoLinesWithoutEnd(t *testing.T) {
+func TestManyAPIKeysMakeABoundedNumberOfLogLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &bytes.Buffer{}
 		f := newFailures(slog.New(slog.NewJSONHandler(out, nil)))

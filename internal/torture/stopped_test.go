@@ -39,7 +39,7 @@ func requests(ctx context.Context, t *testing.T, addr string) (n int) {
 }
 
 // C2: the renders end while the facade is stopped. The simulation stops it for minutes.
-func TestAFacadeThatWasStoppedTellsNothingOldAndDoesNotStorm(t *testing.T) {
+func TestAStoppedFacadeDeliversNothingOldAndDoesNotStorm(t *testing.T) {
 	t.Parallel()
 	const watches, rate = 40, 5
 	s := startStack(t, func(catalog string) string { return catalog }, "0.5")

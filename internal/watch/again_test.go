@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestAWatcherThatComesBackIsToldEvenWhenTheCatalogGoesBackwards(t *testing.T) { // U13 L6
+func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // U13 L6
 	for _, row := range []struct {
 		was, says catalog.State
 		told      string
@@ -35,7 +35,7 @@ func TestAWatcherThatComesBackIsToldEvenWhenTheCatalogGoesBackwards(t *testing.T
 	}
 }
 
-func TestAnOrderThatTheCatalogDoesNotShowYetIsToldAsItWasPlaced(t *testing.T) { // U10
+func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // U10
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 		pass(2 * time.Second)
@@ -52,7 +52,7 @@ func TestAnOrderThatTheCatalogDoesNotShowYetIsToldAsItWasPlaced(t *testing.T) { 
 	})
 }
 
-func TestAFalse404IsForgottenWhenTheCatalogShowsTheGenerationAgain(t *testing.T) { // U10
+func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(time.Second)
@@ -71,7 +71,7 @@ func TestAFalse404IsForgottenWhenTheCatalogShowsTheGenerationAgain(t *testing.T)
 	})
 }
 
-func TestAFalse404IsNotTheLastWordForAWatchOfEverything(t *testing.T) { // U10
+func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -93,7 +93,7 @@ func TestAFalse404IsNotTheLastWordForAWatchOfEverything(t *testing.T) { // U10
 	})
 }
 
-func TestAListThatShowsWhatReadsDoNotFindCostsOneReadAMinute(t *testing.T) {
+func TestAListedGenerationThatReadsMissCostsOneReadAMinute(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -107,7 +107,7 @@ func TestAListThatShowsWhatReadsDoNotFindCostsOneReadAMinute(t *testing.T) {
 	})
 }
 
-func TestAnAnswerFromBeforeThe404DoesNotBringARenderBack(t *testing.T) { // U10
+func TestAnAnswerFromBeforeThe404RestoresNoGeneration(t *testing.T) { // U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -121,7 +121,7 @@ func TestAnAnswerFromBeforeThe404DoesNotBringARenderBack(t *testing.T) { // U10
 	})
 }
 
-func TestWhatWeDeletedStaysDeleted(t *testing.T) {
+func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch("a")
 		pass(time.Second)
@@ -133,7 +133,7 @@ func TestWhatWeDeletedStaysDeleted(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingHearsOfRefundsAndDeletions(t *testing.T) {
+func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
 		s := b.watch()
 		pass(time.Second)
@@ -153,7 +153,7 @@ func TestAWatchOfEverythingHearsOfRefundsAndDeletions(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingSlowsDownBesideARenderThatIsStuck(t *testing.T) { // U21
+func TestAWatchOfEverythingSlowsDownBesideAStuckGeneration(t *testing.T) { // U21
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch()
 		pass(10 * time.Minute)
@@ -165,7 +165,7 @@ func TestAWatchOfEverythingSlowsDownBesideARenderThatIsStuck(t *testing.T) { // 
 	})
 }
 
-func TestRendersThatWereNeverSeenRunningTeachNothing(t *testing.T) {
+func TestGenerationsNeverSeenRunningAddNoHistory(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"x": succeeded, "y": succeeded, "z": succeeded, "new": queued}, func(b *bench) {
 		for _, id := range []string{"x", "y", "z"} {
 			old := b.up.record(id, succeeded)
@@ -180,7 +180,7 @@ func TestRendersThatWereNeverSeenRunningTeachNothing(t *testing.T) {
 	})
 }
 
-func TestAFirstHeartbeatInPlaceOfARepeatCarriesWhatIsKnown(t *testing.T) {
+func TestAFirstHeartbeatInPlaceOfARepeatCarriesTheState(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
 		first := b.watch("a")
 		pass(0)
@@ -197,7 +197,7 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesWhatIsKnown(t *testing.T) {
 	})
 }
 
-func TestARenderThatIsWatchedAgainAndAgainTeachesOnce(t *testing.T) {
+func TestAGenerationWatchedAgainCountsOnceInTheHistory(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"new": queued}, func(b *bench) {
 		for range 5 {
 			old := b.up.record("old", succeeded)
@@ -213,7 +213,7 @@ func TestARenderThatIsWatchedAgainAndAgainTeachesOnce(t *testing.T) {
 	})
 }
 
-func TestTheFirstLookAtAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
+func TestTheFirstPollOfAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
@@ -228,7 +228,7 @@ func TestTheFirstLookAtAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
 	})
 }
 
-func TestAWatchAtItsGoalEndsWellWhateverHappensThen(t *testing.T) {
+func TestAWatchAtItsGoalEndsWithoutAnError(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		b.watch("b")
 		slow := &seen{}

@@ -37,7 +37,7 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 	})
 }
 
-func TestWhoHasLeftIsToldNothingMore(t *testing.T) {
+func TestAWatcherThatHasLeftGetsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := newUpstream(map[string]catalog.State{"a": queued})
 		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
@@ -73,7 +73,7 @@ func TestWhoHasLeftIsToldNothingMore(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesAsAChangeComesIsNotTouchedAnyMore(t *testing.T) {
+func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			hub, err := watch.New(watch.Config{Upstream: newUpstream(map[string]catalog.State{"a": queued}), Seed: 1})

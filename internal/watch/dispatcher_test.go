@@ -123,7 +123,7 @@ func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestEverybodyIsToldOfAnEndBeforeAnybodyLeaves(t *testing.T) {
+func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
 		const watches = 200
 		var told, left atomic.Int32

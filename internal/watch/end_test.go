@@ -31,7 +31,7 @@ func TestAWatchEndsWhenItIsOld(t *testing.T) {
 	})
 }
 
-func TestADrainEndsEveryWatchAfterAllItHasToTell(t *testing.T) {
+func TestADrainEndsEveryWatchAfterItsLastChanges(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		one, many, all := b.watch("a"), b.watch("a", "b"), b.watch()
 		pass(10 * time.Second)
@@ -128,7 +128,7 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 // errEnough ends a watch from within.
 var errEnough = errors.New("enough")
 
-func TestASlowWatcherOfWhatAlwaysChangesHearsOfTheEnd(t *testing.T) {
+func TestASlowWatcherOfARestlessGenerationGetsTheEnd(t *testing.T) {
 	for name, want := range map[string]error{"its age": watch.ErrExpired, "a drain": watch.ErrDraining} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {

@@ -81,7 +81,7 @@ func TestASlowListHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingLetsGoOfWhatIsSettledAndNoLongerListed(t *testing.T) {
+func TestAWatchOfEverythingDropsSettledUnlistedGenerations(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"old": succeeded, "failing": failed}, func(b *bench) {
 		s := b.watch()
 		pass(time.Second)
@@ -100,7 +100,7 @@ func TestAWatchOfEverythingLetsGoOfWhatIsSettledAndNoLongerListed(t *testing.T) 
 	})
 }
 
-func TestTheSameSeedAsksTheSameQuestionsAtTheSameTimes(t *testing.T) {
+func TestTheSameSeedMakesTheSameRequestsAtTheSameTimes(t *testing.T) {
 	run := func() (times []time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			states, ids := renders(200)

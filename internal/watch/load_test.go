@@ -42,7 +42,7 @@ func within(times []time.Time, from, to time.Time) int {
 
 var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Err: errors.New("connection refused")}
 
-func TestAThousandActiveRendersCostOneListCallAnInterval(t *testing.T) {
+func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
 	states, ids := renders(1000)
 	inBubble(t, states, func(b *bench) {
 		for _, id := range ids {
@@ -136,7 +136,7 @@ func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
 	})
 }
 
-func TestARenderThatWasOrderedHereGetsItsTurnAmongThoseThatArePolled(t *testing.T) {
+func TestAnOrderOfOursIsPolledAmongManyOthers(t *testing.T) {
 	states, ids := renders(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
@@ -157,7 +157,7 @@ func TestARenderThatWasOrderedHereGetsItsTurnAmongThoseThatArePolled(t *testing.
 	})
 }
 
-func TestAWatchOfEverythingWaitsForWhatIsUnderWayAndNotForAllThatItKnows(t *testing.T) {
+func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 	states, ids := renders(60)
 	for i := range 1000 {
 		states[fmt.Sprintf("old%04d", i)] = succeeded
@@ -238,7 +238,7 @@ func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // U5
 	})
 }
 
-func TestCallsAreCountedAndPollsMakeRoomForThem(t *testing.T) {
+func TestCallsAreCountedAndPollsYieldToThem(t *testing.T) {
 	states, ids := renders(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }

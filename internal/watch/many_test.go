@@ -95,7 +95,7 @@ func TestPollsNeverExceedTheConfiguredRate(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingFollowsTheListAndWhatIsCreatedHere(t *testing.T) {
+func TestAWatchOfEverythingFollowsTheListAndOrdersOfOurs(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": succeeded}, func(b *bench) {
 		s := b.watch()
 		pass(time.Second / 2)

@@ -13,12 +13,12 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// notebook is an observer that writes down what it hears. The mark of a context is its name.
+// notebook is an observer that records its calls. The trace reference of a context is its name.
 type notebook struct {
 	mu       sync.Mutex
 	polls    []Poll
 	outcomes []Outcome
-	told     []string // what was told, and by which mark it was found
+	told     []string // delivered events, each with the trace reference of what found it
 }
 
 type nameKey struct{}
@@ -173,7 +173,7 @@ func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldNamesThePollOrTheCallThatFoundIt(t *testing.T) {
+func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
 		watch("one", "a")
 		watch("two", "b")
@@ -202,7 +202,7 @@ func TestWhatIsToldNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	t.Errorf("no poll found the change: %+v", heard.outcomes)
 }
 
-func TestWhatSharingSavesIsAllButOneOfTheWatches(t *testing.T) {
+func TestSharingSavesThePollsOfAllWatchesButOne(t *testing.T) {
 	for _, watches := range []int{1, 50} {
 		observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
 			for i := range watches {

@@ -15,7 +15,7 @@ func swept(id string) candidate  { return candidate{e: &entry{id: id}, swept: tr
 func first(id string) candidate  { return candidate{e: &entry{id: id}, swept: true, first: true} }
 func hinted(id string) candidate { return candidate{e: &entry{id: id}, hinted: true} }
 
-func TestAPlanIsAFunctionOfWhatIsKnown(t *testing.T) {
+func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	list := func(s situation) situation {
@@ -66,7 +66,7 @@ func TestAPlanIsAFunctionOfWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestAPlanTakesEachOfWhatIsReadyOnceAtMost(t *testing.T) {
+func TestAPlanTakesEachReadyEntryOnceAtMost(t *testing.T) {
 	ready := []candidate{read("a", 1), read("b", 1), swept("c"), first("d"), first("e"), first("f"), hinted("g")}
 	for room := range 10 {
 		for _, sweeps := range []bool{false, true} {

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestTheQueueGivesWhatIsDueHoweverItWasChanged(t *testing.T) {
+func TestTheQueueGivesDueEntriesHoweverTheyWereMoved(t *testing.T) {
 	random, begin := rand.New(rand.NewPCG(1, 2)), time.Now()
 	for range 200 {
 		var q queue

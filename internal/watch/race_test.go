@@ -95,8 +95,8 @@ type raced struct {
 // now and then one more that leaves.
 func (r *raced) race(t *testing.T, seed uint64, renders int) {
 	synctest.Test(t, func(t *testing.T) {
-		dice, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
-		tick := func() time.Time { return began.Add(time.Duration(dice.IntN(raceTicks)) * raceTick) }
+		random, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
+		tick := func() time.Time { return began.Add(time.Duration(random.IntN(raceTicks)) * raceTick) }
 		up := &racing{finishes: map[string]finish{}, stale: &r.stale}
 		hub, err := watch.New(watch.Config{Upstream: up, Seed: seed + 1, MinInterval: 5 * raceTick, MaxInterval: 20 * raceTick, Rate: 1000})
 		if err != nil {
@@ -105,7 +105,7 @@ func (r *raced) race(t *testing.T, seed uint64, renders int) {
 		var ids []string
 		for n := range renders {
 			ids = append(ids, fmt.Sprintf("g%d", n))
-			up.finishes[ids[n]] = finish{tick(), []catalog.State{succeeded, failed, refunded}[dice.IntN(3)]}
+			up.finishes[ids[n]] = finish{tick(), []catalog.State{succeeded, failed, refunded}[random.IntN(3)]}
 		}
 		ctx, giveUp := context.WithTimeout(t.Context(), raceTicks*raceTick+raceLasts)
 		defer giveUp()
@@ -117,7 +117,7 @@ func (r *raced) race(t *testing.T, seed uint64, renders int) {
 				r.count(from.Compare(end.at))
 				all.Go(func() { r.follow(ctx, hub, id, from, end) })
 			}
-			if from, stay := tick(), time.Duration(dice.IntN(8))*raceTick; dice.IntN(4) == 0 {
+			if from, stay := tick(), time.Duration(random.IntN(8))*raceTick; random.IntN(4) == 0 {
 				all.Go(func() { r.leave(ctx, hub, id, from, stay) })
 			}
 		}
@@ -168,7 +168,7 @@ func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.
 }
 
 // EASEL_SOAK=1 makes it a million, which takes minutes.
-func TestAWatchThatBeginsWhileItsRenderEndsIsToldSo(t *testing.T) { // L6
+func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // L6
 	races := 10_000
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000

@@ -21,7 +21,7 @@ var (
 	fromSeed = flag.Uint64("from-seed", 1, "the seed of the first random run")
 )
 
-func TestWhateverHappensAWatchIsToldInOrderAndToTheEndWithinTheBudget(t *testing.T) {
+func TestARandomRunDeliversInOrderToTheEndWithinTheBudget(t *testing.T) {
 	many := *seeds
 	if many == 0 {
 		if many = 300; raced() {
@@ -48,7 +48,7 @@ func raced() bool {
 // chaos is one random run: two credentials, and what is done to them and by them.
 type chaos struct {
 	t       *testing.T
-	dice    *rand.Rand
+	random  *rand.Rand
 	hub     *Hub
 	cfg     Config
 	worlds  []*world
@@ -59,21 +59,21 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
-	c := &chaos{t: t, dice: randomFor(seed, "chaos"), all: worlds{}}
+	c := &chaos{t: t, random: randomFor(seed, "chaos"), all: worlds{}}
 	creds := []catalog.Credential{
 		catalog.Forwarded(catalog.NewSecret("one")),
 		catalog.Held(func() catalog.Secret { return catalog.NewSecret("two") }),
 	}
 	for i, name := range []string{"first", "second"} {
 		w := newWorld(t, name, creds[i], randomFor(seed, name))
-		for n := range 2 + c.dice.IntN(10) { // the names are the same in both worlds
-			w.add(fmt.Sprintf("g%02d", n), fmt.Sprintf("m%d", c.dice.IntN(3)), time.Now())
+		for n := range 2 + c.random.IntN(10) { // the names are the same in both worlds
+			w.add(fmt.Sprintf("g%02d", n), fmt.Sprintf("m%d", c.random.IntN(3)), time.Now())
 		}
 		c.worlds, c.all[w.cred.Tenant] = append(c.worlds, w), w
 	}
 	c.cfg = Config{
-		Upstream: c.all, Seed: seed, Rate: []float64{1, 5, 20}[c.dice.IntN(3)],
-		MinInterval: []time.Duration{time.Second, 300 * time.Millisecond}[c.dice.IntN(2)], RefundWindow: time.Minute,
+		Upstream: c.all, Seed: seed, Rate: []float64{1, 5, 20}[c.random.IntN(3)],
+		MinInterval: []time.Duration{time.Second, 300 * time.Millisecond}[c.random.IntN(2)], RefundWindow: time.Minute,
 	}
 	hub, err := New(c.cfg)
 	if err != nil {
@@ -85,12 +85,12 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 
 func (c *chaos) run() {
 	defer c.hub.Close()
-	for range 20 + c.dice.IntN(60) {
-		w := c.worlds[c.dice.IntN(2)]
+	for range 20 + c.random.IntN(60) {
+		w := c.worlds[c.random.IntN(2)]
 		c.step(w)
 		synctest.Wait()
 		c.checkShape()
-		time.Sleep(time.Duration(c.dice.ExpFloat64() * float64(2*time.Second)))
+		time.Sleep(time.Duration(c.random.ExpFloat64() * float64(2*time.Second)))
 		c.checkShape()
 	}
 	for _, w := range c.worlds {
@@ -147,15 +147,15 @@ func (c *chaos) leave() {
 
 // step does one thing to a world, or as one of those who use it.
 func (c *chaos) step(w *world) {
-	switch n := c.dice.IntN(20); {
+	switch n := c.random.IntN(20); {
 	case n < 4:
 		c.attach(w, w.pick(1))
 	case n < 6:
-		c.attach(w, w.pick(2+c.dice.IntN(12)))
+		c.attach(w, w.pick(2+c.random.IntN(12)))
 	case n < 7:
 		c.attach(w, nil)
 	case n < 8 && len(c.watches) > 0:
-		c.watches[c.dice.IntN(len(c.watches))].cancel()
+		c.watches[c.random.IntN(len(c.watches))].cancel()
 	case n < 10:
 		c.get(w)
 	case n < 11:
@@ -165,9 +165,9 @@ func (c *chaos) step(w *world) {
 	case n < 13:
 		c.remove(w)
 	case n < 16:
-		w.trouble(c.dice)
+		w.trouble(c.random)
 	default:
-		w.change(c.dice)
+		w.change(c.random)
 	}
 }
 
@@ -177,9 +177,9 @@ func (c *chaos) attach(w *world, ids []string) {
 	s := &viewer{
 		t: c.t, name: fmt.Sprintf("watch %d of %v of the %s", len(c.watches), ids, w.name), world: w, window: c.cfg.RefundWindow,
 		cancel: cancel, renders: map[string]*story{}, caughtUp: -1,
-		req: Request{Credential: w.cred, IDs: ids, Goal: Goal(c.dice.IntN(2)), Heartbeat: time.Duration(1+c.dice.IntN(15)) * time.Second},
+		req: Request{Credential: w.cred, IDs: ids, Goal: Goal(c.random.IntN(2)), Heartbeat: time.Duration(1+c.random.IntN(15)) * time.Second},
 	}
-	if c.dice.IntN(6) == 0 {
+	if c.random.IntN(6) == 0 {
 		s.slow = 20 * time.Second
 	}
 	if len(ids) == 1 {
@@ -200,7 +200,7 @@ func (c *chaos) known(w *world, id string) string {
 		s.mu.Lock()
 		story := s.renders[id]
 		s.mu.Unlock()
-		if s.world == w && story != nil && c.dice.IntN(3) == 0 {
+		if s.world == w && story != nil && c.random.IntN(3) == 0 {
 			return story.etag
 		}
 	}
@@ -210,7 +210,7 @@ func (c *chaos) known(w *world, id string) string {
 // get is a call for one render: from the hub, or from the catalog by way of the hub.
 func (c *chaos) get(w *world) {
 	id := w.pick(1)[0]
-	if update, ok := c.hub.Peek(w.cred, id); ok && c.dice.IntN(2) == 0 {
+	if update, ok := c.hub.Peek(w.cred, id); ok && c.random.IntN(2) == 0 {
 		w.checkSaid(update)
 		return
 	}
@@ -232,22 +232,22 @@ func (c *chaos) create(w *world) {
 	c.created++
 	id := fmt.Sprintf("n%03d", c.created)
 	w.mu.Lock()
-	visible := time.Now().Add(time.Duration(max(0, c.dice.IntN(50)-25)) * time.Second)
+	visible := time.Now().Add(time.Duration(max(0, c.random.IntN(50)-25)) * time.Second)
 	w.add(id, "m0", visible)
 	g := w.record(id, w.has[id], false)
 	w.mu.Unlock()
 	c.hub.Created(context.Background(), w.cred, g, "m0", time.Now())
-	if c.dice.IntN(2) == 0 {
+	if c.random.IntN(2) == 0 {
 		c.attach(w, []string{id})
 	}
 }
 
 // call notes calls of another kind, one of which may have met a 429.
 func (c *chaos) call(w *world) {
-	for range 1 + c.dice.IntN(10) {
+	for range 1 + c.random.IntN(10) {
 		c.hub.Called(w.cred, nil)
 	}
-	if c.dice.IntN(3) == 0 {
+	if c.random.IntN(3) == 0 {
 		w.mu.Lock()
 		err := w.throttle()
 		w.mu.Unlock()
@@ -265,7 +265,7 @@ func (c *chaos) remove(w *world) {
 		w.denied[id] = true
 	}
 	w.mu.Unlock()
-	if r != nil && c.dice.IntN(2) == 0 {
+	if r != nil && c.random.IntN(2) == 0 {
 		c.hub.Deleted(context.Background(), w.cred, id)
 	}
 }

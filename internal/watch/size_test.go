@@ -32,7 +32,7 @@ func live() float64 {
 	return float64(stats.HeapAlloc)
 }
 
-func TestAWatchRemembersARenderInBytesNotKilobytes(t *testing.T) {
+func TestAWatchRemembersAGenerationInBytesNotKilobytes(t *testing.T) {
 	hub, err := New(Config{Upstream: silent{}, Seed: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestASnapshotHasTheRendersThatWaitLongestAndCountsTheRest(t *testing.T) {
+func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
 	states, ids := renders(150)
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)
@@ -36,7 +36,7 @@ func TestASnapshotHasTheRendersThatWaitLongestAndCountsTheRest(t *testing.T) {
 	})
 }
 
-func TestASnapshotTellsOfAnOutageAndLooksWithoutChangingAnything(t *testing.T) {
+func TestASnapshotShowsAnOutageAndChangesNothing(t *testing.T) {
 	states, ids := renders(2)
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)

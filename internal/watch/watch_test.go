@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestAWatchTellsTheSnapshotEachChangeAndEndsAtTheGoal(t *testing.T) {
+func TestAWatchDeliversEachChangeAndEndsAtTheGoal(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(0)
@@ -34,7 +34,7 @@ func TestAWatchTellsTheSnapshotEachChangeAndEndsAtTheGoal(t *testing.T) {
 	})
 }
 
-func TestATerminalGenerationIsToldAtOnceAndTheWatchEnds(t *testing.T) {
+func TestATerminalGenerationIsDeliveredAndEndsTheWatch(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
 		s := b.watch("a")
 		pass(0)
@@ -282,7 +282,7 @@ func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // U10
 	})
 }
 
-func TestADeleteOfOursIsToldAtOnce(t *testing.T) {
+func TestADeleteOfOursIsDeliveredAtOnce(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(time.Second / 2)
@@ -335,7 +335,7 @@ func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // L2
 	})
 }
 
-func TestTypicalRemainingIsMeasuredFromEarlierRenders(t *testing.T) {
+func TestTypicalRemainingIsMeasuredFromTheHistory(t *testing.T) {
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		for i := range 5 {
 			id := fmt.Sprintf("old%d", i)

@@ -223,28 +223,28 @@ func (w *world) pick(n int) []string {
 }
 
 // trouble begins a fault.
-func (w *world) trouble(dice *rand.Rand) {
+func (w *world) trouble(random *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := fault(dice.IntN(int(faults)))
-	if f == rejecting && dice.IntN(4) > 0 { // it ends all watches of one of the worlds
+	f := fault(random.IntN(int(faults)))
+	if f == rejecting && random.IntN(4) > 0 { // it ends all watches of one of the worlds
 		return
 	}
 	if f == oneFails || f == oneDenied {
 		w.lost = w.any(1)[0]
 	}
-	w.kind = []catalog.Kind{catalog.KindMalformed, catalog.KindUnavailable, catalog.KindForbidden}[dice.IntN(3)]
-	w.until[f] = time.Now().Add(time.Duration(dice.ExpFloat64() * float64(20*time.Second)))
+	w.kind = []catalog.Kind{catalog.KindMalformed, catalog.KindUnavailable, catalog.KindForbidden}[random.IntN(3)]
+	w.until[f] = time.Now().Add(time.Duration(random.ExpFloat64() * float64(20*time.Second)))
 }
 
 // change lets a render go on.
-func (w *world) change(dice *rand.Rand) {
+func (w *world) change(random *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.has[w.order[dice.IntN(len(w.order))]]
-	if dice.IntN(3) == 0 {
+	r := w.has[w.order[random.IntN(len(w.order))]]
+	if random.IntN(3) == 0 {
 		r.detail++
 		return
 	}
-	r.move(dice)
+	r.move(random)
 }

@@ -72,10 +72,10 @@ type render struct {
 	gone    bool
 }
 
-func newWorld(t *testing.T, name string, cred catalog.Credential, dice *rand.Rand) *world {
+func newWorld(t *testing.T, name string, cred catalog.Credential, random *rand.Rand) *world {
 	return &world{
-		t: t, name: name, cred: cred, random: dice, has: map[string]*render{}, until: map[fault]time.Time{},
-		thin: dice.IntN(2) == 0, part: []int{0, 0, 2, 5}[dice.IntN(4)],
+		t: t, name: name, cred: cred, random: random, has: map[string]*render{}, until: map[fault]time.Time{},
+		thin: random.IntN(2) == 0, part: []int{0, 0, 2, 5}[random.IntN(4)],
 		said: map[string]map[string]bool{}, denied: map[string]bool{}, covered: map[string]int{}, left: map[string]time.Time{},
 	}
 }
@@ -93,7 +93,7 @@ func (w *world) add(id, model string, visible time.Time) {
 func (r *render) state() catalog.State { return r.was[len(r.was)-1] }
 
 // move takes a render on to a state that may follow, if there is one.
-func (r *render) move(dice *rand.Rand) {
+func (r *render) move(random *rand.Rand) {
 	next := map[catalog.State][]catalog.State{
 		catalog.StateQueued:       {catalog.StateRunning, catalog.StateRunning, catalog.StateUnrecognized, catalog.StateFailed},
 		catalog.StateRunning:      {catalog.StateSucceeded, catalog.StateSucceeded, catalog.StateFailed},
@@ -101,7 +101,7 @@ func (r *render) move(dice *rand.Rand) {
 		catalog.StateFailed:       {catalog.StateRefunded},
 	}[r.state()]
 	if len(next) > 0 {
-		r.was, r.at = append(r.was, next[dice.IntN(len(next))]), time.Now()
+		r.was, r.at = append(r.was, next[random.IntN(len(next))]), time.Now()
 	}
 }
 

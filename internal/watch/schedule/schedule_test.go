@@ -101,7 +101,7 @@ func fixed(interval time.Duration) []func(time.Duration) time.Duration {
 	return []func(time.Duration) time.Duration{func(time.Duration) time.Duration { return interval }}
 }
 
-func TestAScheduleLearnedFromAHundredRendersCostsAtMostATenthMoreThanAKnownOne(t *testing.T) {
+func TestALearnedScheduleCostsAtMostATenthMoreThanAKnownOne(t *testing.T) {
 	table := "                 fixed 2 s | known | learned  ÷ known    mean     p99 | in use    mean     p99 | no history  mean\n"
 	for _, d := range distributions {
 		every := measure(d, 20_000, fixed(2*time.Second))
@@ -125,7 +125,7 @@ func TestAScheduleLearnedFromAHundredRendersCostsAtMostATenthMoreThanAKnownOne(t
 	t.Logf("requests a render, and delays in s; a price for a mean delay of 1 s, and the price in use:\n%s", table)
 }
 
-func TestWithoutHistoryLooksAreEveryFewSeconds(t *testing.T) {
+func TestWithoutHistoryPollsAreEveryFewSeconds(t *testing.T) {
 	for age, want := range map[time.Duration][2]float64{
 		0: {1.5, 2.5}, 15 * time.Second: {2, 4}, time.Minute: {3.5, 6}, 6 * time.Minute: {9, 10}, 100 * time.Hour: {10, 10},
 	} {
@@ -135,7 +135,7 @@ func TestWithoutHistoryLooksAreEveryFewSeconds(t *testing.T) {
 	}
 }
 
-func TestARenderThatOutlivesAllKnownOnesIsLookedAtAsIfThereWereNoHistory(t *testing.T) {
+func TestAGenerationThatOutlivesTheHistoryIsPolledWithoutIt(t *testing.T) {
 	c := learn(slices.Repeat([]time.Duration{3 * time.Second}, 100), pollPrice)
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
 		with, without := c.Gap(age, usual), Unlearned.Gap(age, usual)
