@@ -115,11 +115,11 @@ torture: ## Kill the real program 1,200 times over 10,000 orders, and look at th
 
 soak: ## Open a million watches, race a million others, and time those beside stuck readers (minutes)
 	EASEL_SOAK=1 $(GO) test ./internal/server ./internal/watch -count=1 -v -timeout 60m \
-	  -run 'AreStuckDoNotSlow|OpenedAndCancelled|BeginsWhileItsRenderEnds'
+	  -run 'AreStuckDoNotSlow|OpenedAndCancelled|BeginsAsItsGenerationEnds'
 
 test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
 	$(GO) test ./internal/torture -count=1 -v -run Replicas -timeout 10m -watches 5000
-	$(GO) test ./internal/cluster -count=1 -v -run 'Renders|Whatever|OldLeader|LoseEachOther' -timeout 10m -renders 1000 -runs 400 -every-size
+	$(GO) test ./internal/cluster -count=1 -v -run 'EightReplicas|AnyNetwork|OldLeader|PartitionedReplicas' -timeout 10m -generations 1000 -runs 400 -every-size
 
 fuzz: ## Look for inputs that break something, FUZZTIME (default: 30s) for each target
 	@set -e; for package in $$($(GO) list ./internal/...); do \
@@ -142,7 +142,7 @@ bench-%: build .build/bench
 	$(GO) build -o $@ ./internal/bench
 
 bench-schedule: ## Print what the polling schedule costs beside a fixed interval and a known distribution
-	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch/schedule
+	$(GO) test -count=1 -v -run ALearnedScheduleCosts ./internal/watch/schedule
 
 check: lint tidy breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
 

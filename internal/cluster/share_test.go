@@ -47,11 +47,11 @@ func TestOneReplicaPollsForAll(t *testing.T) {
 	})
 }
 
-var renders = flag.Int("renders", 50, "renders of the figure of what replicas cost")
+var generations = flag.Int("generations", 50, "generations in the measurement of the cost of replicas")
 
 func TestEightReplicasCostThePollsOfOne(t *testing.T) {
 	rate := func(n int) (perSecond float64) {
-		states, ids := many(*renders, queued)
+		states, ids := many(*generations, queued)
 		inWorld(t, n, states, func(w *world) {
 			for _, r := range w.replicas {
 				r.watch(watch.Terminal, ids...)
@@ -64,7 +64,7 @@ func TestEightReplicasCostThePollsOfOne(t *testing.T) {
 		return perSecond
 	}
 	one := rate(1)
-	t.Logf("%d renders, 1 replica: %.3f requests a second", *renders, one)
+	t.Logf("%d generations, 1 replica: %.3f requests a second", *generations, one)
 	for _, n := range []int{2, 4, 8} {
 		got := rate(n)
 		t.Logf("%d replicas: %.3f requests a second", n, got)

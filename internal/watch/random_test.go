@@ -34,7 +34,7 @@ func TestARandomRunDeliversInOrderToTheEndWithinTheBudget(t *testing.T) {
 			c.run()
 		})
 		if t.Failed() {
-			t.Logf("again: go test ./internal/watch -run WhateverHappens -seeds 1 -from-seed %d", seed)
+			t.Logf("again: go test ./internal/watch -run ARandomRun -seeds 1 -from-seed %d", seed)
 		}
 	}
 }
