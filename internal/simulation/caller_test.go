@@ -45,16 +45,16 @@ func (w *world) caller(t *tenant, name string) *caller {
 // start runs a caller until f returns.
 func (c *caller) start(f func(c *caller)) {
 	w := c.world
-	w.mark(c.name, 1)
+	w.countHelper(c.name, 1)
 	w.callers.Go(func() {
-		defer w.mark(c.name, -1)
+		defer w.countHelper(c.name, -1)
 		c.pause(time.Millisecond)
 		f(c)
 	})
 }
 
-// mark counts who is busy, so that it can be told who never came to an end.
-func (w *world) mark(name string, by int) {
+// countHelper counts who is busy, so that it can be told who never came to an end.
+func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.busy[name] += by; w.busy[name] == 0 {
@@ -62,7 +62,7 @@ func (w *world) mark(name string, by int) {
 	}
 }
 
-// helper is somebody beside the caller, with dice of its own.
+// helper is a second caller beside the caller, with a random source of its own.
 func (c *caller) helper(name string) *caller {
 	h := c.world.caller(c.tenant, c.name+"/"+name)
 	h.name, h.at = c.name+"/"+name, c.at
@@ -97,16 +97,16 @@ func (c *caller) sleep(d time.Duration) {
 	}
 }
 
-func (c *caller) chance(p float64) bool { return c.random.Float64() < p }
+func (c *caller) randomly(p float64) bool { return c.random.Float64() < p }
 
-// door is the way to the replica that the caller turns to.
-func (c *caller) door() *door { return c.tenant.doors[c.at] }
+// endpoint is the way to the replica that the caller turns to.
+func (c *caller) endpoint() *endpoint { return c.tenant.endpoints[c.at] }
 
-// turn makes the caller turn to another replica, if there is one.
-func (c *caller) turn() { c.at = (c.at + 1) % len(c.tenant.doors) }
+// switchEndpoint makes the caller turn to another replica, if there is one.
+func (c *caller) switchEndpoint() { c.at = (c.at + 1) % len(c.tenant.endpoints) }
 
 // signed is the context of a call to a door.
-func (d *door) signed(ctx context.Context) context.Context {
+func (d *endpoint) signed(ctx context.Context) context.Context {
 	if d.key == "" {
 		return ctx
 	}
@@ -191,7 +191,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 	patience, maybe := first, false
 	for attempt := 1; !c.over(); attempt++ {
 		sent := c.world.history.since()
-		c.note(event{kind: sawOrder, text: o.key, process: c.door().replica.current().name, lasts: patience})
+		c.note(event{kind: sawOrder, text: o.key, process: c.endpoint().replica.current().name, lasts: patience})
 		ctx, cancel := context.WithTimeout(c.world.ctx, patience)
 		if o.leave > 0 && attempt == 1 {
 			time.AfterFunc(o.leave, cancel)
@@ -207,7 +207,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			return g.GetGenerationId(), true
 		}
 		outcome := infoOf(err).GetMetadata()["order_outcome"]
-		code, reason := c.failed(event{gen: o.key, process: c.door().replica.current().name, order: o.key, outcome: outcome, since: sent}, err)
+		code, reason := c.failed(event{gen: o.key, process: c.endpoint().replica.current().name, order: o.key, outcome: outcome, since: sent}, err)
 		maybe = maybe || outcome != notPlacedByThisCall && outcome != notPlaced
 		switch {
 		case !refuses(code, reason):
@@ -221,7 +221,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		}
 		patience = 20*time.Second + time.Duration(c.random.Int64N(1e10))
 		if code == codes.Unavailable && reason == "" {
-			c.turn() // nobody is there
+			c.switchEndpoint() // nobody is there
 		}
 		c.pause(max(retryDelay(err), min(time.Duration(attempt)*300*time.Millisecond, 5*time.Second)))
 	}
@@ -229,10 +229,10 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 }
 
 func (c *caller) send(ctx context.Context, o order) (*easelv1.Generation, error) {
-	if c.chance(0.15) {
-		return c.door().restOrder(ctx, o)
+	if c.randomly(0.15) {
+		return c.endpoint().restOrder(ctx, o)
 	}
-	resp, err := c.door().grpc.CreateGeneration(c.door().signed(ctx), &easelv1.CreateGenerationRequest{
+	resp, err := c.endpoint().grpc.CreateGeneration(c.endpoint().signed(ctx), &easelv1.CreateGenerationRequest{
 		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit,
 	})
 	return resp.GetGeneration(), err
@@ -298,7 +298,7 @@ func (c *caller) follow(v viewing) bool {
 				return false
 			}
 		case endLost:
-			c.turn()
+			c.switchEndpoint()
 		}
 		c.pause(time.Duration(300+200*min(tries, 10)) * time.Millisecond)
 	}
@@ -331,7 +331,7 @@ const (
 // watchOnce reads one stream to its end.
 func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, state easelv1.State) {
 	c.stream++
-	d := c.door()
+	d := c.endpoint()
 	base := event{gen: v.id, stream: c.stream, process: d.replica.current().name, goal: v.until, every: v.every}
 	say := func(e event) {
 		e.gen, e.stream, e.process, e.goal, e.every = base.gen, base.stream, base.process, base.goal, base.every
@@ -358,7 +358,7 @@ func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, st
 		case m.GetUpdate() != nil:
 			g := m.GetUpdate().GetGeneration()
 			etag, state = g.GetEtag(), g.GetState()
-			c.saw(say, g, m.GetUpdate().GetInitial())
+			c.recordState(say, g, m.GetUpdate().GetInitial())
 		case m.GetHeartbeat() != nil:
 			say(event{kind: sawBeat, text: conditionName(m.GetHeartbeat())})
 			c.world.searchKeys(c, m.GetHeartbeat().GetLastError())
@@ -391,8 +391,8 @@ func conditionName(b *easelv1.Heartbeat) string {
 	return b.GetUpstreamCondition().String()[len("UPSTREAM_CONDITION_"):]
 }
 
-// saw notes a state that came over a stream.
-func (c *caller) saw(say func(event), g *easelv1.Generation, initial bool) {
+// recordState notes a state that came over a stream.
+func (c *caller) recordState(say func(event), g *easelv1.Generation, initial bool) {
 	say(event{
 		kind: sawUpdate, state: g.GetState(), etag: g.GetEtag(), initial: initial,
 		observed: c.world.moment(g.GetObserveTime().AsTime()), text: g.GetUpstreamStatus(),
@@ -410,7 +410,7 @@ func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 }
 
 // watch opens a stream of one render.
-func (d *door) watch(ctx context.Context, v viewing, known string) (messages, error) {
+func (d *endpoint) watch(ctx context.Context, v viewing, known string) (messages, error) {
 	if v.rest {
 		return d.restWatch(ctx, v, known)
 	}

@@ -28,34 +28,34 @@ type promise struct {
 
 // promises are all of them. The order is that of the report.
 var promises = []promise{
-	{"one key is one charge", onceCharged},
-	{"who was refused is not charged", refusedNotCharged},
-	{"nothing is said of an order that is not known", onlyWhatIsKnown},
+	{"one idempotency key is one charge", onceCharged},
+	{"a refused order is not charged", refusedNotCharged},
+	{"no unknown outcome is given as known", onlyWhatIsKnown},
 	{"every order that arrives is an attempt of ours", everyPostIsOurs},
-	{"one key has one submission at a time, and none after it succeeded", oneSubmission},
-	{"an order that may have left is finished", ordersAreFinished},
+	{"one idempotency key has one submission at a time, and none after it succeeded", oneSubmission},
+	{"an order that may have been sent is finished", ordersAreFinished},
 	{"states go forwards", statesGoForwards},
-	{"no state is told twice in a row", noneTwice},
-	{"no state is told that the catalog never had", onlyTrueStates},
-	{"no end is invented for a render that is queued for ever", noInventedEnd},
+	{"no state is delivered twice in a row", noneTwice},
+	{"no state is delivered that the catalog never had", onlyTrueStates},
+	{"no end is invented for a generation that stays queued", noInventedEnd},
 	{"the last state always arrives", lastStateArrives},
 	{"OK means that the goal is reached", okMeansGoal},
 	{"silence is never longer than the heartbeat", noLongSilence},
-	{"a change is told at once", toldAtOnce},
-	{"the end of a render is seen in time", seenInTime},
+	{"a change is delivered at once", deliveredAtOnce},
+	{"the end of a generation is detected in time", seenInTime},
 	{"trouble of the catalog ends no watch", watchesAreKept},
 	{"a drain is announced", drainIsAnnounced},
 	{"polls keep to the budget", pollsKeepToBudget},
-	{"a render is asked for once, whoever watches", oncePolled},
-	{"what does not change is looked at seldom", seldomPolled},
-	{"no poll while the catalog asks to wait", pollsWait},
+	{"a generation is polled once, whoever watches", oncePolled},
+	{"a generation that does not change is polled seldom", seldomPolled},
+	{"no poll in a pause that the catalog asked for", pollsWait},
 	{"an outage is only probed", outageIsProbed},
 	{"calls retry little in an outage", callsRetryLittle},
 	{"nobody watches, nobody polls", nobodyPolls},
 	{"files arrive whole", filesWhole},
-	{"nothing is seen that is somebody else's or secret", nothingLeaks},
-	{"who never reads is sent away", deafAreSentAway},
-	{"limits hold, and are told at once", limitsHold},
+	{"nobody sees a foreign generation or a secret", nothingLeaks},
+	{"a stalled reader is closed", stalledAreClosed},
+	{"limits hold, and are reported at once", limitsHold},
 	{"everybody is served in the end", everybodyServed},
 	{"nothing runs on after the end", nothingIsLeft},
 	{"the run did what it was to do", runWasReal},
@@ -108,7 +108,7 @@ func nothingLeaks(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-func deafAreSentAway(o *outcome, say func(event, string, ...any)) {
+func stalledAreClosed(o *outcome, say func(event, string, ...any)) {
 	for _, e := range o.events {
 		if e.kind == sawHeld {
 			say(e, "%s", e.text)

@@ -42,7 +42,7 @@ func follows(before, after easelv1.State) bool {
 // it: two replicas may have looked at different times.
 func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	type view struct{ actor, gen string }
-	seen, told := map[view]event{}, toldBy{last: map[[2]string]event{}, over: map[string]bool{}}
+	seen, told := map[view]event{}, deliveries{last: map[[2]string]event{}, over: map[string]bool{}}
 	for _, e := range o.events {
 		told.add(e)
 		if e.kind != sawUpdate && e.kind != sawGet && e.kind != sawPlaced {
@@ -71,13 +71,13 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// toldBy is what the processes have told watches.
-type toldBy struct {
+// deliveries is what the processes have told watches.
+type deliveries struct {
 	last map[[2]string]event // by process and render
 	over map[string]bool     // streams that have ended
 }
 
-func (t toldBy) add(e event) {
+func (t deliveries) add(e event) {
 	switch e.kind {
 	case sawUpdate:
 		t.last[[2]string{e.process, e.gen}] = e
@@ -88,7 +88,7 @@ func (t toldBy) add(e event) {
 
 // watches is what a process that answers a call has told a watch of the same render, which is
 // still open; no event where there is none, or it was told only now.
-func (t toldBy) watches(e event) event {
+func (t deliveries) watches(e event) event {
 	told := t.last[[2]string{e.process, e.gen}]
 	if t.over[fmt.Sprint(told.actor, told.stream)] || e.at-told.at < time.Second {
 		return event{}
@@ -253,9 +253,9 @@ func noLongSilence(o *outcome, say func(event, string, ...any)) {
 // it is not known whether the list says all.
 const slack = 2 * time.Second
 
-// toldAtOnce compares when a change was told with when the catalog said it.
-func toldAtOnce(o *outcome, say func(event, string, ...any)) {
-	crowd := o.crowd()
+// deliveredAtOnce compares when a change was told with when the catalog said it.
+func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
+	crowd := o.openGenerations()
 	slow, told := map[string]bool{}, map[string]bool{}
 	for _, e := range o.events {
 		if e.kind == sawOpen && e.text == "slow" {
@@ -281,7 +281,7 @@ func toldAtOnce(o *outcome, say func(event, string, ...any)) {
 func seenInTime(o *outcome, say func(event, string, ...any)) {
 	type view struct{ actor, gen string }
 	since := map[view]time.Duration{}
-	crowd := o.crowd()
+	crowd := o.openGenerations()
 	for _, e := range o.events {
 		if e.kind == sawOpen && e.gen != "" {
 			if _, known := since[view{e.actor, e.gen}]; !known {
@@ -306,8 +306,8 @@ func seenInTime(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// crowd gives how many renders were open at about a time.
-func (o *outcome) crowd() func(at time.Duration) float64 {
+// openGenerations gives how many renders were open at about a time.
+func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {
 		at time.Duration

@@ -57,7 +57,7 @@ func (l *link) become(state condition) {
 		case silent:
 			l.hits++
 			w.hold(true)
-			w.forsake()
+			w.abandon()
 		case frozen:
 			l.hits++
 			w.hold(true)
@@ -176,8 +176,8 @@ func (w *wire) reset() {
 	w.back.reset()
 }
 
-// forsake ends a connection that fell silent as TCP does.
-func (w *wire) forsake() {
+// abandon ends a connection that fell silent as TCP does.
+func (w *wire) abandon() {
 	if w.lost {
 		return
 	}

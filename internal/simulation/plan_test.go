@@ -48,7 +48,7 @@ func (p plan) String() string {
 	return string(text)
 }
 
-// without is the plan without some of its troubles. Those that stay keep their dice.
+// without is the plan without some of its troubles. Those that stay keep their random numbers.
 func (p plan) without(left []int) plan {
 	kept := p
 	kept.Troubles = nil

@@ -136,7 +136,7 @@ func (r *replica) kill() {
 	p.uplink.become(refused)
 	p.uplink.cut()
 	for _, t := range r.world.tenants {
-		t.doors[r.index()].link.cut()
+		t.endpoints[r.index()].link.cut()
 	}
 	p.stop()
 	r.world.ending.Go(func() { p.end() })

@@ -21,7 +21,7 @@ import (
 func (c *caller) wait(id string) {
 	for tries := 0; !c.over(); tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 90*time.Second)
-		resp, err := c.door().grpc.WaitGeneration(c.door().signed(ctx), &easelv1.WaitGenerationRequest{
+		resp, err := c.endpoint().grpc.WaitGeneration(c.endpoint().signed(ctx), &easelv1.WaitGenerationRequest{
 			GenerationId: id, Timeout: durationpb.New(time.Duration(10+c.random.IntN(60)) * time.Second),
 		})
 		cancel()
@@ -35,12 +35,12 @@ func (c *caller) wait(id string) {
 	}
 }
 
-// look reads a render as unary calls, again and again.
-func (c *caller) look(id string) {
+// readUntilEnd reads a render as unary calls, again and again.
+func (c *caller) readUntilEnd(id string) {
 	staleness := []*durationpb.Duration{nil, durationpb.New(0), durationpb.New(5 * time.Second)}[c.random.IntN(3)]
 	for tries := 0; !c.over(); tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
-		resp, err := c.door().grpc.GetGeneration(c.door().signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: staleness})
+		resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: staleness})
 		cancel()
 		if c.got(id, resp.GetGeneration(), err) {
 			return
@@ -54,10 +54,10 @@ func (c *caller) look(id string) {
 
 // got notes the answer to a unary call, and reports whether the render has ended.
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
-	process := c.door().replica.current().name
+	process := c.endpoint().replica.current().name
 	if err != nil {
 		if code, reason := c.failed(event{gen: id, process: process}, err); code == codes.Unavailable && reason == "" {
-			c.turn()
+			c.switchEndpoint()
 		}
 		return false
 	}
@@ -79,7 +79,7 @@ func (c *caller) followAll(ids []string, slow time.Duration) {
 	for tries := 0; !c.over() && len(open) > 0; tries++ {
 		var last map[string]easelv1.State
 		if last = c.watchMany(open, slow, 0); last == nil {
-			c.turn()
+			c.switchEndpoint()
 		}
 		open = slices.DeleteFunc(open, func(id string) bool {
 			if ended(last[id]) {
@@ -97,7 +97,7 @@ func (c *caller) everything(length time.Duration) {
 	until := time.Now().Add(length)
 	for !c.over() && time.Now().Before(until) {
 		if c.watchMany(nil, 0, time.Until(until)) == nil {
-			c.turn()
+			c.switchEndpoint()
 		}
 		c.pause(time.Second)
 	}
@@ -106,7 +106,7 @@ func (c *caller) everything(length time.Duration) {
 // watchMany reads one stream of many renders to its end, and gives the last states.
 func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]easelv1.State {
 	c.stream++
-	d, every := c.door(), c.heartbeat(0)
+	d, every := c.endpoint(), c.heartbeat(0)
 	stream, process := c.stream, d.replica.current().name
 	say := func(e event) {
 		e.stream, e.process, e.every = stream, process, every
@@ -138,7 +138,7 @@ func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]e
 		case m.GetUpdate() != nil:
 			g := m.GetUpdate().GetGeneration()
 			last[g.GetGenerationId()] = g.GetState()
-			c.saw(func(e event) { e.gen = g.GetGenerationId(); say(e) }, g, m.GetUpdate().GetInitial())
+			c.recordState(func(e event) { e.gen = g.GetGenerationId(); say(e) }, g, m.GetUpdate().GetInitial())
 		case m.GetHeartbeat() != nil:
 			say(event{kind: sawBeat, text: conditionName(m.GetHeartbeat())})
 		case m.GetCaughtUp() != nil:
@@ -160,7 +160,7 @@ func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]e
 	default:
 		c.failed(event{stream: stream, process: process, every: every}, err)
 		if status.Code(err) == codes.Unavailable {
-			c.turn()
+			c.switchEndpoint()
 		}
 	}
 	return last
@@ -182,12 +182,12 @@ func (c *caller) download(id string) {
 			c.note(event{kind: sawFile, gen: id, text: fmt.Sprintf("%x", sha256.Sum256(data))})
 			return
 		}
-		code, reason := c.failed(event{gen: id, process: c.door().replica.current().name}, err)
+		code, reason := c.failed(event{gen: id, process: c.endpoint().replica.current().name}, err)
 		switch {
 		case code == codes.DataLoss:
 			data, etag = nil, ""
 		case code == codes.Unavailable && reason == "":
-			c.turn()
+			c.switchEndpoint()
 		}
 		c.pause(max(retryDelay(err), 500*time.Millisecond))
 	}
@@ -195,7 +195,7 @@ func (c *caller) download(id string) {
 
 // fetch reads one stream of a file from where data ends.
 func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *string) error {
-	d := c.door()
+	d := c.endpoint()
 	stream, err := d.grpc.DownloadGeneration(d.signed(ctx), &easelv1.DownloadGenerationRequest{
 		GenerationId: id, ReadOffset: int64(len(*data)), Etag: *etag,
 	})
@@ -222,33 +222,33 @@ func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *strin
 	return err
 }
 
-// lookOnce reads a render once, from the catalog itself where it is to be new.
-func (c *caller) lookOnce(id string, isNew bool) {
+// readOnce reads a render once, from the catalog itself where it is to be new.
+func (c *caller) readOnce(id string, isNew bool) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
 	req := &easelv1.GetGenerationRequest{GenerationId: id}
 	if isNew {
 		req.MaxStaleness = durationpb.New(0)
 	}
-	resp, err := c.door().grpc.GetGeneration(c.door().signed(ctx), req)
+	resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signed(ctx), req)
 	c.got(id, resp.GetGeneration(), err)
 }
 
-// glance opens a watch and leaves at once, or soon.
-func (c *caller) glance(id string) {
+// watchBriefly opens a watch and leaves at once, or soon.
+func (c *caller) watchBriefly(id string) {
 	ctx, cancel := context.WithCancel(c.world.ctx)
 	defer cancel()
-	d := c.door()
+	d := c.endpoint()
 	stream, err := d.grpc.WatchGeneration(d.signed(ctx), &easelv1.WatchGenerationRequest{GenerationId: id})
-	if err == nil && c.chance(0.5) {
+	if err == nil && c.randomly(0.5) {
 		_, _ = stream.Recv()
 	}
 	c.sleep(time.Duration(c.random.Int64N(2e6)))
 }
 
-// deaf opens streams until one has filled the connection, reads nothing for longer than the
+// neverRead opens streams until one has filled the connection, reads nothing for longer than the
 // server is patient, and looks then how they ended.
-func (c *caller) deaf(d *door, s *scene) {
+func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	var ids []string
 	for range 40 {
 		o := c.essay(false)
@@ -283,9 +283,9 @@ func (c *caller) deaf(d *door, s *scene) {
 	}
 }
 
-// pry tries every call on a render, and gives the errors.
-func (c *caller) pry(id string) map[string]error {
-	d := c.door()
+// tryEveryCall tries every call on a render, and gives the errors.
+func (c *caller) tryEveryCall(id string) map[string]error {
+	d := c.endpoint()
 	ctx, cancel := context.WithTimeout(d.signed(c.world.ctx), 20*time.Second)
 	defer cancel()
 	tried := map[string]error{}

@@ -19,7 +19,7 @@ import (
 
 var fromJSON = protojson.UnmarshalOptions{DiscardUnknown: true}
 
-func (d *door) request(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+func (d *endpoint) request(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (d *door) request(ctx context.Context, method, path string, body []byte) (*
 
 // restOrder places an order over REST. Only what the caller knows counts: a request that may
 // have left has an unknown outcome.
-func (d *door) restOrder(ctx context.Context, o order) (*easelv1.Generation, error) {
+func (d *endpoint) restOrder(ctx context.Context, o order) (*easelv1.Generation, error) {
 	body, err := protojson.Marshal(&easelv1.CreateGenerationRequest{
 		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit,
 	})
@@ -67,7 +67,7 @@ func restError(text []byte) error {
 }
 
 // restWatch opens a stream of server-sent events.
-func (d *door) restWatch(ctx context.Context, v viewing, known string) (messages, error) {
+func (d *endpoint) restWatch(ctx context.Context, v viewing, known string) (messages, error) {
 	path := fmt.Sprintf("/v1/generations/%s:watch?heartbeatInterval=%.9fs&until=%s", v.id, v.every.Seconds(), v.until)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
 	if err != nil {

@@ -178,7 +178,7 @@ func (c *caller) oneRender() {
 	case n < 62:
 		c.then(c.essay(false), c.wait)
 	case n < 72:
-		c.then(c.haiku(false), c.look)
+		c.then(c.haiku(false), c.readUntilEnd)
 	case n < 82:
 		c.batch()
 	case n < 90:
@@ -206,7 +206,7 @@ func (c *caller) then(o order, f func(id string)) {
 func (c *caller) batch() {
 	var ids []string
 	for range 2 + c.random.IntN(5) {
-		if id, ok := c.buy(c.haiku(c.chance(0.1)), 20*time.Second); ok {
+		if id, ok := c.buy(c.haiku(c.randomly(0.1)), 20*time.Second); ok {
 			ids = append(ids, id)
 		}
 		c.pause(200 * time.Millisecond)
@@ -216,13 +216,13 @@ func (c *caller) batch() {
 
 // together makes several callers watch one render.
 func (c *caller) together() {
-	id, ok := c.buy(c.essay(c.chance(0.2)), 20*time.Second)
+	id, ok := c.buy(c.essay(c.randomly(0.2)), 20*time.Second)
 	if !ok {
 		return
 	}
 	for i := range 3 {
 		h := c.helper(fmt.Sprint("x", i, "-", c.seq))
-		h.at = c.random.IntN(len(c.tenant.doors))
+		h.at = c.random.IntN(len(c.tenant.endpoints))
 		h.start(func(h *caller) {
 			h.pause(time.Duration(i) * time.Second)
 			h.follow(viewing{id: id, rest: i == 2})
@@ -239,14 +239,14 @@ func (c *caller) remove(id string) {
 	c.pause(time.Second)
 	for tries := 0; !c.over() && tries < 100; tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
-		_, err := c.door().grpc.DeleteGeneration(c.door().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true})
+		_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true})
 		cancel()
 		if err == nil {
 			c.note(event{kind: sawDeleted, gen: id})
 			return
 		}
 		if code, reason := c.failed(event{gen: id}, err); code.String() == "Unavailable" && reason == "" {
-			c.turn()
+			c.switchEndpoint()
 		}
 		c.pause(2 * time.Second)
 	}
@@ -289,14 +289,14 @@ func (w *world) learn(o *outcome) {
 				one.failed, one.refunded = true, at
 			}
 			if !g.Deleted {
-				w.ask(client, t, g.ID, &one)
+				w.readTruth(client, t, g.ID, &one)
 			}
 			o.truth[g.ID] = one
 		}
 	}
 }
 
-func (w *world) ask(client *catalog.Client, t *tenant, id string, one *truth) {
+func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *truth) {
 	cred := catalog.Forwarded(catalog.NewSecret(t.key))
 	g, err := client.Generation(context.Background(), cred, id)
 	if err != nil {

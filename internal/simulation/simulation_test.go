@@ -30,7 +30,7 @@ func keeps(t *testing.T, j job) *outcome {
 	o := simulate(t, j.plan())
 	for i, b := range check(o) {
 		if i == 0 {
-			t.Logf("again: %s\n%s", j.command(), story(o, b))
+			t.Logf("again: %s\n%s", j.command(), failureReport(o, b))
 		}
 		t.Error(b)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // shrink leaves out one trouble after the other, as long as the run still breaks, and tells the
-// story of what is left.
+// failureReport of what is left.
 func shrink(r report) string {
 	j, broken := r.Job, r.Broken
 	for again := true; again; {
@@ -37,12 +37,12 @@ func shrink(r report) string {
 	fmt.Fprintf(&b, "seed %d broke %d promises; the first:\n  %s\n", r.Job.Seed, len(r.Broken), r.Broken[0])
 	fmt.Fprintf(&b, "the shortest plan that breaks one:\n  %s\n  %s\n", j.plan(), broken[0])
 	fmt.Fprintf(&b, "run it again:\n  %s\n", j.command())
-	b.WriteString(tell(j))
+	b.WriteString(describe(j))
 	return b.String()
 }
 
-// tell runs a job alone, and gives what it says.
-func tell(j job) string {
+// describe runs a job alone, and gives what it says.
+func describe(j job) string {
 	run := exec.Command(os.Args[0], j.flags()...)
 	run.Env = append(os.Environ(), "GOMAXPROCS=1")
 	said := &tail{}
@@ -65,8 +65,8 @@ func contains(list []int, n int) bool {
 	return false
 }
 
-// story is what was seen of the first promise that was broken.
-func story(o *outcome, b brokenPromise) string {
+// failureReport is what was seen of the first promise that was broken.
+func failureReport(o *outcome, b brokenPromise) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "plan: %s\n", o.plan)
 	for _, t := range o.plan.Troubles {

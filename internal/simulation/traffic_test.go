@@ -45,19 +45,19 @@ func (t *traffic) add(r request) {
 	t.list = append(t.list, r)
 }
 
-type pollMark struct{}
+type pollKey struct{}
 
 // polls is the hub's view of the catalog client. It marks what the hub asks.
 type polls struct{ client *catalog.Client }
 
-func marked(ctx context.Context) context.Context { return context.WithValue(ctx, pollMark{}, true) }
+func asPoll(ctx context.Context) context.Context { return context.WithValue(ctx, pollKey{}, true) }
 
 func (p polls) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error) {
-	return p.client.Generation(marked(ctx), cred, id)
+	return p.client.Generation(asPoll(ctx), cred, id)
 }
 
 func (p polls) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
-	return p.client.List(marked(ctx), cred)
+	return p.client.List(asPoll(ctx), cred)
 }
 
 // tap is the transport of one process: it notes every request, and gives each a way there
@@ -77,7 +77,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	tenant := t.tenants[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	note := request{
 		at: t.traffic.history.since(), process: t.process, tenant: tenant, op: r.Pattern, path: r.URL.Path,
-		poll: r.Context().Value(pollMark{}) != nil, key: r.Header.Get("Idempotency-Key"),
+		poll: r.Context().Value(pollKey{}) != nil, key: r.Header.Get("Idempotency-Key"),
 	}
 	resp, err := t.send(r, tenant)
 	note.end = t.traffic.history.since()
@@ -126,10 +126,10 @@ func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Unlock()
 	sum := fnv.New64a()
 	sum.Write([]byte(strconv.FormatUint(t.seed, 10) + what + strconv.Itoa(n)))
-	dice := mix(sum.Sum64())
+	random := mix(sum.Sum64())
 	draw := func(most time.Duration) time.Duration {
-		dice = mix(dice)
-		return time.Millisecond + time.Duration(dice%uint64(most))
+		random = mix(random)
+		return time.Millisecond + time.Duration(random%uint64(most))
 	}
 	return draw(20 * time.Millisecond), draw(10 * time.Millisecond)
 }
@@ -151,8 +151,8 @@ func retryAfter(text string) time.Duration {
 	return min(time.Duration(seconds)*time.Second, 2*time.Minute)
 }
 
-// front stands before the sandbox: it counts what arrives, and can hide young renders.
-type front struct {
+// lagProxy stands before the sandbox: it counts what arrives, and can hide young renders.
+type lagProxy struct {
 	world *world
 	next  http.Handler
 
@@ -163,8 +163,8 @@ type front struct {
 	born   map[string]time.Time
 }
 
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f.hides(r) {
+func (f *lagProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.lags(r) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = w.Write([]byte(`{"code":"GENERATION_NOT_FOUND","message":"There is no such generation."}`))
@@ -173,7 +173,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(w, r)
 }
 
-func (f *front) hides(r *http.Request) bool {
+func (f *lagProxy) lags(r *http.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	path := strings.TrimPrefix(r.URL.Path, sandbox.BasePath+"/generations")
@@ -189,7 +189,7 @@ func (f *front) hides(r *http.Request) bool {
 }
 
 // placed notes when a caller heard of its render.
-func (f *front) placed(id string) {
+func (f *lagProxy) placed(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, known := f.born[id]; !known {
@@ -197,13 +197,13 @@ func (f *front) placed(id string) {
 	}
 }
 
-func (f *front) hide(lag time.Duration) {
+func (f *lagProxy) setLag(lag time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lag = lag
 }
 
-func (f *front) fired() int {
+func (f *lagProxy) fired() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.hidden

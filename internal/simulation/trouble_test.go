@@ -20,8 +20,8 @@ const (
 
 const page = "<html><body><h1>Bad Gateway</h1></body></html>"
 
-// scene is one trouble as it happens.
-type scene struct {
+// runningFault is one trouble as it happens.
+type runningFault struct {
 	world *world
 	trouble
 	c     *caller      // who runs into it
@@ -30,13 +30,13 @@ type scene struct {
 }
 
 // next makes a name for a helper.
-func (s *scene) next(name string) string {
+func (s *runningFault) next(name string) string {
 	s.names++
 	return fmt.Sprint(name, s.names)
 }
 
 // apiKey is what a fault for the tenant alone names. Where API keys are rotated there is one tenant.
-func (s *scene) apiKey() string {
+func (s *runningFault) apiKey() string {
 	if s.world.plan.Rotates {
 		return ""
 	}
@@ -44,37 +44,37 @@ func (s *scene) apiKey() string {
 }
 
 // done counts what a caller of the trouble has done, if it has.
-func (s *scene) done(ok bool) {
+func (s *runningFault) done(ok bool) {
 	if ok {
 		s.count.Add(1)
 	}
 }
 
-// act says what a trouble does: begin makes it, and gives how to end it and how often it
+// faultAction says what a trouble does: begin makes it, and gives how to end it and how often it
 // fired; victim makes the load that meets it.
-type act struct {
+type faultAction struct {
 	reach  reach
-	begin  func(s *scene) (end func(), fired func() int)
-	victim func(s *scene)
+	begin  func(s *runningFault) (end func(), fired func() int)
+	victim func(s *runningFault)
 }
 
 // start runs the plan's troubles, each at its time.
 func (w *world) start() {
 	for _, t := range w.plan.Troubles {
 		owner := w.tenants[int(w.seed(t.String())>>10)%w.plan.Tenants]
-		s := &scene{world: w, trouble: t, c: w.caller(owner, fmt.Sprintf("%s.%d", t.ID, t.At/time.Millisecond))}
+		s := &runningFault{world: w, trouble: t, c: w.caller(owner, fmt.Sprintf("%s.%d", t.ID, t.At/time.Millisecond))}
 		s.c.at = t.Replica
-		w.mark(s.c.name, 1)
+		w.countHelper(s.c.name, 1)
 		w.trouble.Go(func() {
-			defer w.mark(s.c.name, -1)
+			defer w.countHelper(s.c.name, -1)
 			s.c.sleep(t.At)
-			s.play(acts[t.ID])
+			s.run(acts[t.ID])
 		})
 	}
 }
 
-// play runs one trouble from its begin until it is healed.
-func (s *scene) play(a act) {
+// run runs one trouble from its begin until it is healed.
+func (s *runningFault) run(a faultAction) {
 	w := s.world
 	note := span{id: s.ID, from: w.history.since(), reach: a.reach}
 	switch a.reach {
@@ -113,7 +113,7 @@ func (s *scene) play(a act) {
 }
 
 // meet makes the load of a trouble until it has fired.
-func (s *scene) meet(a act, fired func() int) {
+func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
 		a.victim(s)
@@ -121,7 +121,7 @@ func (s *scene) meet(a act, fired func() int) {
 }
 
 // inject puts faults into the sandbox, for one route each.
-func inject(s *scene, f sandbox.Fault, routes ...string) (end func(), fired func() int) {
+func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fired func() int) {
 	var handles []*sandbox.Injected
 	for _, route := range routes {
 		f.Route = route
@@ -140,15 +140,15 @@ func inject(s *scene, f sandbox.Fault, routes ...string) (end func(), fired func
 }
 
 // broken is an act of faults in the catalog, one of several by variant.
-func broken(r reach, victim func(*scene), routes []string, variants ...sandbox.Fault) act {
-	return act{reach: r, victim: victim, begin: func(s *scene) (func(), func() int) {
+func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
+	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)
 	}}
 }
 
 // uplinks is an act of the network between a replica, or all, and the catalog.
-func uplinks(r reach, state condition, all bool) act {
-	return act{reach: r, victim: watchOne, begin: func(s *scene) (func(), func() int) {
+func uplinks(r reach, state condition, all bool) faultAction {
+	return faultAction{reach: r, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		var links []*link
 		for i, replica := range s.world.replicas {
 			if all || i == s.Replica {
@@ -174,10 +174,10 @@ func uplinks(r reach, state condition, all bool) act {
 	}}
 }
 
-// front is an act of the network between the tenant and a replica.
-func doors(state condition, cut bool) act {
-	return act{reach: reachCallers, begin: func(s *scene) (func(), func() int) {
-		l := s.c.tenant.doors[s.Replica].link
+// lagProxy is an act of the network between the tenant and a replica.
+func breakEndpoints(state condition, cut bool) faultAction {
+	return faultAction{reach: reachCallers, begin: func(s *runningFault) (func(), func() int) {
+		l := s.c.tenant.endpoints[s.Replica].link
 		before := l.fired()
 		s.beside("watch", func(h *caller) { h.orderAndFollow(h.essay(false), viewing{}) })
 		s.c.pause(2 * time.Second)
@@ -190,7 +190,7 @@ func doors(state condition, cut bool) act {
 }
 
 // beside runs a helper at the same time.
-func (s *scene) beside(name string, f func(h *caller)) {
+func (s *runningFault) beside(name string, f func(h *caller)) {
 	s.c.helper(name).start(f)
 }
 
@@ -204,7 +204,7 @@ const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
 // acts are the faults of the catalogue that happen here. Those of sockets, disks and signals
 // are tested where these are.
-var acts = map[string]act{
+var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
 	"U3": broken(reachCatalog, watchOne, reads, sandbox.Fault{Drip: 1}),
@@ -221,9 +221,9 @@ var acts = map[string]act{
 		sandbox.Fault{Status: 503, Header: waitFor("Wed, 21 Oct 1995 07:28:00 GMT"), Body: tooMany},
 		sandbox.Fault{Status: 429, Header: waitFor("soon"), Body: tooMany}),
 	"U7": broken(reachRejected, watchOne, reads, sandbox.Fault{Status: 401, Body: `{"code":"UNAUTHORIZED","message":"no"}`}),
-	"U10": {reach: reachVisible, victim: watchOne, begin: func(s *scene) (func(), func() int) {
-		s.world.front.hide(20 * time.Second)
-		return func() { s.world.front.hide(0) }, s.world.front.fired
+	"U10": {reach: reachVisible, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
+		s.world.front.setLag(20 * time.Second)
+		return func() { s.world.front.setLag(0) }, s.world.front.fired
 	}},
 	"U11": broken(reachCatalog, watchOne, reads,
 		sandbox.Fault{Set: map[string]any{"status": "warming-up"}}, sandbox.Fault{Set: map[string]any{"surprise": []any{1, "x", nil}, "costCents": "a lot"}},
@@ -236,7 +236,7 @@ var acts = map[string]act{
 	"U18": broken(reachCatalog, watchOne, reads, sandbox.Fault{Oversize: 9 << 20, Count: 2}),
 	"U19": {reach: reachOutage, victim: askMuch, begin: uplinks(reachOutage, refused, true).begin},
 	"U21": broken(reachCatalog, watchOne, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}}),
-	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *scene) (func(), func() int) {
+	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, sandbox.Fault{
 			Status: []int{500, 403, 400}[s.Variant%3], Key: s.apiKey(),
 			Body: `{"code":"BROKEN","message":"the key ` + s.c.tenant.key + ` is not welcome"}`,
@@ -254,7 +254,7 @@ var acts = map[string]act{
 		sandbox.Fault{AfterCommit: true, Body: `{}`, Count: 2}, sandbox.Fault{AfterCommit: true, Body: `{"id": "gen_`, Count: 2},
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
-	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *scene) (func(), func() int) {
+	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		// The first attempt is carried out late, and meanwhile another one is refused.
 		late, fired := inject(s, sandbox.Fault{Delay: 22 * time.Second, Count: 1, Key: s.apiKey()}, routePlace)
 		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
@@ -264,7 +264,7 @@ var acts = map[string]act{
 		more, _ := inject(s, refusal, routePlace)
 		return func() { late(); more() }, fired
 	}},
-	"U20": {reach: reachOrders, victim: func(s *scene) {
+	"U20": {reach: reachOrders, victim: func(s *runningFault) {
 		o := s.c.essay(false)
 		low := int64(0)
 		o.limit = &low
@@ -274,8 +274,8 @@ var acts = map[string]act{
 			s.count.Add(1)
 		}
 	}},
-	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *scene) (func(), func() int) { return s.refuseRepeats() }},
-	"A10k": {reach: reachReplica, begin: func(s *scene) (func(), func() int) {
+	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) { return s.refuseRepeats() }},
+	"A10k": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
 		// The order is sent again by a process that knows nothing of it, and its price has risen.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
@@ -289,7 +289,7 @@ var acts = map[string]act{
 		s.restart((*replica).kill)
 		return func() { healed(); risen() }, fired
 	}},
-	"A11": {reach: reachOrders, victim: buyOne, begin: func(s *scene) (func(), func() int) {
+	"A11": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		ended := make(chan struct{})
 		s.world.trouble.Go(func() { s.rotate(ended) })
 		lost, fired := inject(s, []sandbox.Fault{
@@ -305,13 +305,13 @@ var acts = map[string]act{
 		sandbox.Fault{Cut: true, CutAfter: 0, Count: 2}, sandbox.Fault{Drip: 200, Count: 1}, sandbox.Fault{Status: 503, Body: page, Count: 2},
 		sandbox.Fault{ContentLengthDelta: -50, Count: 1}),
 
-	"K3": {reach: reachReplica, begin: func(s *scene) (func(), func() int) { return s.restart((*replica).kill) }},
-	"N4": {reach: reachReplica, begin: func(s *scene) (func(), func() int) { return s.restart((*replica).drain) }},
-	"C2": {reach: reachReplica, begin: func(s *scene) (func(), func() int) {
+	"K3": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) { return s.restart((*replica).kill) }},
+	"N4": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) { return s.restart((*replica).drain) }},
+	"C2": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
 		watched(s)
 		all := []*link{s.world.replicas[s.Replica].current().uplink}
 		for _, t := range s.world.tenants {
-			all = append(all, t.doors[s.Replica].link)
+			all = append(all, t.endpoints[s.Replica].link)
 		}
 		for _, l := range all {
 			l.become(frozen)
@@ -327,26 +327,26 @@ var acts = map[string]act{
 				return sum
 			}
 	}},
-	"N2": doors(silent, false),
-	"N3": doors(up, true),
+	"N2": breakEndpoints(silent, false),
+	"N3": breakEndpoints(up, true),
 
 	"L1": {reach: reachNobody, victim: neverRead},
-	"L2": {reach: reachNobody, victim: func(s *scene) {
+	"L2": {reach: reachNobody, victim: func(s *runningFault) {
 		s.done(s.c.orderAndFollow(s.c.essay(false), viewing{slow: 10 * time.Second}))
 	}},
 	"L3": {reach: reachNobody, victim: openAndCancel},
 	"L4": {reach: reachNobody, victim: herd},
 	"L5": {reach: reachCallers, victim: openTooMany},
 	"L6": {reach: reachNobody, victim: joinAtTheEnd},
-	"L7": {reach: reachNobody, victim: spy},
-	"S3": {reach: reachNobody, victim: func(s *scene) {
+	"L7": {reach: reachNobody, victim: readForeign},
+	"S3": {reach: reachNobody, victim: func(s *runningFault) {
 		s.done(s.c.orderAndFollow(s.c.haiku(true), viewing{until: easelv1.WatchUntil_WATCH_UNTIL_SETTLED}))
 	}},
 }
 
 // refuseRepeats is a catalog that loses the answer to an order, and refuses all that follow: it looks at
 // money, the cap, models or inputs before it looks at the key, and the order has taken the last of it.
-func (s *scene) refuseRepeats() (end func(), fired func() int) {
+func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	refusals := []sandbox.Fault{
 		{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`},
 		{Status: 409, Body: `{"code":"API_KEY_DAILY_CAP","message":"enough for today"}`},
@@ -364,7 +364,7 @@ func (s *scene) refuseRepeats() (end func(), fired func() int) {
 
 // rotate changes the held API key a few times a second. Of every other trouble the catalog rejects the
 // keys of before until all is healed.
-func (s *scene) rotate(ended chan struct{}) {
+func (s *runningFault) rotate(ended chan struct{}) {
 	var rejected []*sandbox.Injected
 	for {
 		select {
@@ -384,12 +384,12 @@ func (s *scene) rotate(ended chan struct{}) {
 }
 
 // restart ends the process of a replica and starts another one in its place.
-func (s *scene) restart(stop func(*replica)) (end func(), fired func() int) {
+func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	watched(s)
 	s.c.note(event{kind: sawFault, process: r.current().name, text: s.ID + " stops"})
 	stop(r)
-	// Not when the old one has ended: net/http waits for its connections by dice of its own. One
+	// Not when the old one has ended: net/http waits for its connections by a random time of its own. One
 	// that drains for longer does so beside its successor, as it is when a service is rolled over.
 	away := time.Duration(s.Variant) * 3 * time.Second
 	s.For = away + drainTimeout + 5*time.Second

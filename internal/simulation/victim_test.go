@@ -22,7 +22,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 }
 
 // watchOne orders a render and watches it to its end, in the time of the trouble and beyond.
-func watchOne(s *scene) {
+func watchOne(s *runningFault) {
 	s.beside(s.next("one"), func(h *caller) {
 		h.at = s.Replica
 		h.orderAndFollow(h.essay(false), viewing{})
@@ -34,7 +34,7 @@ func watchOne(s *scene) {
 const nobodys = "gen_nobodys"
 
 // askMuch reads and watches what is not there, all through an outage, beside one who orders.
-func askMuch(s *scene) {
+func askMuch(s *runningFault) {
 	s.beside(s.next("hopes"), func(h *caller) {
 		h.at = s.Replica
 		h.follow(viewing{id: nobodys})
@@ -43,14 +43,14 @@ func askMuch(s *scene) {
 	s.beside(s.next("asks"), func(h *caller) {
 		h.at = s.Replica
 		for range 60 {
-			h.lookOnce(nobodys, true)
+			h.readOnce(nobodys, true)
 			h.pause(2 * time.Second)
 		}
 	})
 }
 
 // buyOne places an order.
-func buyOne(s *scene) {
+func buyOne(s *runningFault) {
 	s.beside(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
 		h.orderAndFollow(h.haiku(false), viewing{})
@@ -59,7 +59,7 @@ func buyOne(s *scene) {
 }
 
 // fetchOne orders a picture and downloads it.
-func fetchOne(s *scene) {
+func fetchOne(s *runningFault) {
 	h := s.c.helper(s.next("file"))
 	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.follow(viewing{id: id}) {
 		h.download(id)
@@ -67,7 +67,7 @@ func fetchOne(s *scene) {
 }
 
 // watched makes sure that something is being watched through the replica.
-func watched(s *scene) {
+func watched(s *runningFault) {
 	for i := range 2 {
 		s.beside(fmt.Sprint("watched", i), func(h *caller) {
 			h.at = s.Replica
@@ -78,7 +78,7 @@ func watched(s *scene) {
 }
 
 // leaveAnOrder sends an order and leaves before it is answered, then sends it again.
-func leaveAnOrder(s *scene) {
+func leaveAnOrder(s *runningFault) {
 	o, first := s.c.haiku(false), 100*time.Millisecond+time.Duration(s.c.random.Int64N(3e8))
 	fault := sandbox.Fault{Delay: 400 * time.Millisecond, Count: 1}
 	if s.Variant%2 == 1 {
@@ -95,7 +95,7 @@ func leaveAnOrder(s *scene) {
 }
 
 // orderTwice sends one key twice at once.
-func orderTwice(s *scene) {
+func orderTwice(s *runningFault) {
 	o := s.c.haiku(false)
 	both := make(chan bool)
 	twin := s.c.helper(s.next("twin"))
@@ -109,7 +109,7 @@ func orderTwice(s *scene) {
 }
 
 // seeEndGoBack watches on after the end, while the catalog takes it back now and then.
-func seeEndGoBack(s *scene) {
+func seeEndGoBack(s *runningFault) {
 	id, ok := s.c.buy(s.c.haiku(s.Variant%2 == 0), 30*time.Second)
 	if !ok {
 		return
@@ -117,7 +117,7 @@ func seeEndGoBack(s *scene) {
 	s.beside(s.next("all"), func(h *caller) { h.everything(40 * time.Second) })
 	s.beside(s.next("get"), func(h *caller) {
 		for range 10 {
-			h.lookOnce(id, true)
+			h.readOnce(id, true)
 			h.pause(2 * time.Second)
 		}
 	})
@@ -126,21 +126,21 @@ func seeEndGoBack(s *scene) {
 }
 
 // neverRead opens a stream that has much to say, and reads nothing for a while.
-func neverRead(s *scene) {
+func neverRead(s *runningFault) {
 	d, err := s.world.door(s.world.replicas[s.Replica], s.c.tenant.key)
 	if err != nil {
 		s.world.problem("no door: %v", err)
 		return
 	}
 	defer d.close()
-	s.c.deaf(d, s)
+	s.c.neverRead(d, s)
 }
 
 // callerStreams is how many streams the server lets one caller have.
 const callerStreams = 1000
 
 // openTooMany opens streams until one is refused.
-func openTooMany(s *scene) {
+func openTooMany(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {
 		return
@@ -180,19 +180,19 @@ func openTooMany(s *scene) {
 }
 
 // openAndCancel opens watches and leaves at once.
-func openAndCancel(s *scene) {
+func openAndCancel(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {
 		return
 	}
 	for range 300 {
-		s.c.glance(id)
+		s.c.watchBriefly(id)
 	}
 	s.done(s.c.follow(viewing{id: id}))
 }
 
 // herd makes many watch one render.
-func herd(s *scene) {
+func herd(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
 	if !ok {
 		return
@@ -207,7 +207,7 @@ func herd(s *scene) {
 }
 
 // joinAtTheEnd makes watchers join around the moment at which a render ends.
-func joinAtTheEnd(s *scene) {
+func joinAtTheEnd(s *runningFault) {
 	for range 5 {
 		id, ok := s.c.buy(s.c.haiku(false), 30*time.Second)
 		if !ok {
@@ -225,8 +225,8 @@ func joinAtTheEnd(s *scene) {
 	s.count.Add(1)
 }
 
-// spy tries the renders of another tenant.
-func spy(s *scene) {
+// readForeign tries the renders of another tenant.
+func readForeign(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {
 		return
@@ -236,7 +236,7 @@ func spy(s *scene) {
 	thief := s.world.caller(s.world.tenants[len(s.world.tenants)-1], s.next("spy")+s.c.name)
 	thief.at = s.Replica
 	for range 4 {
-		for what, err := range thief.pry(id) {
+		for what, err := range thief.tryEveryCall(id) {
 			switch status.Code(err) {
 			case codes.NotFound:
 				s.count.Add(1)

@@ -42,7 +42,7 @@ type world struct {
 	box      *sandbox.Sandbox
 	site     *http.Server // in front of the sandbox
 	address  place        // of the site
-	front    *front
+	front    *lagProxy
 	replicas []*replica
 	tenants  []*tenant
 	keys     map[string]string      // names of keys
@@ -89,12 +89,12 @@ const (
 // tenant is a credential and those who share it.
 type tenant struct {
 	name, key string
-	next      []string // API keys of the same account, for rotations
-	doors     []*door  // one for each replica
+	next      []string    // API keys of the same account, for rotations
+	endpoints []*endpoint // one for each replica
 }
 
-// door is how a tenant reaches a replica.
-type door struct {
+// endpoint is how a tenant reaches a replica.
+type endpoint struct {
 	link    *link
 	replica *replica
 	key     string // "" where the replica holds one
@@ -147,7 +147,7 @@ func (w *world) openCatalog() (err error) {
 	if err != nil {
 		return err
 	}
-	w.front = &front{world: w, born: map[string]time.Time{}, next: w.box}
+	w.front = &lagProxy{world: w, born: map[string]time.Time{}, next: w.box}
 	w.site = &http.Server{Handler: w.front, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	l := w.address.listen()
 	go w.site.Serve(l)
@@ -183,7 +183,7 @@ func (w *world) admit(name string) error {
 		if err != nil {
 			return err
 		}
-		t.doors = append(t.doors, d)
+		t.endpoints = append(t.endpoints, d)
 	}
 	w.tenants = append(w.tenants, t)
 	return nil
@@ -212,8 +212,8 @@ func (w *world) heldKey() catalog.Secret {
 	return catalog.NewSecret(w.tenants[0].key)
 }
 
-func (w *world) door(r *replica, key string) (*door, error) {
-	d := &door{link: newLink(), replica: r, key: key}
+func (w *world) door(r *replica, key string) (*endpoint, error) {
+	d := &endpoint{link: newLink(), replica: r, key: key}
 	if w.plan.Held {
 		d.key = ""
 	}
@@ -241,7 +241,7 @@ func (w *world) door(r *replica, key string) (*door, error) {
 	return d, nil
 }
 
-func (d *door) close() {
+func (d *endpoint) close() {
 	_ = d.conn.Close()
 	d.http.CloseIdleConnections()
 }
@@ -252,7 +252,7 @@ func (w *world) stop() {
 		r.drain()
 	}
 	for _, t := range w.tenants {
-		for _, d := range t.doors {
+		for _, d := range t.endpoints {
 			d.close()
 		}
 	}
