@@ -1,4 +1,4 @@
-// Package reload keeps what was read from files, and reads it again when their contents change.
+// Package reload keeps a value that was read from files, and reads it again when their contents change.
 package reload
 
 import (
@@ -14,7 +14,7 @@ import (
 // Interval is the least time between two reads of the files.
 const Interval = time.Second
 
-// Value is what some files hold. While they can't be read, the old value stays.
+// Value is a value made of the contents of files. While they can't be read, the old value stays.
 type Value[T any] struct {
 	what   string
 	files  []string
@@ -23,15 +23,15 @@ type Value[T any] struct {
 
 	mu      sync.Mutex
 	value   T
-	sums    string        // of the contents that the value was made of
+	sums    string        // digests of the contents
 	checked time.Time     // when the last read began
-	reading chan struct{} // closed at the end of the read that is under way; nil where none is
-	broken  bool          // the last read failed, and that has been logged
+	reading chan struct{} // closed at the end of the read in progress; nil where there is none
+	broken  bool          // the last read failed, and the failure was logged
 }
 
-// Open reads the files for the first time, and parse makes a value of what they hold. logger is
-// told of each change and once of each failure, under the name what. Neither the log nor an error
-// repeats the contents, as long as the errors of parse do not.
+// Open reads the files for the first time. parse makes the value of their contents. Each change and
+// each failure is logged once, under the name what. Neither the log nor an error repeats the contents,
+// as long as the errors of parse do not.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -39,11 +39,11 @@ func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte
 	return v, err
 }
 
-// Get gives the value, read again where a second has gone by since the last read. One caller
-// reads, and the others get the old value meanwhile.
+// Get gives the value. It reads the files again when Interval has passed since the last read. One
+// caller reads, and the others get the old value meanwhile.
 func (v *Value[T]) Get() T { return v.get(false) }
 
-// Newest gives the same, but waits for a read that is under way.
+// Newest is Get, but waits for a read in progress.
 func (v *Value[T]) Newest() T { return v.get(true) }
 
 func (v *Value[T]) get(wait bool) T {
@@ -59,7 +59,7 @@ func (v *Value[T]) get(wait bool) T {
 	return v.value
 }
 
-// begin reports whether the caller is to read, and which read is under way.
+// begin reports whether the caller must read, and gives the read in progress.
 func (v *Value[T]) begin() (mine bool, reading <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -84,7 +84,7 @@ func (v *Value[T]) read() (value T, sums string, err error) {
 	return value, sums, err
 }
 
-// end takes in what was read.
+// end stores the result of a read.
 func (v *Value[T]) end(value T, sums string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

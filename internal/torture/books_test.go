@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// audit reads the books of the catalog, over its administration.
-func audit(ctx context.Context, addr string) (a sandbox.Audit, err error) {
+// readAudit reads the books of the catalog, over its administration.
+func readAudit(ctx context.Context, addr string) (a sandbox.Audit, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+sandbox.AdminPath+"audit?key="+key, nil)
 	if err != nil {
 		return a, err
@@ -38,7 +38,7 @@ func audit(ctx context.Context, addr string) (a sandbox.Audit, err error) {
 // settledAudit waits until every render has ended and what is to be refunded was.
 func settledAudit(ctx context.Context, addr string) (sandbox.Audit, error) {
 	for {
-		a, err := audit(ctx, addr)
+		a, err := readAudit(ctx, addr)
 		if err != nil {
 			return a, err
 		}
@@ -62,8 +62,8 @@ func settledAudit(ctx context.Context, addr string) (sandbox.Audit, error) {
 	}
 }
 
-// compare holds what callers were told against the books.
-func compare(told map[string]string, a sandbox.Audit) error {
+// compareOutcomes compares the outcomes that callers got with the ledger.
+func compareOutcomes(told map[string]string, a sandbox.Audit) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	renders := map[string]string{}
@@ -117,8 +117,8 @@ func readPictures(ctx context.Context, addr string, a sandbox.Audit) (n int, err
 	return n, nil
 }
 
-// tally counts what happened.
-type tally struct {
+// counters counts what happened.
+type counters struct {
 	mu        sync.Mutex
 	calls     int
 	kills     [points]int
@@ -128,26 +128,26 @@ type tally struct {
 	cutUnsaid int // connections to callers, cut as they were about to hear
 }
 
-func (t *tally) add(n *int) {
+func (t *counters) add(n *int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*n++
 }
 
-func (t *tally) kill(at point) { t.add(&t.kills[at]) }
-func (t *tally) cut(kind cut)  { t.add(&t.cuts[kind]) }
-func (t *tally) call()         { t.add(&t.calls) }
-func (t *tally) retire()       { t.add(&t.retired) }
-func (t *tally) unheard()      { t.add(&t.cutUnsaid) }
+func (t *counters) kill(at point)    { t.add(&t.kills[at]) }
+func (t *counters) cut(kind cut)     { t.add(&t.cuts[kind]) }
+func (t *counters) call()            { t.add(&t.calls) }
+func (t *counters) retire()          { t.add(&t.retired) }
+func (t *counters) cutBeforeAnswer() { t.add(&t.cutUnsaid) }
 
-func (t *tally) writing(seen bool) {
+func (t *counters) writing(seen bool) {
 	if seen {
 		t.add(&t.amid)
 	}
 }
 
 // totals are the kills of facades and of the catalog, and the cuts between them.
-func (t *tally) totals() (facades, catalogs, severed int) {
+func (t *counters) totals() (facades, catalogs, severed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for at, n := range t.kills {
@@ -164,7 +164,7 @@ func (t *tally) totals() (facades, catalogs, severed int) {
 }
 
 // missing are the points and cuts that never happened.
-func (t *tally) missing() (names []string) {
+func (t *counters) missing() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for at, n := range t.kills {
@@ -184,7 +184,7 @@ func (t *tally) missing() (names []string) {
 }
 
 // table is all figures of a run.
-func (t *tally) table(a sandbox.Audit, pictures int, took time.Duration) string {
+func (t *counters) table(a sandbox.Audit, pictures int, took time.Duration) string {
 	facades, catalogs, severed := t.totals()
 	t.mu.Lock()
 	defer t.mu.Unlock()

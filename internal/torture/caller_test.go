@@ -24,13 +24,13 @@ import (
 // caller orders one thing after the other, each until it hears of it.
 type caller struct {
 	world *world
-	line  *line
+	line  *callerProxy
 	// create sends an order and gives its render.
 	create func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error)
 }
 
 // connect makes a caller of a line, and what ends it.
-func connect(w *world, l *line) (*caller, io.Closer, error) {
+func connect(w *world, l *callerProxy) (*caller, io.Closer, error) {
 	if l.rest {
 		c := &restClient{address: l.listener.Addr().String()}
 		return &caller{world: w, line: l, create: c.create}, c, nil
@@ -40,7 +40,7 @@ func connect(w *world, l *line) (*caller, io.Closer, error) {
 
 // dial makes a caller that speaks gRPC. It connects again at once, as its patience is not what
 // is tested.
-func dial(w *world, l *line) (*caller, io.Closer, error) {
+func dial(w *world, l *callerProxy) (*caller, io.Closer, error) {
 	conn, err := grpc.NewClient(l.listener.Addr().String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -102,7 +102,7 @@ func (c *caller) work(ctx context.Context, neighbour *caller) error {
 		if err := c.place(ctx, request); err != nil {
 			return err
 		}
-		if c.line.heard() || rand.IntN(8) == 0 {
+		if c.line.beforeDelivery() || rand.IntN(8) == 0 {
 			if err := c.place(ctx, request); err != nil {
 				return err
 			}
@@ -118,14 +118,14 @@ func (c *caller) place(ctx context.Context, request *easelv1.CreateGenerationReq
 		id, err := c.send(ctx, request)
 		switch {
 		case err == nil:
-			return c.world.promises.keep(request.GetIdempotencyKey(), id)
+			return c.world.promises.record(request.GetIdempotencyKey(), id)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%s was never heard of: %w", request.GetIdempotencyKey(), err)
-		case !passing(err):
+		case !retryable(err):
 			return fmt.Errorf("%s was answered with %w", request.GetIdempotencyKey(), err)
 		}
 		if rand.IntN(2) == 0 { // while this facade may still be at it
-			c.line.hangUp()
+			c.line.disconnect()
 		}
 		select { // a caller waits a little, and not for ever
 		case <-time.After(rand.N(60 * time.Millisecond)):
@@ -140,9 +140,9 @@ func (c *caller) send(ctx context.Context, request *easelv1.CreateGenerationRequ
 	return c.create(ctx, request)
 }
 
-// passing reports whether an error asks for the same key again. Any other would be a lie: all
+// retryable reports whether an error asks for the same key again. Any other would be a lie: all
 // orders are sound, and there is money for all.
-func passing(err error) bool {
+func retryable(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
 		return true
@@ -150,14 +150,14 @@ func passing(err error) bool {
 	return false
 }
 
-// promises are what callers were told.
-type promises struct {
+// outcomes are the answers that callers got.
+type outcomes struct {
 	mu  sync.Mutex
 	ids map[string]string // render by idempotency key
 }
 
-// keep notes what a caller was told, and finds out whether another was told otherwise.
-func (p *promises) keep(order, id string) error {
+// record notes the answer of a caller, and reports whether another caller got another one.
+func (p *outcomes) record(order, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before, known := p.ids[order]; known && before != id || id == "" {
@@ -167,7 +167,7 @@ func (p *promises) keep(order, id string) error {
 	return nil
 }
 
-func (p *promises) count() int {
+func (p *outcomes) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.ids)

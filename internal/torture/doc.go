@@ -1,32 +1,33 @@
 // Package torture kills the real program while it spends money.
 //
-// Callers order through two real facades in front of one real sandbox with its books in a
-// file, each a process of its own. Between them stand connections that see every byte. They
-// cut, reset or swallow what passes, and they kill a process at an exact point of an order:
-// before it is sent, in the middle of its bytes, once the catalog has taken it, in the
-// middle of the answer, before the caller hears, after. A process that was killed is started
-// again, callers send their idempotency keys again, to whichever facade is there.
+// Callers order through two real facades in front of one real sandbox with its ledger in a
+// file, each a process of its own. Proxies between them read every byte. They cut, reset or
+// swallow connections, and they kill a process at an exact point of an order: before it is
+// sent, in the middle of its bytes, once the catalog has taken it, in the middle of the
+// answer, before the caller gets it, after. A killed process is started again, and callers
+// send their idempotency keys again, to whichever facade is there.
 //
-// In the end the books must hold exactly one charge for each order, every caller must know
-// the render of its order, the same key must still lead to it, and every file must be whole.
+// In the end the ledger must hold exactly one charge for each order, every caller must know
+// the generation of its order, the same idempotency key must still give it, and every file
+// must be whole.
 //
-//	process   a program that runs, and is killed
-//	keeper    starts it again and decides where it dies next
-//	wire      the connection from a facade to the catalog
-//	line      the connection from a caller to a facade
-//	caller    orders, and orders again; three in four speak gRPC, the others REST
-//	books     what must be true in the end, and the table of figures
+//	process      a program that runs, and is killed
+//	supervisor   starts it again and decides where it dies next
+//	wire         the connection from a facade to the catalog
+//	callerproxy  the connection from a caller to a facade
+//	caller       orders, and orders again; three in four speak gRPC, the others REST
+//	books        compares the ledger with the outcomes, and prints the table of figures
 //
-// Beside the kills stand two troubles that only a real process and a real network have:
+// Besides the kills there are two faults that only a real process and a real network have:
 //
 //	stack     one facade, one sandbox, and a tunnel between them
 //	hole      the tunnel swallows everything
 //	stopped   the facade is stopped, and goes on later
 //
-// Replicas that share their polls have troubles of their own. The catalog before them is a meter, whose
-// renders end when they are told to:
+// Replicas that share their polls have faults of their own. Their catalog is a stub, whose generations end
+// when the test says so:
 //
-//	fleet      three facades, NATS, a meter, and watches that go to another facade when theirs breaks off
+//	fleet      three facades, NATS, a stub catalog, and watches that reconnect to another facade
 //	replicas   a facade or NATS is killed, stopped, cut off or replaced
 //	namespace  the same cut, by the kernel: each facade has a network of its own
 //

@@ -68,14 +68,14 @@ func startNATS(ctx context.Context, dir, addr string) (*process, error) {
 	return launch(ctx, self, natsReady, []string{natsVariable + "=" + addr + " " + dir})
 }
 
-// meter is a catalog whose renders end when they are told to. It notes every request.
-type meter struct {
+// stubCatalog is a catalog whose generations end when the test says so. It records every request.
+type stubCatalog struct {
 	mu     sync.Mutex
 	states map[string]string
 	asked  []time.Time
 }
 
-func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *stubCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, time.Now())
@@ -107,7 +107,7 @@ func entryOf(id, state string) map[string]any {
 	return entry
 }
 
-func (m *meter) set(state string, ids ...string) {
+func (m *stubCatalog) set(state string, ids ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range ids {
@@ -116,7 +116,7 @@ func (m *meter) set(state string, ids ...string) {
 }
 
 // since counts the requests since a time.
-func (m *meter) since(at time.Time) (n int) {
+func (m *stubCatalog) since(at time.Time) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range m.asked {
@@ -130,8 +130,8 @@ func (m *meter) since(at time.Time) (n int) {
 // fleet is replicas in front of one catalog, and the NATS between them.
 type fleet struct {
 	t        *testing.T
-	site     site
-	meter    *meter
+	site     network
+	meter    *stubCatalog
 	upstream string
 	dir      string
 	addr     string // of NATS
@@ -146,8 +146,8 @@ type fleet struct {
 	conns    []*grpc.ClientConn
 }
 
-// site is where replicas stand, and what is between each of them and NATS.
-type site interface {
+// network is where replicas stand, and what is between each of them and NATS.
+type network interface {
 	hosts() (catalog, nats string) // on which they listen
 	launch(t *testing.T, i int, upstream, nats string, env ...string) (*process, error)
 	sever(i int) // from NATS: what is sent vanishes
@@ -169,10 +169,10 @@ func (s *tunnels) launch(t *testing.T, i int, upstream, nats string, env ...stri
 func (s *tunnels) sever(i int) { s.each[i].darken() }
 func (s *tunnels) mend(i int)  { s.each[i].light() }
 
-// launchFleet starts the replicas, and the given number of renders.
-func launchFleet(t *testing.T, at site, renders int) *fleet {
+// startFleet starts the replicas, and the given number of renders.
+func startFleet(t *testing.T, at network, renders int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, site: at, meter: &meter{states: map[string]string{}}, dir: t.TempDir()}
+	f := &fleet{t: t, site: at, meter: &stubCatalog{states: map[string]string{}}, dir: t.TempDir()}
 	for i := range renders {
 		f.ids = append(f.ids, fmt.Sprintf("render-%04d", i))
 	}
@@ -250,8 +250,8 @@ func (f *fleet) conn(i int) *grpc.ClientConn {
 
 const took = "took the lease of a credential"
 
-// takings is how often each replica has taken the lease.
-func (f *fleet) takings() (counts []int) {
+// acquisitions is how often each replica has taken the lease.
+func (f *fleet) acquisitions() (counts []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.replicas {
@@ -266,11 +266,11 @@ func (o *output) count(what string) int {
 	return strings.Count(o.text.String(), what)
 }
 
-// owner waits until the first replica has the lease, and gives it.
-func (f *fleet) owner() (owner int) {
+// leader waits until the first replica has the lease, and gives it.
+func (f *fleet) leader() (owner int) {
 	f.t.Helper()
 	eventually(f.t, "an owner", func() bool {
-		for i, n := range f.takings() {
+		for i, n := range f.acquisitions() {
 			if owner = i; n > 0 {
 				return true
 			}
@@ -285,7 +285,7 @@ func (f *fleet) successor(than int, before []int) (next int, after time.Duration
 	f.t.Helper()
 	began := time.Now()
 	eventually(f.t, "a successor", func() bool {
-		for i, n := range f.takings() {
+		for i, n := range f.acquisitions() {
 			if next = i; i != than && n > before[i] {
 				return true
 			}

@@ -20,11 +20,11 @@ func startReplicas(t *testing.T) (f *fleet, owner int) {
 	return startReplicasAt(t, &tunnels{})
 }
 
-func startReplicasAt(t *testing.T, at site) (f *fleet, owner int) {
+func startReplicasAt(t *testing.T, at network) (f *fleet, owner int) {
 	t.Helper()
-	f = launchFleet(t, at, min(*watchesWanted/replicas, 1000))
+	f = startFleet(t, at, min(*watchesWanted/replicas, 1000))
 	f.watch(*watchesWanted)
-	owner = f.owner()
+	owner = f.leader()
 	before := time.Now()
 	eventually(t, "renders on their way", func() bool { return f.meter.since(before) > 2 })
 	return f, owner
@@ -32,7 +32,7 @@ func startReplicasAt(t *testing.T, at site) (f *fleet, owner int) {
 
 func TestReplicasWhoseOwnerIsKilledGoOnWithinTheLeaseAndOnePoll(t *testing.T) {
 	f, owner := startReplicas(t)
-	before := f.takings()
+	before := f.acquisitions()
 	f.kill(owner)
 	_, after := f.successor(owner, before)
 	t.Logf("another took the lease after %v", after)
@@ -49,7 +49,7 @@ func TestReplicasWhoseOwnerIsKilledGoOnWithinTheLeaseAndOnePoll(t *testing.T) {
 
 func TestReplicasWhoseOwnerIsStoppedTakeNothingOldFromItLater(t *testing.T) {
 	f, owner := startReplicas(t)
-	before, stopped := f.takings(), f.replicas[owner]
+	before, stopped := f.acquisitions(), f.replicas[owner]
 	f.meter.set("running", f.ids...)
 	f.signal(stopped, syscall.SIGSTOP)
 	_, after := f.successor(owner, before)
@@ -74,7 +74,7 @@ func TestReplicasWhoseOwnerIsStoppedTakeNothingOldFromItLater(t *testing.T) {
 
 func TestReplicasWithoutNATSGoOnAndShareAgainOnceItIsBack(t *testing.T) {
 	f, _ := startReplicas(t)
-	before := f.takings()
+	before := f.acquisitions()
 	f.nats.kill()
 	f.meter.set("running", f.ids...)
 	eventually(t, "the change without NATS", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
@@ -86,7 +86,7 @@ func TestReplicasWithoutNATSGoOnAndShareAgainOnceItIsBack(t *testing.T) {
 
 func TestReplicasWhoseNATSHangsGoOn(t *testing.T) {
 	f, _ := startReplicas(t)
-	before := f.takings()
+	before := f.acquisitions()
 	f.signal(f.nats, syscall.SIGSTOP)
 	f.meter.set("running", f.ids...)
 	eventually(t, "the change while NATS hangs", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
@@ -108,7 +108,7 @@ func TestReplicasThatAreCutFromNATSPollForThemselvesAndTheOthersGoOn(t *testing.
 // partition cuts the owner off from NATS, and joins it again.
 func (f *fleet) partition(owner int) {
 	f.t.Helper()
-	before, cut := f.takings(), time.Now()
+	before, cut := f.acquisitions(), time.Now()
 	f.site.sever(owner)
 	_, after := f.successor(owner, before)
 	f.t.Logf("another took the lease after %v", after)

@@ -42,10 +42,10 @@ type world struct {
 	storm    context.Context //nolint:containedctx // it ends when nothing more is to go wrong
 	calm     func()
 	goal     goal
-	catalog  *keeper
-	facades  []*keeper
-	tally    tally
-	promises promises
+	catalog  *supervisor
+	facades  []*supervisor
+	tally    counters
+	promises outcomes
 	work     sync.WaitGroup
 
 	mu   sync.Mutex
@@ -108,10 +108,10 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 // build puts the world together; nothing runs yet.
 func build(ctx context.Context, t *testing.T, g goal) *world {
 	t.Helper()
-	w := &world{ctx: ctx, goal: g, promises: promises{ids: map[string]string{}}}
+	w := &world{ctx: ctx, goal: g, promises: outcomes{ids: map[string]string{}}}
 	w.storm, w.calm = context.WithCancel(ctx)
 	file := filepath.Join(t.TempDir(), "catalog.db")
-	w.catalog = &keeper{
+	w.catalog = &supervisor{
 		world: w, name: "the catalog", points: []point{catalogBefore, catalogAmid, catalogTaking, catalogAfter}, skip: 4 * g.orders / g.catalogKills,
 		start: func(ctx context.Context) (*process, error) {
 			return startCatalog(ctx, file, "--speed", "50", "--failure-rate", "0.2")
@@ -119,7 +119,7 @@ func build(ctx context.Context, t *testing.T, g goal) *world {
 	}
 	for range facades {
 		link := &wire{world: w, listener: w.listen(t, net.ListenConfig{Control: narrow})}
-		link.owner = &keeper{
+		link.owner = &supervisor{
 			world: w, name: "a facade", skip: 2 * g.orders / g.kills,
 			points: []point{beforeOrder, amidOrder, afterCommit, amidAnswer, afterAnswer, beforeHearing, afterHearing},
 			start: func(ctx context.Context) (*process, error) {
@@ -138,7 +138,7 @@ func (w *world) call(t *testing.T) error {
 	t.Helper()
 	var all []*caller
 	for n := range callers {
-		l := &line{world: w, listener: w.listen(t, net.ListenConfig{}), rest: n%4 == 3}
+		l := &callerProxy{world: w, listener: w.listen(t, net.ListenConfig{}), rest: n%4 == 3}
 		w.work.Go(l.serve)
 		c, conn, err := connect(w, l)
 		if err != nil {
@@ -189,7 +189,7 @@ func (w *world) close(t *testing.T, began time.Time) {
 	a, unsettled := settledAudit(w.ctx, addr)
 	pictures, broken := readPictures(w.ctx, addr, a)
 	t.Log(w.tally.table(a, pictures, time.Since(began)))
-	if err := errors.Join(unsettled, broken, compare(w.promises.ids, a)); err != nil {
+	if err := errors.Join(unsettled, broken, compareOutcomes(w.promises.ids, a)); err != nil {
 		t.Error(err)
 	}
 	if missing := w.tally.missing(); len(missing) > 0 || pictures == 0 {
@@ -207,7 +207,7 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	running, ctx := errgroup.WithContext(ctx) // a process that ends by itself ends the run
 	w := build(ctx, t, goal{orders: *orders, kills: *kills, catalogKills: *catalogKills, cuts: *cutsWanted, cutShare: 0.2})
 	for _, k := range append(w.facades, w.catalog) {
-		running.Go(func() error { return k.keep(ctx) })
+		running.Go(func() error { return k.supervise(ctx) })
 	}
 	w.work.Go(func() { w.report(t, began) })
 	if err := w.call(t); err != nil {

@@ -19,7 +19,7 @@ import (
 // byte, unless something befalls them.
 type wire struct {
 	world    *world
-	owner    *keeper
+	owner    *supervisor
 	listener net.Listener
 }
 
@@ -41,7 +41,7 @@ func (w *wire) serve() {
 	}
 }
 
-// carry passes on what comes on one connection.
+// proxy passes on what comes on one connection.
 func (w *wire) carry(facade *net.TCPConn) {
 	defer facade.Close()
 	defer context.AfterFunc(w.world.ctx, func() { facade.Close() })()

@@ -13,35 +13,35 @@ import (
 	"sync/atomic"
 )
 
-// line is the connection from one caller to whichever facade runs. It reads the answers, so
+// callerProxy is the connection from one caller to whichever facade runs. It reads the answers, so
 // that it knows when the caller is about to hear.
-type line struct {
+type callerProxy struct {
 	world    *world
 	listener net.Listener
 	rest     bool // it leads to the REST address, not to that of gRPC
 
-	newest atomic.Pointer[connection]
+	newest atomic.Pointer[proxiedConn]
 }
 
-// connection is one from the caller to a facade.
-type connection struct {
+// proxiedConn is one from the caller to a facade.
+type proxiedConn struct {
 	caller *net.TCPConn
 	facade *process
 }
 
 // serve passes on what connects, until the listener is closed.
-func (l *line) serve() {
+func (l *callerProxy) serve() {
 	for {
 		conn, err := l.listener.Accept()
 		if err != nil {
 			return
 		}
-		l.world.work.Go(func() { l.carry(conn.(*net.TCPConn)) })
+		l.world.work.Go(func() { l.proxy(conn.(*net.TCPConn)) })
 	}
 }
 
-// carry passes on what comes on one connection, to a facade left to chance.
-func (l *line) carry(caller *net.TCPConn) {
+// proxy passes on what comes on one connection, to a facade left to chance.
+func (l *callerProxy) proxy(caller *net.TCPConn) {
 	defer caller.Close()
 	defer context.AfterFunc(l.world.ctx, func() { caller.Close() })()
 	facade := l.world.anyFacade()
@@ -57,7 +57,7 @@ func (l *line) carry(caller *net.TCPConn) {
 		return
 	}
 	defer up.Close()
-	l.newest.Store(&connection{caller, facade})
+	l.newest.Store(&proxiedConn{caller, facade})
 	l.world.work.Go(func() {
 		_, _ = io.Copy(up, caller)
 		up.Close()
@@ -71,9 +71,9 @@ const (
 	endOfStream  = 1
 )
 
-// piece reads the next part of what a facade answers, and reports whether an answer begins
+// readChunk reads the next part of what a facade answers, and reports whether an answer begins
 // there that is no error: the order was taken, and the facade knows it.
-func (l *line) piece(answers *bufio.Reader) (text []byte, taken bool, err error) {
+func (l *callerProxy) readChunk(answers *bufio.Reader) (text []byte, taken bool, err error) {
 	if l.rest {
 		m, body, err := readMessage(answers)
 		return append(m.head, body...), bytes.HasPrefix(m.head, []byte("HTTP/1.1 200 ")), err
@@ -89,8 +89,8 @@ func (l *line) piece(answers *bufio.Reader) (text []byte, taken bool, err error)
 }
 
 // answer passes one piece on to the caller.
-func (l *line) answer(facade *process, answers *bufio.Reader, caller *net.TCPConn) bool {
-	text, taken, err := l.piece(answers)
+func (l *callerProxy) answer(facade *process, answers *bufio.Reader, caller *net.TCPConn) bool {
+	text, taken, err := l.readChunk(answers)
 	if err != nil {
 		return false
 	}
@@ -99,7 +99,7 @@ func (l *line) answer(facade *process, answers *bufio.Reader, caller *net.TCPCon
 		return false
 	}
 	if taken && !l.world.isCalm() && rand.IntN(30) == 0 {
-		l.world.tally.unheard()
+		l.world.tally.cutBeforeAnswer()
 		_, _ = caller.Write(text[:rand.IntN(len(text))])
 		return false
 	}
@@ -107,9 +107,9 @@ func (l *line) answer(facade *process, answers *bufio.Reader, caller *net.TCPCon
 	return err == nil
 }
 
-// heard is told that the caller has heard of its order. It reports whether the facade that
+// beforeDelivery is told that the caller has heard of its order. It reports whether the facade that
 // told it was killed for that.
-func (l *line) heard() bool {
+func (l *callerProxy) beforeDelivery() bool {
 	newest := l.newest.Load()
 	if newest == nil || !newest.facade.diesAt(afterHearing) {
 		return false
@@ -118,8 +118,8 @@ func (l *line) heard() bool {
 	return true
 }
 
-// hangUp lets the caller connect anew, perhaps to another facade.
-func (l *line) hangUp() {
+// disconnect lets the caller connect anew, perhaps to another facade.
+func (l *callerProxy) disconnect() {
 	if newest := l.newest.Load(); newest != nil {
 		newest.caller.Close()
 	}

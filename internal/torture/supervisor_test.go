@@ -46,8 +46,8 @@ func (p point) every() int {
 	return 1
 }
 
-// keeper starts a program, lets it be killed, and starts it again.
-type keeper struct {
+// supervisor starts a program, lets it be killed, and starts it again.
+type supervisor struct {
 	world   *world
 	name    string
 	start   func(ctx context.Context) (*process, error)
@@ -57,37 +57,37 @@ type keeper struct {
 }
 
 // now is the process that runs, or nil between two.
-func (k *keeper) now() *process { return k.current.Load() }
+func (k *supervisor) now() *process { return k.current.Load() }
 
-// keep goes on until ctx ends, and returns only then or because of what must not happen.
-func (k *keeper) keep(ctx context.Context) error {
+// record goes on until ctx ends, and returns only then or because of what must not happen.
+func (k *supervisor) supervise(ctx context.Context) error {
 	defer k.current.Store(nil)
 	for n := 0; ctx.Err() == nil; n++ {
 		p, err := k.start(ctx)
 		if err != nil {
-			return orNothing(ctx, err)
+			return ignoreEnd(ctx, err)
 		}
 		at := k.points[n%len(k.points)]
 		if !k.world.isCalm() {
 			p.condemn(at, rand.IntN(k.skip/at.every()+1))
 		}
 		k.current.Store(p)
-		if err := k.outlive(ctx, p, at); err != nil {
+		if err := k.waitForEnd(ctx, p, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// outlive waits for the end of a process.
-func (k *keeper) outlive(ctx context.Context, p *process, at point) error {
+// waitForEnd waits for the end of a process.
+func (k *supervisor) waitForEnd(ctx context.Context, p *process, at point) error {
 	limit, calm := time.After(time.Minute), k.world.storm.Done()
 	for {
 		select {
 		case <-p.gone:
 			k.current.Store(nil)
 			if !p.wasKilled() {
-				return orNothing(ctx, fmt.Errorf("%s ended by itself\n%s", k.name, p.output.tail()))
+				return ignoreEnd(ctx, fmt.Errorf("%s ended by itself\n%s", k.name, p.output.tail()))
 			}
 			k.world.tally.kill(at)
 			return nil
@@ -103,8 +103,8 @@ func (k *keeper) outlive(ctx context.Context, p *process, at point) error {
 	}
 }
 
-// orNothing drops an error that comes from the end of the test.
-func orNothing(ctx context.Context, err error) error {
+// ignoreEnd drops an error that comes from the end of the test.
+func ignoreEnd(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
 		return nil
