@@ -27,7 +27,7 @@ func TestAResultArrivesWholeOrNotAtAll(t *testing.T) { // U16
 	for _, dialect := range []sandbox.Dialect{{Name: "ranges"}, {Name: "no ranges", NoRange: true}} {
 		t.Run(dialect.Name, func(t *testing.T) {
 			b := open(t, sandbox.Config{Dialect: dialect}, sandbox.KeyConfig{BalanceCents: 1000})
-			g := b.render(picture, `{"prompt":"harbour","size":"320x200"}`)
+			g := b.generation(picture, `{"prompt":"harbour","size":"320x200"}`)
 			want := b.file(g.ID)
 			for name, c := range map[string]struct {
 				fault sandbox.Fault
@@ -100,7 +100,7 @@ func TestTheKeyInAnErrorOfTheCatalogIsRedacted(t *testing.T) { // U22
 
 func TestUnknownMembersStatusesAndTypesAreSurvived(t *testing.T) { // U11
 	b := open(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000})
-	g := b.render(picture, string(small))
+	g := b.generation(picture, string(small))
 	for name, set := range map[string]map[string]any{
 		"an unknown status":  {"status": "hibernating"},
 		"a number":           {"status": 5},

@@ -76,8 +76,8 @@ func (b *bench) another(cfg catalog.Config) *catalog.Client {
 	return client
 }
 
-// render orders a render and polls it until it is terminal.
-func (b *bench) render(model, inputs string) catalog.Generation {
+// generation orders a generation and polls it until it is terminal.
+func (b *bench) generation(model, inputs string) catalog.Generation {
 	b.t.Helper()
 	order := catalog.Order{ModelID: model, Inputs: json.RawMessage(inputs), IdempotencyKey: fmt.Sprint(time.Now().UnixNano())}
 	receipt, err := b.Create(b.t.Context(), b.cred, order)
@@ -161,7 +161,7 @@ func TestEveryDialectIsReadAlike(t *testing.T) {
 		if err != nil || quote.PriceCents != 5 {
 			t.Errorf("quote %+v, %v", quote, err)
 		}
-		g := b.render(picture, string(small))
+		g := b.generation(picture, string(small))
 		if g.State != catalog.StateSucceeded || g.ModelID != picture || g.File == nil || g.Text != nil || g.CostCents == nil || *g.CostCents != 5 ||
 			g.Inputs["prompt"] != "a quiet sea" {
 			t.Errorf("generation %+v", g)
@@ -224,7 +224,7 @@ func TestEveryDialectTellsAModelAlike(t *testing.T) {
 
 func TestEveryDialectReturnsATextAlike(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, d sandbox.Dialect, b *bench) {
-		g := b.render(poem, `{"prompt":"rain"}`)
+		g := b.generation(poem, `{"prompt":"rain"}`)
 		if g.State != catalog.StateSucceeded || g.Text == nil || strings.Count(strings.TrimSpace(*g.Text), "\n") != 2 || g.File != nil {
 			t.Errorf("generation %+v", g)
 		}
@@ -242,7 +242,7 @@ func TestEveryDialectReturnsATextAlike(t *testing.T) {
 func TestEveryDialectFailsAlike(t *testing.T) {
 	everyDialect(t, sandbox.Config{RefundDelay: time.Second}, sandbox.KeyConfig{BalanceCents: 100, DailyCapCents: 20}, func(t *testing.T, d sandbox.Dialect, b *bench) {
 		ctx := t.Context()
-		g := b.render(picture, `{"prompt":"[fail]","size":"64x40"}`)
+		g := b.generation(picture, `{"prompt":"[fail]","size":"64x40"}`)
 		if g.FailureMessage == "" || g.Text != nil || g.File != nil {
 			t.Errorf("generation %+v", g)
 		}

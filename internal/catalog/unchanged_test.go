@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// usual is an answer about a render as the catalog usually gives it.
+// usual is an answer about a generation as the catalog usually gives it.
 const usual = `{"id":"gen_8qn1x08zckpva1f6kns7","modelId":"studio/landscape","status":"queued","costCents":28,"createdAt":"2026-11-20T23:35:21.964812563Z",` +
 	`"inputs":{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000","seed":4711},` +
 	`"queue":"standard","region":"eu-central","progress":0}`
@@ -51,7 +51,7 @@ var lists = []string{
 	`[{"":f`, `[{"a":nul`, `[{"a":1,`, `[{"a":"\u00`, `[{"a":-`,
 }
 
-// page is a list of renders, each with a status.
+// page is a list of generations, each with a status.
 func page(statuses ...string) string {
 	var items []string
 	for i, status := range statuses {

@@ -110,7 +110,7 @@ func TestTheLeaderPollsForAFollowersWatch(t *testing.T) {
 		if s.last("b") != succeeded {
 			t.Errorf("told %v", s.states("b"))
 		}
-		// It reads the end, and for its own sake one of the two renders every minute, give or take a tenth.
+		// It reads the end, and for its own sake one of the two generations every minute, give or take a tenth.
 		own := 1 + int(time.Since(before)/(54*time.Second))
 		if n := w.up.since(before, others[0]); n < 1 || n > 1+own {
 			t.Errorf("the follower made %d requests, want the one that shows the end, and up to %d of its own", n, own)

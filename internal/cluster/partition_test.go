@@ -51,7 +51,7 @@ func (w *world) join() {
 	})
 }
 
-// overload watches more renders than the rate allows to read, some of them at every replica.
+// overload watches more generations than the rate allows to read, some of them at every replica.
 func (w *world) overload(ids []string) (all []*watching) {
 	w.up.thin = true // each is read by itself
 	for i, r := range w.replicas {

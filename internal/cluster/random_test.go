@@ -145,7 +145,7 @@ func (s *storm) open(r *replica) {
 	}
 }
 
-// move takes a render one step on.
+// move takes a generation one step on.
 func (s *storm) move() {
 	id := s.ids[s.random.IntN(len(s.ids))]
 	next := map[catalog.State][]catalog.State{queued: {running, failed}, running: {succeeded, failed}, failed: {refunded}}[s.up.states[id]]
@@ -164,7 +164,7 @@ func (s *storm) heal() {
 }
 
 // checkEnds sees that every watch of a replica that lives was told the last state of each
-// render, each state once and in order.
+// generation, each state once and in order.
 func (s *storm) checkEnds() {
 	for i, r := range s.replicas {
 		for j, w := range r.watches {

@@ -50,7 +50,7 @@ func (u *upstream) set(state catalog.State, ids ...string) {
 	}
 }
 
-// restless changes a detail of a render.
+// restless changes a detail of a generation.
 func (u *upstream) restless(id string, detail int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -264,7 +264,7 @@ func (w *world) moment(t time.Time) time.Duration {
 	return t.Sub(w.history.begin)
 }
 
-// viewing says how a render is watched.
+// viewing says how a generation is watched.
 type viewing struct {
 	id    string
 	until easelv1.WatchUntil
@@ -274,10 +274,10 @@ type viewing struct {
 	young bool // not found may mean not visible yet
 }
 
-// messages is an open stream of one render: it gives the next message.
+// messages is an open stream of one generation: it gives the next message.
 type messages func() (*easelv1.WatchGenerationResponse, error)
 
-// follow watches a render until its goal, and connects again after everything else: errors,
+// follow watches a generation until its goal, and connects again after everything else: errors,
 // silence, replicas that go down. It reports whether the goal was reached.
 func (c *caller) follow(v viewing) bool {
 	v.every = c.heartbeat(v.every)
@@ -400,16 +400,16 @@ func (c *caller) recordState(say func(event), g *easelv1.Generation, initial boo
 	c.world.checkOwner(c, g)
 }
 
-// checkOwner looks whether a render is the tenant's own: its prompt begins with the name of
+// checkOwner looks whether a generation is the tenant's own: its prompt begins with the name of
 // the tenant.
 func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
 	if prompt != "" && !w.plan.Held && prompt[:min(len(c.tenant.name)+1, len(prompt))] != c.tenant.name+"." {
-		c.note(event{kind: sawLeak, gen: g.GetGenerationId(), text: "the render of another tenant: " + prompt})
+		c.note(event{kind: sawLeak, gen: g.GetGenerationId(), text: "the generation of another tenant: " + prompt})
 	}
 }
 
-// watch opens a stream of one render.
+// watch opens a stream of one generation.
 func (d *endpoint) watch(ctx context.Context, v viewing, known string) (messages, error) {
 	if v.rest {
 		return d.restWatch(ctx, v, known)

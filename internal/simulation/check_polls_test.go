@@ -96,7 +96,7 @@ func pollsKeepToBudget(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// oncePolled lets no two polls of one render be on their way at once, or follow each other
+// oncePolled lets no two polls of one generation be on their way at once, or follow each other
 // faster than the shortest interval but for the read that confirms what the list said.
 func oncePolled(o *outcome, say func(event, string, ...any)) {
 	for who, list := range o.polls() {
@@ -121,7 +121,7 @@ func oncePolled(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// seldomPolled looks at renders that were queued for long.
+// seldomPolled looks at generations that were queued for long.
 func seldomPolled(o *outcome, say func(event, string, ...any)) {
 	const settle = 10 * time.Minute
 	for _, f := range o.faults {
@@ -147,7 +147,7 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 					continue
 				}
 				if most := int((f.to-f.from-settle)/(maxInterval*8/10)) + 2; n > most {
-					say(event{at: f.from, actor: who.process, gen: gen}, "%d polls of a render that stays queued for %v, more than %d", n, f.to-f.from, most)
+					say(event{at: f.from, actor: who.process, gen: gen}, "%d polls of a generation that stays queued for %v, more than %d", n, f.to-f.from, most)
 				}
 			}
 		}

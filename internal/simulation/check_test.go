@@ -98,7 +98,7 @@ func nothingLeaks(o *outcome, say func(event, string, ...any)) {
 			say(e, "%s", e.text)
 		}
 		if one, known := o.truth[e.gen]; known && !o.plan.Held && (e.kind == sawUpdate || e.kind == sawGet) && !strings.HasPrefix(e.actor, one.tenant+".") {
-			say(e, "a render of %s", one.tenant)
+			say(e, "a generation of %s", one.tenant)
 		}
 	}
 	for _, r := range o.requests {
@@ -149,7 +149,7 @@ func runWasReal(o *outcome, say func(event, string, ...any)) {
 		}
 	}
 	if placed == 0 || len(o.requests) == 0 {
-		say(event{}, "%d renders, %d requests", placed, len(o.requests))
+		say(event{}, "%d generations, %d requests", placed, len(o.requests))
 	}
 	if len(o.faults) != len(o.plan.Troubles) {
 		say(event{}, "%d of %d faults happened", len(o.faults), len(o.plan.Troubles))
@@ -168,7 +168,7 @@ func runWasReal(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// joinedAtTheEnd reports whether somebody began to watch a render in the second before or after
+// joinedAtTheEnd reports whether somebody began to watch a generation in the second before or after
 // it ended.
 func (o *outcome) joinedAtTheEnd(f span) bool {
 	return slices.ContainsFunc(o.events, func(e event) bool {

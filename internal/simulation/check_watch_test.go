@@ -38,7 +38,7 @@ func follows(before, after easelv1.State) bool {
 	return rank(after) > rank(before)
 }
 
-// statesGoForwards holds for each actor and render in the order in which the catalog said
+// statesGoForwards holds for each actor and generation in the order in which the catalog said
 // it: two replicas may have looked at different times.
 func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	type view struct{ actor, gen string }
@@ -73,7 +73,7 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 
 // deliveries is what the processes have told watches.
 type deliveries struct {
-	last map[[2]string]event // by process and render
+	last map[[2]string]event // by process and generation
 	over map[string]bool     // streams that have ended
 }
 
@@ -86,7 +86,7 @@ func (t deliveries) add(e event) {
 	}
 }
 
-// watches is what a process that answers a call has told a watch of the same render, which is
+// watches is what a process that answers a call has told a watch of the same generation, which is
 // still open; no event where there is none, or it was told only now.
 func (t deliveries) watches(e event) event {
 	told := t.last[[2]string{e.process, e.gen}]
@@ -113,7 +113,7 @@ func noneTwice(o *outcome, say func(event, string, ...any)) {
 		stream     int // of streams that can't say what the caller has
 	}
 	told := map[view]string{}
-	single := map[string]bool{} // streams of one render by actor and stream
+	single := map[string]bool{} // streams of one generation by actor and stream
 	for _, e := range o.events {
 		name := fmt.Sprint(e.actor, e.stream)
 		if e.kind == sawOpen && e.gen != "" {
@@ -149,7 +149,7 @@ func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
 		switch {
 		case e.gen == nobodys && e.state == easelv1.State_STATE_DELETED: // there is not
 		case !known:
-			say(e, "a render that the catalog does not have")
+			say(e, "a generation that the catalog does not have")
 		case e.state == easelv1.State_STATE_DELETED:
 			if !one.deleted {
 				say(e, "deleted, and it is there")
@@ -167,7 +167,7 @@ func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// noInventedEnd looks at the renders that were ordered while the catalog called all of them
+// noInventedEnd looks at the generations that were ordered while the catalog called all of them
 // queued.
 func noInventedEnd(o *outcome, say func(event, string, ...any)) {
 	for _, f := range o.faults {
@@ -268,7 +268,7 @@ func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		limit := slack + time.Duration(crowd(e.at)/pollRate)*time.Second
-		if first { // a watch of everything has a new render once the list shows it, whoever has seen it before
+		if first { // a watch of everything has a new generation once the list shows it, whoever has seen it before
 			limit += maxInterval
 		}
 		if late := e.at - e.observed; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
@@ -306,7 +306,7 @@ func seenInTime(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// openGenerations gives how many renders were open at about a time.
+// openGenerations gives how many generations were open at about a time.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {

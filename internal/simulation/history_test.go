@@ -24,11 +24,11 @@ const (
 	sawSilence = "silence" // the caller gave a stream up
 	sawGet     = "get"     // a state came from a unary call
 	sawOrder   = "order"   // an order was sent
-	sawPlaced  = "placed"  // an order was answered with a render
+	sawPlaced  = "placed"  // an order was answered with a generation
 	sawRefused = "refused" // an order was refused, and nothing of it can exist as far as its caller was told
 	sawGaveUp  = "gaveup"  // a caller stopped asking for an order that may exist
 	sawFile    = "file"    // a file was downloaded
-	sawDeleted = "deleted" // the caller deleted the render
+	sawDeleted = "deleted" // the caller deleted the generation
 	sawDone    = "done"    // the caller has what it wanted
 	sawFault   = "fault"   // a fault began or ended
 	sawHeld    = "held"    // a stream that nobody read was kept

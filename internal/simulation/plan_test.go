@@ -19,7 +19,7 @@ type plan struct {
 	Length    time.Duration `json:"length"` // until everything heals
 	Dialect   string        `json:"dialect"`
 	Speed     float64       `json:"speed"`    // of the sandbox
-	Failures  float64       `json:"failures"` // share of renders that fail
+	Failures  float64       `json:"failures"` // share of generations that fail
 	Replicas  int           `json:"replicas"`
 	Held      bool          `json:"held"`    // the replicas hold one API key for all
 	Rotates   bool          `json:"rotates"` // it is rotated, and the catalog keeps idempotency keys by API key

@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// wait waits for a render as unary calls, again and again.
+// wait waits for a generation as unary calls, again and again.
 func (c *caller) wait(id string) {
 	for tries := 0; !c.over(); tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 90*time.Second)
@@ -35,7 +35,7 @@ func (c *caller) wait(id string) {
 	}
 }
 
-// readUntilEnd reads a render as unary calls, again and again.
+// readUntilEnd reads a generation as unary calls, again and again.
 func (c *caller) readUntilEnd(id string) {
 	staleness := []*durationpb.Duration{nil, durationpb.New(0), durationpb.New(5 * time.Second)}[c.random.IntN(3)]
 	for tries := 0; !c.over(); tries++ {
@@ -52,7 +52,7 @@ func (c *caller) readUntilEnd(id string) {
 	}
 }
 
-// got notes the answer to a unary call, and reports whether the render has ended.
+// got notes the answer to a unary call, and reports whether the generation has ended.
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	process := c.endpoint().replica.current().name
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	return false
 }
 
-// followAll watches a batch of renders until all have ended.
+// followAll watches a batch of generations until all have ended.
 func (c *caller) followAll(ids []string, slow time.Duration) {
 	open := slices.Clone(ids)
 	for tries := 0; !c.over() && len(open) > 0; tries++ {
@@ -92,7 +92,7 @@ func (c *caller) followAll(ids []string, slow time.Duration) {
 	}
 }
 
-// everything watches all renders of the tenant for a while.
+// everything watches all generations of the tenant for a while.
 func (c *caller) everything(length time.Duration) {
 	until := time.Now().Add(length)
 	for !c.over() && time.Now().Before(until) {
@@ -103,7 +103,7 @@ func (c *caller) everything(length time.Duration) {
 	}
 }
 
-// watchMany reads one stream of many renders to its end, and gives the last states.
+// watchMany reads one stream of many generations to its end, and gives the last states.
 func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]easelv1.State {
 	c.stream++
 	d, every := c.endpoint(), c.heartbeat(0)
@@ -121,7 +121,7 @@ func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]e
 	patience := 3*every + time.Duration(c.random.Int64N(1e6))
 	watchdog := time.AfterFunc(patience, func() { cancel(errSilence) })
 	defer watchdog.Stop()
-	open := event{kind: sawOpen, text: fmt.Sprint(len(ids), " renders")}
+	open := event{kind: sawOpen, text: fmt.Sprint(len(ids), " generations")}
 	if slow > 0 {
 		open.text = "slow"
 	}
@@ -222,7 +222,7 @@ func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *strin
 	return err
 }
 
-// readOnce reads a render once, from the catalog itself where it is to be new.
+// readOnce reads a generation once, from the catalog itself where it is to be new.
 func (c *caller) readOnce(id string, isNew bool) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
@@ -283,7 +283,7 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	}
 }
 
-// tryEveryCall tries every call on a render, and gives the errors.
+// tryEveryCall tries every call on a generation, and gives the errors.
 func (c *caller) tryEveryCall(id string) map[string]error {
 	d := c.endpoint()
 	ctx, cancel := context.WithTimeout(d.signed(c.world.ctx), 20*time.Second)

@@ -22,23 +22,23 @@ type report struct {
 
 // load is how much there was to do.
 type load struct {
-	Time     time.Duration `json:"time"`    // simulated
-	Took     time.Duration `json:"took"`    // of one core
-	Working  time.Duration `json:"working"` // the minutes of it in which the catalog was asked something
-	Renders  int           `json:"renders"`
-	Streams  int           `json:"streams"`
-	Calls    int           `json:"calls"`    // requests that calls made
-	Reads    int           `json:"reads"`    // polls of one render
-	Sweeps   int           `json:"sweeps"`   // polls of the list
-	Restarts int           `json:"restarts"` // of replicas
-	Events   int           `json:"events"`
+	Time        time.Duration `json:"time"`    // simulated
+	Took        time.Duration `json:"took"`    // of one core
+	Working     time.Duration `json:"working"` // the minutes of it in which the catalog was asked something
+	Generations int           `json:"generations"`
+	Streams     int           `json:"streams"`
+	Calls       int           `json:"calls"`    // requests that calls made
+	Reads       int           `json:"reads"`    // polls of one generation
+	Sweeps      int           `json:"sweeps"`   // polls of the list
+	Restarts    int           `json:"restarts"` // of replicas
+	Events      int           `json:"events"`
 }
 
 func (l *load) add(more load) {
 	l.Time += more.Time
 	l.Took += more.Took
 	l.Working += more.Working
-	l.Renders += more.Renders
+	l.Generations += more.Generations
 	l.Streams += more.Streams
 	l.Calls += more.Calls
 	l.Reads += more.Reads
@@ -52,7 +52,7 @@ func loadOf(o *outcome, took time.Duration) load {
 	for _, e := range o.events {
 		switch e.kind {
 		case sawPlaced:
-			l.Renders++
+			l.Generations++
 		case sawOpen:
 			l.Streams++
 		}
@@ -121,7 +121,7 @@ func (s *total) add(r report) {
 	if time.Since(s.told) > 10*time.Second {
 		s.told = time.Now()
 		sum := s.sum()
-		fmt.Fprintf(s.out, "%8.0f hours in %v, %d renders, %d events\n", sum.Time.Hours(), time.Since(s.began).Round(time.Second), sum.Renders, sum.Events)
+		fmt.Fprintf(s.out, "%8.0f hours in %v, %d generations, %d events\n", sum.Time.Hours(), time.Since(s.began).Round(time.Second), sum.Generations, sum.Events)
 	}
 }
 
@@ -152,7 +152,7 @@ func (s *total) print() {
 	runs := 0
 	row := func(name string, count int, l load) {
 		fmt.Fprintf(table, "%s\t%d\t%.0f\t%.0f\t%.0f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t%.0f\t\n", name, count, l.Time.Hours(), l.Working.Hours(), l.Took.Seconds(),
-			l.Renders, l.Streams, l.Calls, l.Reads, l.Sweeps, l.Restarts, l.Events, float64(l.Renders)/l.Time.Hours(), float64(l.Events)/l.Time.Hours())
+			l.Generations, l.Streams, l.Calls, l.Reads, l.Sweeps, l.Restarts, l.Events, float64(l.Generations)/l.Time.Hours(), float64(l.Events)/l.Time.Hours())
 		runs += count
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.runs)) {

@@ -42,7 +42,7 @@ type outcome struct {
 	left     []string // goroutines that should have ended
 }
 
-// truth is what the catalog itself says of a render in the end.
+// truth is what the catalog itself says of a generation in the end.
 type truth struct {
 	tenant   string
 	state    catalog.State
@@ -152,13 +152,13 @@ func (w *world) left() []string {
 	return slices.Sorted(maps.Keys(w.busy))
 }
 
-// work is what a caller does all day: it orders renders, and sees each to its end in one way
+// work is what a caller does all day: it orders generations, and sees each to its end in one way
 // or another.
 func (c *caller) work() {
 	end := c.world.history.begin.Add(c.world.plan.Length)
 	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
 	for time.Now().Before(end) && !c.over() {
-		c.oneRender()
+		c.oneGeneration()
 		if rest := c.about(c.world.plan.Pause); time.Until(end) > rest {
 			c.sleep(rest)
 			continue
@@ -167,7 +167,7 @@ func (c *caller) work() {
 	}
 }
 
-func (c *caller) oneRender() {
+func (c *caller) oneGeneration() {
 	switch n := c.random.IntN(100); {
 	case n < 30:
 		c.orderAndFollow(c.haiku(false), viewing{every: time.Duration(1+c.random.IntN(20)) * time.Second})
@@ -202,7 +202,7 @@ func (c *caller) then(o order, f func(id string)) {
 	}
 }
 
-// batch orders several renders and watches them over one stream.
+// batch orders several generations and watches them over one stream.
 func (c *caller) batch() {
 	var ids []string
 	for range 2 + c.random.IntN(5) {
@@ -214,7 +214,7 @@ func (c *caller) batch() {
 	c.followAll(ids, 0)
 }
 
-// together makes several callers watch one render.
+// together makes several callers watch one generation.
 func (c *caller) together() {
 	id, ok := c.buy(c.essay(c.randomly(0.2)), 20*time.Second)
 	if !ok {
@@ -231,7 +231,7 @@ func (c *caller) together() {
 	c.follow(viewing{id: id})
 }
 
-// remove deletes a render, unless it has ended meanwhile; somebody watches it.
+// remove deletes a generation, unless it has ended meanwhile; somebody watches it.
 func (c *caller) remove(id string) {
 	h := c.helper(fmt.Sprint("d", c.seq))
 	h.at = c.at
@@ -252,7 +252,7 @@ func (c *caller) remove(id string) {
 	}
 }
 
-// helperWatchesAll lets somebody watch all of the tenant's renders while one is ordered.
+// helperWatchesAll lets somebody watch all of the tenant's generations while one is ordered.
 func (c *caller) helperWatchesAll() {
 	h := c.helper(fmt.Sprint("all", c.seq))
 	h.at = c.at

@@ -151,7 +151,7 @@ func retryAfter(text string) time.Duration {
 	return min(time.Duration(seconds)*time.Second, 2*time.Minute)
 }
 
-// lagProxy stands before the sandbox: it counts what arrives, and can hide young renders.
+// lagProxy stands before the sandbox: it counts what arrives, and can hide young generations.
 type lagProxy struct {
 	world *world
 	next  http.Handler
@@ -188,7 +188,7 @@ func (f *lagProxy) lags(r *http.Request) bool {
 	return true
 }
 
-// placed notes when a caller heard of its render.
+// placed notes when a caller heard of its generation.
 func (f *lagProxy) placed(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

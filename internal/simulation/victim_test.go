@@ -21,7 +21,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 	return c.follow(v)
 }
 
-// watchOne orders a render and watches it to its end, in the time of the trouble and beyond.
+// watchOne orders a generation and watches it to its end, in the time of the trouble and beyond.
 func watchOne(s *runningFault) {
 	s.beside(s.next("one"), func(h *caller) {
 		h.at = s.Replica
@@ -30,7 +30,7 @@ func watchOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// nobodys is the id of a render that there is not.
+// nobodys is the id of a generation that there is not.
 const nobodys = "gen_nobodys"
 
 // askMuch reads and watches what is not there, all through an outage, beside one who orders.
@@ -191,7 +191,7 @@ func openAndCancel(s *runningFault) {
 	s.done(s.c.follow(viewing{id: id}))
 }
 
-// herd makes many watch one render.
+// herd makes many watch one generation.
 func herd(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
 	if !ok {
@@ -206,7 +206,7 @@ func herd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// joinAtTheEnd makes watchers join around the moment at which a render ends.
+// joinAtTheEnd makes watchers join around the moment at which a generation ends.
 func joinAtTheEnd(s *runningFault) {
 	for range 5 {
 		id, ok := s.c.buy(s.c.haiku(false), 30*time.Second)
@@ -225,7 +225,7 @@ func joinAtTheEnd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// readForeign tries the renders of another tenant.
+// readForeign tries the generations of another tenant.
 func readForeign(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {
@@ -241,8 +241,8 @@ func readForeign(s *runningFault) {
 			case codes.NotFound:
 				s.count.Add(1)
 			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
-			default: // it tells the render from one that there is not
-				thief.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("%s of another tenant's render: %v", what, err)})
+			default: // it tells the generation from one that there is not
+				thief.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("%s of another tenant's generation: %v", what, err)})
 			}
 			thief.searchError(err)
 		}

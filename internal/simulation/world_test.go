@@ -82,7 +82,7 @@ const (
 	reachReplica               // a process is gone or stands still
 	reachNobody                // one caller's own manner
 	reachOutage                // the catalog does not answer at all
-	reachVisible               // young renders are not found
+	reachVisible               // young generations are not found
 	reachRejected              // the catalog rejects keys
 )
 

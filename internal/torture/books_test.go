@@ -35,7 +35,7 @@ func readAudit(ctx context.Context, addr string) (a sandbox.Audit, err error) {
 	return a, json.NewDecoder(answer.Body).Decode(&a)
 }
 
-// settledAudit waits until every render has ended and what is to be refunded was.
+// settledAudit waits until every generation has ended and what is to be refunded was.
 func settledAudit(ctx context.Context, addr string) (sandbox.Audit, error) {
 	for {
 		a, err := readAudit(ctx, addr)
@@ -57,7 +57,7 @@ func settledAudit(ctx context.Context, addr string) (sandbox.Audit, error) {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return a, fmt.Errorf("%d renders never ended", open)
+			return a, fmt.Errorf("%d generations never ended", open)
 		}
 	}
 }
@@ -66,18 +66,18 @@ func settledAudit(ctx context.Context, addr string) (sandbox.Audit, error) {
 func compareOutcomes(told map[string]string, a sandbox.Audit) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	renders := map[string]string{}
+	generations := map[string]string{}
 	for _, g := range a.Generations {
-		if other, twice := renders[g.IdempotencyKey]; twice {
+		if other, twice := generations[g.IdempotencyKey]; twice {
 			fault("%s was ordered twice: %s and %s", g.IdempotencyKey, other, g.ID)
 		}
-		renders[g.IdempotencyKey] = g.ID
+		generations[g.IdempotencyKey] = g.ID
 		if told[g.IdempotencyKey] != g.ID {
-			fault("%s is the render %s, and its caller was told %q", g.IdempotencyKey, g.ID, told[g.IdempotencyKey])
+			fault("%s is the generation %s, and its caller was told %q", g.IdempotencyKey, g.ID, told[g.IdempotencyKey])
 		}
 	}
 	for order, id := range told {
-		if renders[order] == "" {
+		if generations[order] == "" {
 			fault("%s was told to be %s, and the books don't have it", order, id)
 		}
 		if n := a.ChargesByIdempotencyKey[order]; n != 1 {
@@ -90,7 +90,7 @@ func compareOutcomes(told map[string]string, a sandbox.Audit) error {
 	return errors.Join(faults...)
 }
 
-// readPictures reads the file of every render that has one. Each must be whole, though the
+// readPictures reads the file of every generation that has one. Each must be whole, though the
 // catalog was killed while it wrote them: its entity tag is a digest of what was painted.
 func readPictures(ctx context.Context, addr string, a sandbox.Audit) (n int, err error) {
 	for _, g := range a.Generations {
@@ -200,7 +200,7 @@ func (t *counters) table(a sandbox.Audit, pictures int, took time.Duration) stri
 	fmt.Fprintf(&text, "\n  %-42s %8s\n", "", "in "+took.Round(time.Second).String())
 	row("orders that callers know of", len(a.Generations))
 	row("charges in the books", charges)
-	row("refunds, one for each failed render", refunded)
+	row("refunds, one for each failed generation", refunded)
 	row("files, each of them whole", pictures)
 	row("calls that it took", t.calls)
 	row("facades killed", facades)

@@ -25,7 +25,7 @@ import (
 type caller struct {
 	world *world
 	line  *callerProxy
-	// create sends an order and gives its render.
+	// create sends an order and gives its generation.
 	create func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error)
 }
 
@@ -111,7 +111,7 @@ func (c *caller) work(ctx context.Context, neighbour *caller) error {
 	return nil
 }
 
-// place sends an order until its render is known.
+// place sends an order until its generation is known.
 func (c *caller) place(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	for {
 		c.world.tally.call()
@@ -153,7 +153,7 @@ func retryable(err error) bool {
 // outcomes are the answers that callers got.
 type outcomes struct {
 	mu  sync.Mutex
-	ids map[string]string // render by idempotency key
+	ids map[string]string // generation by idempotency key
 }
 
 // record notes the answer of a caller, and reports whether another caller got another one.
@@ -161,7 +161,7 @@ func (p *outcomes) record(order, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before, known := p.ids[order]; known && before != id || id == "" {
-		return fmt.Errorf("%s is the render %q, and it was told to be %q", order, before, id)
+		return fmt.Errorf("%s is the generation %q, and it was told to be %q", order, before, id)
 	}
 	p.ids[order] = id
 	return nil

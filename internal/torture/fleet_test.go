@@ -169,12 +169,12 @@ func (s *tunnels) launch(t *testing.T, i int, upstream, nats string, env ...stri
 func (s *tunnels) sever(i int) { s.each[i].darken() }
 func (s *tunnels) mend(i int)  { s.each[i].light() }
 
-// startFleet starts the replicas, and the given number of renders.
-func startFleet(t *testing.T, at network, renders int) *fleet {
+// startFleet starts the replicas, and the given number of generations.
+func startFleet(t *testing.T, at network, generations int) *fleet {
 	t.Helper()
 	f := &fleet{t: t, site: at, meter: &stubCatalog{states: map[string]string{}}, dir: t.TempDir()}
-	for i := range renders {
-		f.ids = append(f.ids, fmt.Sprintf("render-%04d", i))
+	for i := range generations {
+		f.ids = append(f.ids, fmt.Sprintf("generation-%04d", i))
 	}
 	f.meter.set("queued", f.ids...)
 	catalogHost, natsHost := at.hosts()
@@ -295,7 +295,7 @@ func (f *fleet) successor(than int, before []int) (next int, after time.Duration
 	return next, time.Since(began)
 }
 
-// watcher watches one render until it is over, through whichever replica is there.
+// watcher watches one generation until it is over, through whichever replica is there.
 type watcher struct {
 	id    string
 	first int // replica
@@ -309,7 +309,7 @@ type watcher struct {
 	fault  error
 }
 
-// watch begins so many watches, spread over the renders and the replicas.
+// watch begins so many watches, spread over the generations and the replicas.
 func (f *fleet) watch(n int) {
 	ctx := metadata.AppendToOutgoingContext(f.t.Context(), "authorization", "Bearer "+key)
 	for i := range n {
@@ -379,7 +379,7 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 	return n
 }
 
-// end lets all renders succeed, waits until every watch has ended, and checks what was promised.
+// end lets all generations succeed, waits until every watch has ended, and checks what was promised.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
@@ -393,7 +393,7 @@ func (f *fleet) end() {
 	}
 	took := time.Since(f.began)
 	n, most := f.meter.since(f.began), fleetRate*took.Seconds()*1.05
-	f.t.Logf("%d watches of %d renders told to the end, %d broken on the way; %d requests in %.0f s, where %.0f are allowed",
+	f.t.Logf("%d watches of %d generations told to the end, %d broken on the way; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), breaks, n, took.Seconds(), most)
 	if float64(n) > most {
 		f.t.Errorf("%d requests in %v", n, took)

@@ -47,7 +47,7 @@ func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {
 		return err
 	})
 	within("an order", codes.Unavailable, func(ctx context.Context) error {
-		_, err := s.renders.CreateGeneration(ctx, orderOf(2))
+		_, err := s.generations.CreateGeneration(ctx, orderOf(2))
 		return err
 	})
 	eventually(t, "a heartbeat that says so", func() bool {
@@ -58,7 +58,7 @@ func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {
 
 	way.light()
 	within("the order that is sent again", codes.OK, func(ctx context.Context) error {
-		_, err := s.renders.CreateGeneration(ctx, orderOf(2))
+		_, err := s.generations.CreateGeneration(ctx, orderOf(2))
 		return err
 	})
 	eventually(t, "the end of the watch", v.isOver)
@@ -70,7 +70,7 @@ func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {
 	}
 	a, err := settledAudit(s.ctx, s.catalog.found[0])
 	if err != nil || len(a.Generations) != 2 || a.ChargesByIdempotencyKey["order-2"] != 1 {
-		t.Errorf("the books have %d renders, %v", len(a.Generations), err)
+		t.Errorf("the books have %d generations, %v", len(a.Generations), err)
 	}
 }
 

@@ -13,7 +13,7 @@ var watchesWanted = flag.Int("watches", 300, "watches of the tests of replicas")
 
 const replicas = 3
 
-// startReplicas starts three with renders and watches, and waits until one polls for all.
+// startReplicas starts three with generations and watches, and waits until one polls for all.
 func startReplicas(t *testing.T) (f *fleet, owner int) {
 	t.Helper()
 	t.Parallel()
@@ -26,7 +26,7 @@ func startReplicasAt(t *testing.T, at network) (f *fleet, owner int) {
 	f.watch(*watchesWanted)
 	owner = f.leader()
 	before := time.Now()
-	eventually(t, "renders on their way", func() bool { return f.meter.since(before) > 2 })
+	eventually(t, "generations on their way", func() bool { return f.meter.since(before) > 2 })
 	return f, owner
 }
 
@@ -134,7 +134,7 @@ func TestReplicasThatAreReplacedOneByOneLoseNothing(t *testing.T) {
 		f.start(i)
 	}
 	n := f.meter.since(began)
-	t.Logf("%d requests in %v of replacing them, where %d renders are watched", n, time.Since(began), len(f.ids))
+	t.Logf("%d requests in %v of replacing them, where %d generations are watched", n, time.Since(began), len(f.ids))
 	f.meter.set("running", f.ids...)
 	eventually(t, "the change at every watch", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
 	f.end()

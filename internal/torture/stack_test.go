@@ -23,11 +23,11 @@ import (
 
 // stack is one facade before one sandbox, both processes of their own, and a caller.
 type stack struct {
-	ctx      context.Context //nolint:containedctx // of calls: it carries the key
-	catalog  *process
-	facade   *process
-	renders  easelv1.GenerationServiceClient
-	accounts easelv1.AccountServiceClient
+	ctx         context.Context //nolint:containedctx // of calls: it carries the key
+	catalog     *process
+	facade      *process
+	generations easelv1.GenerationServiceClient
+	accounts    easelv1.AccountServiceClient
 }
 
 // startStack starts it. Between the two lies what between makes of the address of the catalog.
@@ -51,14 +51,14 @@ func startStack(t *testing.T, between func(catalog string) string, speed string)
 	return &stack{
 		ctx:     metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key),
 		catalog: catalog, facade: facade,
-		renders: easelv1.NewGenerationServiceClient(conn), accounts: easelv1.NewAccountServiceClient(conn),
+		generations: easelv1.NewGenerationServiceClient(conn), accounts: easelv1.NewAccountServiceClient(conn),
 	}
 }
 
 // order places the n-th order.
 func (s *stack) order(t *testing.T, n int) *easelv1.Generation {
 	t.Helper()
-	answer, err := s.renders.CreateGeneration(s.ctx, orderOf(n))
+	answer, err := s.generations.CreateGeneration(s.ctx, orderOf(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +79,10 @@ type vigil struct {
 	ended  bool
 }
 
-// watch watches a render until it is over, with a heartbeat each second.
+// watch watches a generation until it is over, with a heartbeat each second.
 func (s *stack) watch(t *testing.T, id string) *vigil {
 	t.Helper()
-	stream, err := s.renders.WatchGeneration(s.ctx, &easelv1.WatchGenerationRequest{
+	stream, err := s.generations.WatchGeneration(s.ctx, &easelv1.WatchGenerationRequest{
 		GenerationId: id, HeartbeatInterval: durationpb.New(time.Second),
 	})
 	if err != nil {
@@ -123,7 +123,7 @@ func (v *vigil) isOver() bool {
 	return v.ended
 }
 
-// goal reports why the watch did not end with the last state of its render; nil says that it
+// goal reports why the watch did not end with the last state of its generation; nil says that it
 // did.
 func (v *vigil) goal() error {
 	v.mu.Lock()

@@ -38,7 +38,7 @@ func requests(ctx context.Context, t *testing.T, addr string) (n int) {
 	return n
 }
 
-// C2: the renders end while the facade is stopped. The simulation stops it for minutes.
+// C2: the generations end while the facade is stopped. The simulation stops it for minutes.
 func TestAStoppedFacadeDeliversNothingOldAndDoesNotStorm(t *testing.T) {
 	t.Parallel()
 	const watches, rate = 40, 5
@@ -73,7 +73,7 @@ func TestAStoppedFacadeDeliversNothingOldAndDoesNotStorm(t *testing.T) {
 	}
 
 	for _, id := range ids[:3] {
-		answer, err := s.renders.GetGeneration(s.ctx, &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: durationpb.New(time.Second)})
+		answer, err := s.generations.GetGeneration(s.ctx, &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: durationpb.New(time.Second)})
 		if err != nil || !answer.GetGeneration().GetTerminal() {
 			t.Errorf("a read that may be a second old says %v, %v", answer.GetGeneration().GetState(), err)
 		}

@@ -160,7 +160,7 @@ func TestAWatchOfEverythingSlowsDownBesideAStuckGeneration(t *testing.T) { // U2
 		calls := b.up.calls()
 		pass(10 * time.Minute)
 		if n := b.up.calls() - calls; n > 150 {
-			b.t.Errorf("%d requests in ten minutes for one render that is ten minutes old", n)
+			b.t.Errorf("%d requests in ten minutes for one generation that is ten minutes old", n)
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestGenerationsNeverSeenRunningAddNoHistory(t *testing.T) {
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
 		if h := s.look().heartbeats[0]; h.HasTypical {
-			b.t.Errorf("typical remaining %v from renders that were over when they were seen", h.TypicalRemaining)
+			b.t.Errorf("typical remaining %v from generations that were over when they were seen", h.TypicalRemaining)
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestAGenerationWatchedAgainCountsOnceInTheHistory(t *testing.T) {
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
 		if h := s.look().heartbeats[0]; h.HasTypical {
-			b.t.Errorf("typical remaining %v, from one render", h.TypicalRemaining)
+			b.t.Errorf("typical remaining %v, from one generation", h.TypicalRemaining)
 		}
 	})
 }

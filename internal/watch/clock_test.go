@@ -42,7 +42,7 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential) ([]catalog.V
 	return list, err
 }
 
-// polled runs one render that fails after a minute and is refunded nine minutes later, and
+// polled runs one generation that fails after a minute and is refunded nine minutes later, and
 // gives the states that a watch is told and how many polls that took.
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {

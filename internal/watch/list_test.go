@@ -18,7 +18,7 @@ func TestAListThatFailsAloneIsTriedNowAndThenAndReadsGoOn(t *testing.T) {
 	for name, failure := range map[string]error{"malformed": broken, "unreachable": unreachable} {
 		for _, everything := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, with a watch of everything: %v", name, everything), func(t *testing.T) {
-				states, ids := renders(10)
+				states, ids := generations(10)
 				inBubble(t, states, func(b *bench) {
 					b.up.with(func(u *upstream) { u.failList = failure })
 					s := b.watch(ids...)
@@ -46,7 +46,7 @@ func TestAListThatFailsAloneIsTriedNowAndThenAndReadsGoOn(t *testing.T) {
 func TestAListWhoseDetailsChangeAllTheTimeCostsNoMoreThanReads(t *testing.T) {
 	calls := map[bool]int{}
 	for _, restless := range []bool{false, true} {
-		states, ids := renders(4)
+		states, ids := generations(4)
 		inBubble(t, states, func(b *bench) {
 			b.up.with(func(u *upstream) {
 				u.listed = func(string) bool { return restless }
@@ -63,12 +63,12 @@ func TestAListWhoseDetailsChangeAllTheTimeCostsNoMoreThanReads(t *testing.T) {
 		})
 	}
 	if calls[true] > 2*calls[false] {
-		t.Errorf("%d requests for four renders with a restless list, and %d with none", calls[true], calls[false])
+		t.Errorf("%d requests for four generations with a restless list, and %d with none", calls[true], calls[false])
 	}
 }
 
 func TestASlowListHoldsNobodyUp(t *testing.T) {
-	states, ids := renders(10)
+	states, ids := generations(10)
 	states["a"], states["b"], states["c"], states["d"] = queued, queued, queued, queued
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)
@@ -103,7 +103,7 @@ func TestAWatchOfEverythingDropsSettledUnlistedGenerations(t *testing.T) {
 func TestTheSameSeedMakesTheSameRequestsAtTheSameTimes(t *testing.T) {
 	run := func() (times []time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			states, ids := renders(200)
+			states, ids := generations(200)
 			up := newUpstream(states)
 			up.listed = func(id string) bool { return id < "g00100" }
 			hub, err := watch.New(watch.Config{Upstream: up, Seed: 7})

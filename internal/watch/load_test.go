@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// renders makes n queued renders.
-func renders(n int) (map[string]catalog.State, []string) {
+// generations makes n queued generations.
+func generations(n int) (map[string]catalog.State, []string) {
 	states, ids := map[string]catalog.State{}, make([]string, n)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("g%05d", i)
@@ -43,7 +43,7 @@ func within(times []time.Time, from, to time.Time) int {
 var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Err: errors.New("connection refused")}
 
 func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
-	states, ids := renders(1000)
+	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
 		for _, id := range ids {
 			b.watch(id)
@@ -51,9 +51,9 @@ func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
 		pass(5 * time.Second)
 		before := b.up.calls()
 		pass(5 * time.Minute)
-		// So many renders are worth a look at every shortest interval, which is 1 s.
+		// So many generations are worth a look at every shortest interval, which is 1 s.
 		perSecond := float64(b.up.calls()-before) / 300
-		t.Logf("%.3f requests a second for 1000 renders and an interval of 1 s", perSecond)
+		t.Logf("%.3f requests a second for 1000 generations and an interval of 1 s", perSecond)
 		if perSecond > 1.2 {
 			t.Errorf("%.2f requests a second, want at most 1.2", perSecond)
 		}
@@ -67,7 +67,7 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 		"a list that knows one": func(id string) bool { return id == "g00500" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			states, ids := renders(1000)
+			states, ids := generations(1000)
 			inBubble(t, states, func(b *bench) {
 				b.up.listed = listed
 				for _, id := range ids {
@@ -82,9 +82,9 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 					t.Errorf("only %d requests in a quarter of an hour: the rate is not used", len(times))
 				}
 				least, most := b.up.reads(ids[501:900])
-				t.Logf("each render was read %d to %d times", least, most)
+				t.Logf("each generation was read %d to %d times", least, most)
 				if least < most/2 {
-					t.Errorf("one render was read %d times and another %d times", least, most)
+					t.Errorf("one generation was read %d times and another %d times", least, most)
 				}
 			})
 		})
@@ -92,7 +92,7 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 }
 
 func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
-	states, ids := renders(1000)
+	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(id string) bool { return id >= "g00900" }
 		for _, id := range ids[:999] {
@@ -110,7 +110,7 @@ func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 }
 
 func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
-	states, ids := renders(1000)
+	states, ids := generations(1000)
 	states["single"] = queued
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
@@ -137,7 +137,7 @@ func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
 }
 
 func TestAnOrderOfOursIsPolledAmongManyOthers(t *testing.T) {
-	states, ids := renders(100)
+	states, ids := generations(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
 		for _, id := range ids {
@@ -158,7 +158,7 @@ func TestAnOrderOfOursIsPolledAmongManyOthers(t *testing.T) {
 }
 
 func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
-	states, ids := renders(60)
+	states, ids := generations(60)
 	for i := range 1000 {
 		states[fmt.Sprintf("old%04d", i)] = succeeded
 	}
@@ -175,7 +175,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		b.up.set("live", succeeded)
 		pass(time.Minute)
 		if last := all.look().updates[len(all.look().updates)-1]; last.Generation.ID != "live" || last.Generation.State != succeeded {
-			b.t.Error("the one render that a watch of everything waits for is not read beside sixty others")
+			b.t.Error("the one generation that a watch of everything waits for is not read beside sixty others")
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
 	for name, listed := range map[string]func(string) bool{"list usable": nil, "list of no use": func(string) bool { return false }} {
 		t.Run(name, func(t *testing.T) {
-			states, ids := renders(2000)
+			states, ids := generations(2000)
 			inBubble(t, states, func(b *bench) {
 				b.up.listed = listed
 				var watches []*seen
@@ -239,7 +239,7 @@ func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // U5
 }
 
 func TestCallsAreCountedAndPollsYieldToThem(t *testing.T) {
-	states, ids := renders(100)
+	states, ids := generations(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
 		for _, id := range ids {
@@ -260,7 +260,7 @@ func TestCallsAreCountedAndPollsYieldToThem(t *testing.T) {
 
 func TestAPollerWithNobodyWatchingCostsNothingAndGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		states, ids := renders(50)
+		states, ids := generations(50)
 		up := newUpstream(states)
 		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
 		if err != nil {

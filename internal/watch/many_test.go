@@ -27,7 +27,7 @@ func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
 		pass(time.Minute)
 		// Ages of up to a minute: an interval of 1 s that grows to 6 s.
 		if n := b.up.calls() - before; n > 60 {
-			b.t.Errorf("%d requests in a minute for 1000 renders", n)
+			b.t.Errorf("%d requests in a minute for 1000 generations", n)
 		}
 		for _, id := range ids {
 			b.up.set(id, succeeded)

@@ -51,7 +51,7 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// shelf is a catalog whose renders change when a test says so.
+// shelf is a catalog whose generations change when a test says so.
 type shelf struct {
 	mu     sync.Mutex
 	states map[string]catalog.State

@@ -24,13 +24,13 @@ const (
 	raceLasts = 5 * time.Second
 )
 
-// finish is how a render of a race ends, and when.
+// finish is how a generation of a race ends, and when.
 type finish struct {
 	at    time.Time
 	state catalog.State
 }
 
-// racing is a catalog whose renders end at set moments. An answer takes a while, and half
+// racing is a catalog whose generations end at set moments. An answer takes a while, and half
 // of them tell what was so when they were asked for.
 type racing struct {
 	finishes map[string]finish // by id
@@ -86,14 +86,14 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential) (list []catalog
 
 // raced counts what became of the races.
 type raced struct {
-	early, same, late    int          // when the watch began, beside the end of its render
+	early, same, late    int          // when the watch began, beside the end of its generation
 	stale                atomic.Int64 // see racing
 	hung, wrong, leavers atomic.Int64
 }
 
-// race lets watches begin while their renders end, in one bubble: two of each render, and
+// race lets watches begin while their generations end, in one bubble: two of each generation, and
 // now and then one more that leaves.
-func (r *raced) race(t *testing.T, seed uint64, renders int) {
+func (r *raced) race(t *testing.T, seed uint64, generations int) {
 	synctest.Test(t, func(t *testing.T) {
 		random, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
 		tick := func() time.Time { return began.Add(time.Duration(random.IntN(raceTicks)) * raceTick) }
@@ -103,7 +103,7 @@ func (r *raced) race(t *testing.T, seed uint64, renders int) {
 			t.Fatal(err)
 		}
 		var ids []string
-		for n := range renders {
+		for n := range generations {
 			ids = append(ids, fmt.Sprintf("g%d", n))
 			up.finishes[ids[n]] = finish{tick(), []catalog.State{succeeded, failed, refunded}[random.IntN(3)]}
 		}
@@ -139,7 +139,7 @@ func (r *raced) count(order int) {
 	}
 }
 
-// follow watches a render to its end, which it must be told, as the last of all.
+// follow watches a generation to its end, which it must be told, as the last of all.
 func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State
@@ -158,7 +158,7 @@ func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time
 	}
 }
 
-// leave watches a render for a while.
+// leave watches a generation for a while.
 func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.Time, stay time.Duration) {
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)
@@ -173,12 +173,12 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // L6
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000
 	}
-	const renders = 50 // in one bubble, with two watches each
+	const generations = 50 // in one bubble, with two watches each
 	var r raced
-	for n := range races / (2 * renders) {
-		r.race(t, uint64(n), renders)
+	for n := range races / (2 * generations) {
+		r.race(t, uint64(n), generations)
 	}
-	t.Logf("%d watches began before the end of their render, %d at the same moment, %d after; %d answers were stale; %d more watches left",
+	t.Logf("%d watches began before the end of their generation, %d at the same moment, %d after; %d answers were stale; %d more watches left",
 		r.early, r.same, r.late, r.stale.Load(), r.leavers.Load())
 	if r.hung.Load() != 0 || r.wrong.Load() != 0 {
 		t.Errorf("%d watches hung, %d were told something else than the end", r.hung.Load(), r.wrong.Load())

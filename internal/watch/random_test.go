@@ -176,7 +176,7 @@ func (c *chaos) attach(w *world, ids []string) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	s := &viewer{
 		t: c.t, name: fmt.Sprintf("watch %d of %v of the %s", len(c.watches), ids, w.name), world: w, window: c.cfg.RefundWindow,
-		cancel: cancel, renders: map[string]*story{}, caughtUp: -1,
+		cancel: cancel, generations: map[string]*story{}, caughtUp: -1,
 		req: Request{Credential: w.cred, IDs: ids, Goal: Goal(c.random.IntN(2)), Heartbeat: time.Duration(1+c.random.IntN(15)) * time.Second},
 	}
 	if c.random.IntN(6) == 0 {
@@ -198,7 +198,7 @@ func (c *chaos) attach(w *world, ids []string) {
 func (c *chaos) known(w *world, id string) string {
 	for _, s := range c.watches {
 		s.mu.Lock()
-		story := s.renders[id]
+		story := s.generations[id]
 		s.mu.Unlock()
 		if s.world == w && story != nil && c.random.IntN(3) == 0 {
 			return story.etag
@@ -207,7 +207,7 @@ func (c *chaos) known(w *world, id string) string {
 	return ""
 }
 
-// get is a call for one render: from the hub, or from the catalog by way of the hub.
+// get is a call for one generation: from the hub, or from the catalog by way of the hub.
 func (c *chaos) get(w *world) {
 	id := w.pick(1)[0]
 	if update, ok := c.hub.Peek(w.cred, id); ok && c.random.IntN(2) == 0 {
@@ -255,7 +255,7 @@ func (c *chaos) call(w *world) {
 	}
 }
 
-// remove deletes a render, by a call or elsewhere.
+// remove deletes a generation, by a call or elsewhere.
 func (c *chaos) remove(w *world) {
 	id := w.pick(1)[0]
 	w.mu.Lock()

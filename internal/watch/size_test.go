@@ -60,9 +60,9 @@ func TestAWatchRemembersAGenerationInBytesNotKilobytes(t *testing.T) {
 	withOne := live()
 	others := open(200)
 	perWatched := (live() - withOne) / 200_000
-	t.Logf("%.0f bytes for a render in a watch of a thousand; %.0f for the first watch of it, without its record", perWatched, (withOne-empty)/1000)
+	t.Logf("%.0f bytes for a generation in a watch of a thousand; %.0f for the first watch of it, without its record", perWatched, (withOne-empty)/1000)
 	if perWatched > 100 {
-		t.Errorf("a watch needs %.0f bytes for a render", perWatched)
+		t.Errorf("a watch needs %.0f bytes for a generation", perWatched)
 	}
 	one := hub.find(cred, true)
 	defer one.mu.Unlock()

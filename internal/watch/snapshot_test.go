@@ -9,14 +9,14 @@ import (
 )
 
 func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
-	states, ids := renders(150)
+	states, ids := generations(150)
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)
 		b.watch(ids[0])
 		pass(time.Minute)
 		s := b.hub.Snapshot()
 		if len(s.Generations) != 100 || s.Stats.Active != 150 || len(s.Credentials) != 1 {
-			t.Fatalf("%d renders of %d, %d keys", len(s.Generations), s.Stats.Active, len(s.Credentials))
+			t.Fatalf("%d generations of %d, %d keys", len(s.Generations), s.Stats.Active, len(s.Credentials))
 		}
 		if !slices.IsSortedFunc(s.Generations, func(a, b watch.Generation) int { return a.Answered.Compare(b.Answered) }) {
 			t.Error("the one that has waited longest is not first")
@@ -30,14 +30,14 @@ func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
 		}
 		for _, r := range s.Generations {
 			if r.Began.IsZero() || r.NextPoll.Before(s.Time.Add(-time.Second)) || r.Watches < 1 || r.State == 0 || r.Tenant != k.Tenant {
-				t.Errorf("a render is %+v", r)
+				t.Errorf("a generation is %+v", r)
 			}
 		}
 	})
 }
 
 func TestASnapshotShowsAnOutageAndChangesNothing(t *testing.T) {
-	states, ids := renders(2)
+	states, ids := generations(2)
 	inBubble(t, states, func(b *bench) {
 		b.watch(ids...)
 		pass(20 * time.Second)
@@ -48,7 +48,7 @@ func TestASnapshotShowsAnOutageAndChangesNothing(t *testing.T) {
 			t.Errorf("the key is %+v", k)
 		}
 		if r := first.Generations[0]; r.Failures == 0 || r.LastError == "" || first.Time.Sub(r.Answered) < 50*time.Second || r.NextPoll.Before(first.Credentials[0].Paused) {
-			t.Errorf("the first render is %+v", r)
+			t.Errorf("the first generation is %+v", r)
 		}
 		if again := b.hub.Snapshot(); again.Credentials[0] != first.Credentials[0] || again.Stats != first.Stats {
 			t.Error("looking has changed something")

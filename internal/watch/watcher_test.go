@@ -23,16 +23,16 @@ type viewer struct {
 	cancel context.CancelFunc
 	began  time.Time
 
-	mu       sync.Mutex
-	renders  map[string]*story
-	first    int // told as it was found
-	caughtUp int // -1: not yet
-	last     time.Time
-	ended    time.Time
-	err      error
+	mu          sync.Mutex
+	generations map[string]*story
+	first       int // told as it was found
+	caughtUp    int // -1: not yet
+	last        time.Time
+	ended       time.Time
+	err         error
 }
 
-// story is what a watcher was told of one render.
+// story is what a watcher was told of one generation.
 type story struct {
 	etag   string
 	states []catalog.State
@@ -52,11 +52,11 @@ func (s *viewer) take(event Event) error {
 		}
 		s.caughtUp = event.CaughtUp.Count
 	case event.Known != nil:
-		if event.Known.Etag != s.req.KnownEtag || len(s.renders) > 0 {
+		if event.Known.Etag != s.req.KnownEtag || len(s.generations) > 0 {
 			s.t.Errorf("%s: a repeat of something else", s.name)
 		}
 		s.first++
-		s.renders[s.req.IDs[0]] = &story{etag: event.Known.Etag, states: []catalog.State{event.Known.Generation.State}}
+		s.generations[s.req.IDs[0]] = &story{etag: event.Known.Etag, states: []catalog.State{event.Known.Generation.State}}
 	case event.Update != nil:
 		s.update(*event.Update, now)
 	}
@@ -77,7 +77,7 @@ func (s *viewer) end(err error) {
 func (s *viewer) update(u Update, now time.Time) {
 	s.world.checkSaid(u)
 	id, next := u.Generation.ID, u.Generation.State
-	one := s.renders[id]
+	one := s.generations[id]
 	switch {
 	case len(s.req.IDs) > 0 && !slices.Contains(s.req.IDs, id):
 		s.t.Errorf("%s: told of %s", s.name, id)
@@ -89,7 +89,7 @@ func (s *viewer) update(u Update, now time.Time) {
 	}
 	if one == nil {
 		one = &story{}
-		s.renders[id] = one
+		s.generations[id] = one
 	} else if one.etag == u.Etag {
 		s.t.Errorf("%s: %s is told twice as %v", s.name, id, next)
 	}
@@ -114,10 +114,10 @@ func (w *world) checkSaid(u Update) {
 	}
 }
 
-// checkTold sees that the states followed each other as states do. Only a render that the
+// checkTold sees that the states followed each other as states do. Only a generation that the
 // catalog has denied may come back from the dead, and is as new then.
 func (s *viewer) checkTold() {
-	for id, one := range s.renders {
+	for id, one := range s.generations {
 		high := 0
 		for i, state := range one.states {
 			if i > 0 && one.states[i-1] == catalog.StateDeleted {
@@ -160,7 +160,7 @@ func (s *viewer) checkNewest() {
 		}
 	}
 	for _, id := range ids {
-		one, r := s.renders[id], s.world.has[id]
+		one, r := s.generations[id], s.world.has[id]
 		want := catalog.StateDeleted
 		if r != nil && !r.gone {
 			want = r.state()
@@ -174,7 +174,7 @@ func (s *viewer) checkNewest() {
 	}
 }
 
-// reached reports whether the goal of one render was reached by what was told.
+// reached reports whether the goal of one generation was reached by what was told.
 func (s *viewer) reached(one *story) bool {
 	state := one.states[len(one.states)-1]
 	switch {
@@ -199,14 +199,14 @@ func (s *viewer) checkEnd() {
 		s.t.Errorf("%s: ended before it had caught up", s.name)
 	default:
 		for _, id := range s.req.IDs {
-			if one := s.renders[id]; one == nil || !one.states[len(one.states)-1].Terminal() {
+			if one := s.generations[id]; one == nil || !one.states[len(one.states)-1].Terminal() {
 				s.t.Errorf("%s: ended before %s", s.name, id)
 			}
 		}
 	}
 }
 
-// checkOver sees that a watch has ended, once all renders have.
+// checkOver sees that a watch has ended, once all generations have.
 func (s *viewer) checkOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +237,7 @@ func (w *world) trouble(random *rand.Rand) {
 	w.until[f] = time.Now().Add(time.Duration(random.ExpFloat64() * float64(20*time.Second)))
 }
 
-// change lets a render go on.
+// change lets a generation go on.
 func (w *world) change(random *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,23 +22,23 @@ type world struct {
 	cred   catalog.Credential
 	mu     sync.Mutex
 	random *rand.Rand // of the answers
-	has    map[string]*render
+	has    map[string]*generation
 	order  []string // of has
 
 	until map[fault]time.Time
 	kind  catalog.Kind // of a list that fails
-	lost  string       // the render that a fault of one is about
+	lost  string       // the generation that a fault of one is about
 	thin  bool         // the list says less of what has ended
-	part  int          // the list has one render in so many; 0 is all
+	part  int          // the list has one generation in so many; 0 is all
 
 	calm     time.Time // from when on nothing excuses a refund that is missed
 	requests []time.Time
 	inFlight int
 	most     int                        // requests on their way at once
 	paused   []pause                    // that were asked for
-	said     map[string]map[string]bool // digests that were told of a render
+	said     map[string]map[string]bool // digests that were told of a generation
 	denied   map[string]bool            // it has said of these that they are not there
-	covered  map[string]int             // open watches by render; "" is everything
+	covered  map[string]int             // open watches by generation; "" is everything
 	left     map[string]time.Time       // when the last of them ended; "" is any
 }
 
@@ -60,8 +60,8 @@ const (
 	faults
 )
 
-// render is one of a world's, with all that it has been.
-type render struct {
+// generation is one of a world's, with all that it has been.
+type generation struct {
 	model   string
 	visible time.Time
 	began   time.Time
@@ -74,15 +74,15 @@ type render struct {
 
 func newWorld(t *testing.T, name string, cred catalog.Credential, random *rand.Rand) *world {
 	return &world{
-		t: t, name: name, cred: cred, random: random, has: map[string]*render{}, until: map[fault]time.Time{},
+		t: t, name: name, cred: cred, random: random, has: map[string]*generation{}, until: map[fault]time.Time{},
 		thin: random.IntN(2) == 0, part: []int{0, 0, 2, 5}[random.IntN(4)],
 		said: map[string]map[string]bool{}, denied: map[string]bool{}, covered: map[string]int{}, left: map[string]time.Time{},
 	}
 }
 
-// add makes a render, which reads show from then on.
+// add makes a generation, which reads show from then on.
 func (w *world) add(id, model string, visible time.Time) {
-	w.has[id] = &render{
+	w.has[id] = &generation{
 		model: model, visible: visible, began: time.Now(), at: time.Now(),
 		dated: w.random.IntN(2) == 0, was: []catalog.State{catalog.StateQueued},
 	}
@@ -90,10 +90,10 @@ func (w *world) add(id, model string, visible time.Time) {
 	slices.Sort(w.order)
 }
 
-func (r *render) state() catalog.State { return r.was[len(r.was)-1] }
+func (r *generation) state() catalog.State { return r.was[len(r.was)-1] }
 
-// move takes a render on to a state that may follow, if there is one.
-func (r *render) move(random *rand.Rand) {
+// move takes a generation on to a state that may follow, if there is one.
+func (r *generation) move(random *rand.Rand) {
 	next := map[catalog.State][]catalog.State{
 		catalog.StateQueued:       {catalog.StateRunning, catalog.StateRunning, catalog.StateUnrecognized, catalog.StateFailed},
 		catalog.StateRunning:      {catalog.StateSucceeded, catalog.StateSucceeded, catalog.StateFailed},
@@ -105,8 +105,8 @@ func (r *render) move(random *rand.Rand) {
 	}
 }
 
-// record is what is said of a render.
-func (w *world) record(id string, r *render, listed bool) catalog.Generation {
+// record is what is said of a generation.
+func (w *world) record(id string, r *generation, listed bool) catalog.Generation {
 	s := r.state()
 	if w.on(behind) && len(r.was) > 1 && w.random.IntN(2) == 0 {
 		s = r.was[len(r.was)-2]
@@ -137,7 +137,7 @@ func (w *world) record(id string, r *render, listed bool) catalog.Generation {
 
 func (w *world) on(f fault) bool { return time.Now().Before(w.until[f]) }
 
-// begin notes a request for a render, or for the list where id is empty, and says how long it
+// begin notes a request for a generation, or for the list where id is empty, and says how long it
 // takes.
 func (w *world) begin(id string) time.Duration {
 	w.mu.Lock()
@@ -234,7 +234,7 @@ func (all worlds) List(ctx context.Context, cred catalog.Credential) ([]catalog.
 	return w.list(ctx, w.begin(""))
 }
 
-// cover counts a watch of some renders, by 1 or by -1.
+// cover counts a watch of some generations, by 1 or by -1.
 func (w *world) cover(ids []string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,7 +297,7 @@ func (w *world) heal() {
 	clear(w.until)
 }
 
-// goOn takes every render one step further.
+// goOn takes every generation one step further.
 func (w *world) goOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

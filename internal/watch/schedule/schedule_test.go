@@ -11,10 +11,10 @@ import (
 
 var usual = Bounds{time.Second, 10 * time.Second}
 
-// durations is a distribution of how long renders take.
+// durations is a distribution of how long generations take.
 type durations struct {
 	name  string
-	paper float64 // requests a render at a mean delay of 1 s, when the distribution is known
+	paper float64 // requests a generation at a mean delay of 1 s, when the distribution is known
 	draw  func(r *rand.Rand) float64
 }
 
@@ -35,7 +35,7 @@ var distributions = []durations{
 	}},
 }
 
-// sample draws the durations of n renders.
+// sample draws the durations of n generations.
 func (d durations) sample(n int, r *rand.Rand) []time.Duration {
 	out := make([]time.Duration, n)
 	for i := range out {
@@ -47,13 +47,13 @@ func (d durations) sample(n int, r *rand.Rand) []time.Duration {
 // cost is what a schedule costs: requests and delays in seconds.
 type cost struct{ requests, mean, p99 float64 }
 
-// measure looks at renders as a poller does, with the jitter, on many learned curves.
-func measure(d durations, renders int, gaps []func(age time.Duration) time.Duration) cost {
+// measure looks at generations as a poller does, with the jitter, on many learned curves.
+func measure(d durations, generations int, gaps []func(age time.Duration) time.Duration) cost {
 	r := rand.New(rand.NewPCG(1, 2))
 	var requests int
 	var delays []float64
 	for _, gap := range gaps {
-		for range renders {
+		for range generations {
 			took := time.Duration(d.draw(r) * float64(time.Second))
 			age := time.Duration(0)
 			for ; age < took; requests++ {
@@ -71,7 +71,7 @@ func measure(d durations, renders int, gaps []func(age time.Duration) time.Durat
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned makes the gaps of curves that were each learned from other renders.
+// learned makes the gaps of curves that were each learned from other generations.
 func learned(d durations, curves, history int, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
@@ -115,14 +115,14 @@ func TestALearnedScheduleCostsAtMostATenthMoreThanAKnownOne(t *testing.T) {
 		case math.Abs(got.mean-1) > 0.02:
 			t.Errorf("%s: no price gives a mean delay of 1 s, but %v", d.name, got.mean)
 		case got.requests > 1.10*d.paper:
-			t.Errorf("%s: %.2f requests a render, want at most 1.10 × %v", d.name, got.requests, d.paper)
+			t.Errorf("%s: %.2f requests a generation, want at most 1.10 × %v", d.name, got.requests, d.paper)
 		case got.requests > every.requests:
-			t.Errorf("%s: %.2f requests a render, and a fixed interval needs %.2f", d.name, got.requests, every.requests)
+			t.Errorf("%s: %.2f requests a generation, and a fixed interval needs %.2f", d.name, got.requests, every.requests)
 		case got.p99 > 4*got.mean:
 			t.Errorf("%s: a p99 delay of %.2f s, want at most four times the mean", d.name, got.p99)
 		}
 	}
-	t.Logf("requests a render, and delays in s; a price for a mean delay of 1 s, and the price in use:\n%s", table)
+	t.Logf("requests a generation, and delays in s; a price for a mean delay of 1 s, and the price in use:\n%s", table)
 }
 
 func TestWithoutHistoryPollsAreEveryFewSeconds(t *testing.T) {
@@ -163,9 +163,9 @@ func TestNoDurationsMakeAScheduleLeaveItsBounds(t *testing.T) {
 }
 
 func BenchmarkLearnFromAHundredRenders(b *testing.B) {
-	renders := distributions[1].sample(100, rand.New(rand.NewPCG(1, 1)))
+	generations := distributions[1].sample(100, rand.New(rand.NewPCG(1, 1)))
 	for b.Loop() {
-		learn(renders, pollPrice)
+		learn(generations, pollPrice)
 	}
 }
 
@@ -189,18 +189,18 @@ func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
 
 func TestTheExpectedDelayIsTheTrueOneOnAverage(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	render := func() time.Duration {
+	generation := func() time.Duration {
 		return time.Duration(15 * math.Exp(0.3*random.NormFloat64()) * float64(time.Second))
 	}
 	var known []time.Duration
 	for range 100 {
-		known = append(known, render())
+		known = append(known, generation())
 	}
 	for name, c := range map[string]*Curve{"learned": learn(known, pollPrice), "unlearned": Unlearned} {
 		var expected, actual time.Duration
-		const renders = 2000
-		for range renders {
-			end, last, at := render(), time.Duration(0), time.Duration(0)
+		const generations = 2000
+		for range generations {
+			end, last, at := generation(), time.Duration(0), time.Duration(0)
 			for at < end {
 				last = at
 				at += c.Gap(at, Bounds{time.Second, 10 * time.Second})
@@ -209,7 +209,7 @@ func TestTheExpectedDelayIsTheTrueOneOnAverage(t *testing.T) {
 			actual += at - end
 		}
 		ratio := expected.Seconds() / actual.Seconds()
-		t.Logf("%s: expected %v, in truth %v", name, expected/renders, actual/renders)
+		t.Logf("%s: expected %v, in truth %v", name, expected/generations, actual/generations)
 		if math.Abs(ratio-1) > 0.2 {
 			t.Errorf("%s: the expected delay is %.2f of the true one", name, ratio)
 		}
