@@ -197,9 +197,6 @@ type Content struct {
 	Etag        string // "" where the catalog gives no strong one
 }
 
-// Int64 gives a pointer to a copy of v.
-func Int64(v int64) *int64 { return &v }
-
 // String names the state in logs.
 func (s State) String() string {
 	names := [...]string{"", "queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}

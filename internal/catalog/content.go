@@ -25,7 +25,7 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	}
 	content := &Content{Body: b, ContentType: b.contentType, Offset: b.start, Etag: b.etag}
 	if b.size >= 0 {
-		content.Size = Int64(b.size)
+		content.Size = new(b.size)
 	}
 	return content, nil
 }

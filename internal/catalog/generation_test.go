@@ -194,7 +194,7 @@ func TestTheMembersOfAGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Generation{
-		ID: "g1", ModelID: "a/b", State: StateFailed, Status: "failed", CostCents: Int64(12),
+		ID: "g1", ModelID: "a/b", State: StateFailed, Status: "failed", CostCents: new(int64(12)),
 		Inputs:         map[string]any{"prompt": "sea", "seed": json.Number("9007199254740993")},
 		FailureMessage: "ran out of memory",
 		CreateTime:     time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC),
@@ -235,7 +235,7 @@ func TestTheReasonOfAFailureIsReadInEveryShape(t *testing.T) {
 
 func TestAnAmountThatCantBeReadIsAbsentAndNotZero(t *testing.T) {
 	for amount, want := range map[string]*int64{
-		`0`: Int64(0), `1200`: Int64(1200), `9007199254740992`: Int64(1 << 53),
+		`0`: new(int64(0)), `1200`: new(int64(1200)), `9007199254740992`: new(int64(1 << 53)),
 		`9007199254740993`: nil, `-1`: nil, `-0`: nil, `1.5`: nil, `12.0`: nil, `1e3`: nil, `"12"`: nil, `"12 €"`: nil,
 		`null`: nil, `true`: nil, `[12]`: nil, `{"cents":12}`: nil, `99999999999999999999`: nil,
 	} {

@@ -40,8 +40,8 @@ func TestAPriceInDoubtIsRefused(t *testing.T) {
 
 func TestAnAccountIsReadInEveryShape(t *testing.T) {
 	for body, want := range map[string]*int64{
-		`{"balanceCents":7}`: Int64(7), `{"balance_cents":7}`: Int64(7), `{"balance":7}`: Int64(7), `{"data":{"balanceCents":7}}`: Int64(7),
-		`{"account":{"balanceCents":7},"key":{"name":"x"}}`: Int64(7), `{"status":"ok","data":{"key":{"balanceCents":7}}}`: Int64(7),
+		`{"balanceCents":7}`: new(int64(7)), `{"balance_cents":7}`: new(int64(7)), `{"balance":7}`: new(int64(7)), `{"data":{"balanceCents":7}}`: new(int64(7)),
+		`{"account":{"balanceCents":7},"key":{"name":"x"}}`: new(int64(7)), `{"status":"ok","data":{"key":{"balanceCents":7}}}`: new(int64(7)),
 		`{}`: nil, `{"name":"x"}`: nil, `{"balanceCents":7,"currency":"USD"}`: nil,
 	} {
 		got, err := readAccount(answerOf(opAccount, body))

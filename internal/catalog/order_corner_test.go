@@ -112,7 +112,7 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 	s := openShop(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: 300 * time.Millisecond})
 	order := s.order("k")
-	order.MaxCostCents = catalog.Int64(1000)
+	order.MaxCostCents = new(int64(1000))
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	_, err := s.client.Create(ctx, s.cred, order)

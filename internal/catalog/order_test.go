@@ -277,13 +277,13 @@ func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // U20
 		t.Fatal(err)
 	}
 	dear := s.order("k")
-	dear.MaxCostCents = catalog.Int64(quote.PriceCents - 1)
+	dear.MaxCostCents = new(int64(quote.PriceCents - 1))
 	_, err = s.create(dear)
 	s.wantKind(err, catalog.KindPriceAboveLimit)
 	if s.posts() != 0 {
 		t.Error("an order above the limit was posted")
 	}
-	dear.MaxCostCents = catalog.Int64(quote.PriceCents)
+	dear.MaxCostCents = new(int64(quote.PriceCents))
 	g := s.mustCreate(dear)
 	if g.CostCents == nil || *g.CostCents != quote.PriceCents {
 		t.Errorf("cost %v, want %d", g.CostCents, quote.PriceCents)
@@ -294,13 +294,13 @@ func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
 	s := openShop(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
 	order := s.order("k")
-	order.MaxCostCents = catalog.Int64(1000)
+	order.MaxCostCents = new(int64(1000))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := s.client.Create(ctx, s.cred, order)
 	s.wantKind(err, catalog.KindOutcomeUnknown)
 	s.finish()
-	order.MaxCostCents = catalog.Int64(0) // the price has risen above the limit, as it were
+	order.MaxCostCents = new(int64(0)) // the price has risen above the limit, as it were
 	s.mustCreate(order)
 	s.wantCharges("k", 1)
 }

@@ -36,7 +36,7 @@ func TestTheMembersOfARecordReachACallerWhateverTheyAre(t *testing.T) {
 		"bad":    "a\xffb", "bad \xff name": json.Number("2"), "odd": struct{}{}, "infinite": math.Inf(1),
 	}
 	reaches(t, catalog.Generation{ID: "g"})
-	seen := reaches(t, catalog.Generation{ID: "g", Inputs: members, Extra: map[string]any{}, CostCents: catalog.Int64(0)})
+	seen := reaches(t, catalog.Generation{ID: "g", Inputs: members, Extra: map[string]any{}, CostCents: new(int64(0))})
 	if seen.UpstreamFields == nil || len(seen.GetUpstreamFields().GetFields()) != 0 {
 		t.Errorf("no members are %v", seen.GetUpstreamFields())
 	}

@@ -79,9 +79,9 @@ func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
 	}
 	for i := range 10_000 {
 		name := time.Duration(i).String()
-		o.Ordered(t.Context(), "caller "+name, "model "+name, catalog.Generation{CostCents: catalog.Int64(1)}, nil)
+		o.Ordered(t.Context(), "caller "+name, "model "+name, catalog.Generation{CostCents: new(int64(1))}, nil)
 	}
-	o.Ordered(t.Context(), "", strings.Repeat("x", 1000), catalog.Generation{CostCents: catalog.Int64(5)}, nil)
+	o.Ordered(t.Context(), "", strings.Repeat("x", 1000), catalog.Generation{CostCents: new(int64(5))}, nil)
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)
