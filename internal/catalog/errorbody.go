@@ -68,7 +68,7 @@ func (e *errorBody) readJSON(value any) {
 		return
 	}
 	if data, ok := r.object(dataWrapper); ok {
-		e.readMessage(data) // what stands beside it may be the order, so that no code is read there
+		e.readMessage(data) // its other members may be the order, so no code is read there
 	}
 	e.readRecord(r)
 	for _, name := range errorWrappers {

@@ -53,15 +53,15 @@ func readItem(a answer, item any) (Version, bool) {
 
 // readGeneration reads the answer about a generation. It takes the id of the request, as the
 // record need not repeat it.
-func readGeneration(a answer, asked string) (Generation, error) {
-	r, _, err := generationRecord(a, asked)
+func readGeneration(a answer, requestedID string) (Generation, error) {
+	r, _, err := generationRecord(a, requestedID)
 	if err != nil {
 		return Generation{}, err
 	}
 	if r.score(generationWeights) == 0 || isEnvelope(r) {
 		return Generation{}, a.malformed("no record with a status or an identifier")
 	}
-	g, _ := newGeneration(a, r, asked)
+	g, _ := newGeneration(a, r, requestedID)
 	return g, nil
 }
 
@@ -103,12 +103,12 @@ func readCreated(a answer) (Generation, error) {
 
 // generationRecord finds the record of a generation in a body. It is not certain where
 // another id in the body could be the generation's too.
-func generationRecord(a answer, asked string) (r record, certain bool, err error) {
+func generationRecord(a answer, requestedID string) (r record, certain bool, err error) {
 	value, err := a.decode()
 	if err != nil {
 		return record{}, false, err
 	}
-	r, certain, ok := findGeneration(value, asked)
+	r, certain, ok := findGeneration(value, requestedID)
 	if !ok {
 		return record{}, false, a.malformed("the body is not an object")
 	}
@@ -133,7 +133,7 @@ var (
 // findGeneration finds the record of a generation in a value. An envelope can have an
 // id and a status of its own, which are those of the request: the wrapped object comes
 // first. The result is not certain where two ids could be the generation's.
-func findGeneration(value any, asked string) (r record, certain, ok bool) {
+func findGeneration(value any, requestedID string) (r record, certain, ok bool) {
 	if list, isList := value.([]any); isList && len(list) == 1 {
 		value = list[0]
 	}
@@ -146,7 +146,7 @@ func findGeneration(value any, asked string) (r record, certain, ok bool) {
 	certain = len(found) < 2
 	if !certain {
 		var best candidate
-		if best, certain = choose(found, asked); certain {
+		if best, certain = choose(found, requestedID); certain {
 			r = best.record
 		}
 	}
@@ -169,14 +169,14 @@ func candidates(found []candidate, r record, wrapper string, depth int) []candid
 // choose picks the generation among several candidates, if one is clear: the one with the
 // requested id, else one that is named a generation, else one inside the outermost with
 // the status of a generation.
-func choose(found []candidate, asked string) (candidate, bool) {
+func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
-		if hasID(c.record, asked) {
-			found[i].id = asked // where it has more than one
+		if hasID(c.record, requestedID) {
+			found[i].id = requestedID // where it has more than one
 		}
 	}
-	if best, ok := pick(found, func(c candidate) bool { return c.id == asked }); ok {
+	if best, ok := pick(found, func(c candidate) bool { return c.id == requestedID }); ok {
 		return best, true
 	}
 	if slices.ContainsFunc(found, func(c candidate) bool { return c.isGeneration }) {
@@ -235,9 +235,9 @@ func twoIDs(r record) bool {
 	return ok && own != first
 }
 
-// newGeneration reads a record. Its id is asked, or its own where asked is "".
-func newGeneration(a answer, r record, asked string) (Generation, bool) {
-	g := Generation{ID: takeID(r, asked), ObserveTime: a.time}
+// newGeneration reads a record. Its id is the requested one, or its own where requestedID is "".
+func newGeneration(a answer, r record, requestedID string) (Generation, bool) {
+	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time}
 	if g.ID == "" {
 		return g, false
 	}
@@ -254,7 +254,7 @@ func newGeneration(a answer, r record, asked string) (Generation, bool) {
 	}
 	switch g.State {
 	case StateSucceeded:
-		g.Text, g.File = takeResult(r, asked != "")
+		g.Text, g.File = takeResult(r, requestedID != "")
 	case StateFailed, StateRefunded:
 		g.FailureMessage = a.redactor.clean(takeFailure(r))
 	}
@@ -263,12 +263,12 @@ func newGeneration(a answer, r record, asked string) (Generation, bool) {
 }
 
 // takeID takes the requested id out of a record, or the first one.
-func takeID(r record, asked string) string {
-	if asked != "" {
-		if _, ok := take(r, generationIDNames, equalsID(asked)); !ok {
+func takeID(r record, requestedID string) string {
+	if requestedID != "" {
+		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
 			take(r, generationIDNames, asID)
 		}
-		return asked
+		return requestedID
 	}
 	id, _ := take(r, generationIDNames, asID)
 	return id

@@ -55,7 +55,7 @@ func decodeOutline(body []byte) (any, error) {
 func outline(text []byte) (any, error) {
 	var raw []json.RawMessage
 	if !bytes.HasPrefix(text, []byte("[")) || json.Unmarshal(text, &raw) != nil {
-		return decode(text) // which says what is wrong
+		return decode(text) // its error names the fault
 	}
 	items := make([]any, len(raw))
 	for i, item := range raw {

@@ -38,7 +38,7 @@ func readModels(a answer) ([]Model, error) {
 }
 
 // readModel reads one model. Its input fields may stand beside the record.
-func readModel(a answer, asked string) (Model, error) {
+func readModel(a answer, requestedID string) (Model, error) {
 	value, err := a.decode()
 	if err != nil {
 		return Model{}, err
@@ -47,7 +47,7 @@ func readModel(a answer, asked string) (Model, error) {
 	if !ok || r.score(modelWeights) == 0 {
 		return Model{}, a.malformed("no record of a model")
 	}
-	m, _ := newModel(a, r, asked)
+	m, _ := newModel(a, r, requestedID)
 	if top, ok := newRecord(value); ok && len(m.Fields) == 0 {
 		m.Fields, _ = take(top, fieldListNames, readFields)
 	}
@@ -55,10 +55,10 @@ func readModel(a answer, asked string) (Model, error) {
 }
 
 // newModel reads a record. A record without an id gets the requested one.
-func newModel(a answer, r record, asked string) (Model, bool) {
+func newModel(a answer, r record, requestedID string) (Model, bool) {
 	id, ok := take(r, modelIDNames, asID)
 	if !ok {
-		id = asked
+		id = requestedID
 	}
 	if id == "" {
 		return Model{}, false

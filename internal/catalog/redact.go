@@ -100,11 +100,11 @@ func hasWord(text string, length int) bool {
 	return false
 }
 
-// same reports whether it is the same API key that is taken out.
+// same reports whether both redact the same API key.
 func (r redactor) same(other redactor) bool { return r.key == other.key }
 
-// suspicious reports whether text, from which the API key of the call has been taken, held it, or
-// holds what looks like another one.
+// suspicious reports whether a redacted text held the API key of the call, or has a text that looks
+// like another one.
 func suspicious(text string) bool {
 	lower := asciiLower(text)
 	likely := strings.Contains(lower, "_live_") || strings.Contains(lower, "bearer")

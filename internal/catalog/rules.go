@@ -42,7 +42,7 @@ var (
 
 // Statuses are trimmed, in lower case, with '_' for '-' and blanks. A word that is not
 // here is [StateUnrecognized]: polling goes on. "canceled" is left out on purpose, as
-// nothing says what becomes of the price.
+// the specification does not say whether its price is refunded.
 var states = map[string]State{
 	"queued": StateQueued, "pending": StateQueued, "waiting": StateQueued, "created": StateQueued,
 	"submitted": StateQueued, "accepted": StateQueued, "scheduled": StateQueued, "enqueued": StateQueued, "in_queue": StateQueued,

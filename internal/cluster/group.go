@@ -144,7 +144,7 @@ func (g *group) nextTimer(next time.Time) time.Time {
 	return next
 }
 
-// handleChange publishes what is new as leader, or sends new interests as follower.
+// handleChange publishes changes as leader, or sends new interests as follower.
 func (g *group) handleChange(ctx context.Context, now time.Time) {
 	switch {
 	case g.lease.held(now):
@@ -159,7 +159,7 @@ func (g *group) follows(now time.Time) bool {
 	return !g.lease.held(now) && !g.heardAt.IsZero() && now.Sub(g.heardAt) < silence
 }
 
-// heartbeat does what is due every second.
+// heartbeat maintains the lease, publishes the status, and does all other regular work.
 func (g *group) heartbeat(ctx context.Context) {
 	g.maintainLease(ctx)
 	now := time.Now()
@@ -223,7 +223,7 @@ func (g *group) publishChanges(ctx context.Context) {
 	}
 }
 
-// sendInterests tells the leader what this replica's watches wait for.
+// sendInterests sends the interests of this replica's watches to the leader.
 func (g *group) sendInterests(interests []watch.Interest) {
 	for part := range slices.Chunk(interests, maxMessageInterests) {
 		seq := g.publish(g.toLeader(), message{Interests: packInterests(part, time.Now())})
@@ -340,7 +340,7 @@ func (g *group) followLease(m message, now time.Time) {
 	g.interestsAt = now
 }
 
-// apply does what a message says.
+// apply applies a message.
 func (g *group) apply(ctx context.Context, m message, now time.Time) {
 	if m.Farewell {
 		g.members.depart(m)

@@ -51,7 +51,7 @@ type heartbeat struct {
 	Spent     int             `json:"s,omitempty"`
 }
 
-// interest is what a follower waits for: a watch.Interest.
+// interest is a generation that a follower waits for: a watch.Interest.
 type interest struct {
 	ID      string         `json:"i,omitempty"`
 	Etag    string         `json:"e,omitempty"`

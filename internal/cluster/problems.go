@@ -13,7 +13,7 @@ import (
 
 const unreachable = "NATS can't be reached"
 
-// problems logs what keeps replicas from sharing their polls. NATS is tried again and again, so each
+// problems logs the reasons why replicas do not share their polls. NATS is tried again and again, so each
 // problem is logged once, until it was solved in between. A connection proves nothing of the
 // tables: their problems are logged again only after they have answered.
 type problems struct {
@@ -21,7 +21,7 @@ type problems struct {
 
 	mu       sync.Mutex
 	reported map[string]bool // of the connection
-	denied   map[string]bool // of the tables: what the user may not do, or the account does not have
+	denied   map[string]bool // of the tables: a missing permission of the user, or no JetStream
 }
 
 func newProblems(logger *slog.Logger) *problems {

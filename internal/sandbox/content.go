@@ -14,7 +14,7 @@ import (
 // render nor a download holds a whole one in memory or the writer for long.
 const partSize = 256 << 10
 
-// storeContent writes a file in parts. What a killed process left of it is replaced.
+// storeContent writes a file in parts. It replaces the remains of a killed process.
 func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err

@@ -107,12 +107,12 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 	}
 	e.invalidate()
 	if e.goneByNotFound() {
-		// The 404 was wrong or too early: what was concluded from it does not hold.
+		// The 404 was wrong or too early: the deletion is undone.
 		e.state, e.rank, e.ended, e.observed, e.fresh = catalog.Generation{}, 0, time.Time{}, false, false
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		changed, e.fresh = !e.fresh, true // what is kept may be news to a watcher
+		changed, e.fresh = !e.fresh, true // the kept state may be new to a watcher
 		return changed, true
 	}
 	changed = etag != e.etag || !e.fresh

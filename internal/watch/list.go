@@ -13,7 +13,7 @@ const (
 	forgetAfter = 5 * time.Minute // how long a settled generation that is no longer listed stays in watches of everything
 )
 
-// list is what was learned of the catalog's list, and the sweep in flight.
+// list holds the experience with the catalog's list, and the sweep in flight.
 type list struct {
 	unusableUntil time.Time // no sweep replaces reads before
 	retryAt       time.Time // no sweep before, after one failed
@@ -250,7 +250,7 @@ func (l *list) applyHints(t *tenant, result *pollResult, now time.Time) {
 	}
 }
 
-// complete reports whether a list's record has what a caller waits for.
+// complete reports whether a list's record has the result or the reason of a failure.
 func complete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:

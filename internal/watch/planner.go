@@ -28,7 +28,7 @@ type situation struct {
 // candidate is a due entry.
 type candidate struct {
 	e       *entry
-	urgency float64 // how long it is overdue, measured by what a poll of it is worth
+	urgency float64 // how long it is overdue, divided by the worth of a poll
 	hinted  bool    // the list says that it has changed
 	swept   bool    // a sweep would serve it
 	first   bool    // it was never read, and somebody waits for it

@@ -1,6 +1,6 @@
 // Package watch polls for everybody and delivers to everybody.
 //
-// It hides who polls what and when, and how changes reach the watchers. Each credential has one poller,
+// It hides the schedule of polls and the way of changes to the watchers. Each credential has one poller,
 // and each generation of it one entry, however many watch it. An entry holds the newest state; a change
 // marks it in its subscribers and makes them ready. Events are not queued: a ready watcher takes the newest
 // state. So a slow watcher skips states, holds nobody up, and always gets the last one.
@@ -10,7 +10,7 @@
 //	watcher     the subscriptions of one stream, and its next event
 //	poller      polls for one credential
 //	planner     decides the next requests: a pure function
-//	list        learns what a sweep is worth
+//	list        learns how useful sweeps are
 //	tenant      the state of one credential, under its mutex: the queue of due times, the
 //	            health of the catalog, and the peers that poll for it too
 //	entry       the newest state of one generation, and which state may follow which
@@ -36,7 +36,7 @@ type Upstream interface {
 	List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error)
 }
 
-// Goal is what a watch waits for.
+// Goal is the end that a watch waits for.
 type Goal uint8
 
 const (
@@ -46,7 +46,7 @@ const (
 	Settled
 )
 
-// Request says what to watch.
+// Request asks for a watch.
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // each once; none: every generation that the catalog lists

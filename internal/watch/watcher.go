@@ -64,10 +64,10 @@ func (w *watcher) waits(e *entry, listed int) int {
 	return w.unreached
 }
 
-// subscription is what a watcher remembers of one generation. It is small, as a watcher may have a thousand.
+// subscription is a watcher's state of one generation. It is small, as a watcher may have a thousand.
 type subscription struct {
 	e             *entry // nil: the goal is reached
-	deliveredEtag string // of the last delivery, or of what the caller has
+	deliveredEtag string // of the last delivery, or of the state that the caller has
 	subscriberAt  int32  // place in e.subscribers
 	flags         flags
 }
@@ -144,7 +144,7 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	t := w.tenant
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // not what came later
+		sub.flags = pending // later generations are not part of the initial set
 		w.pending++
 	}
 	at = w.insert(sub)
@@ -240,7 +240,7 @@ func (w *watcher) fail(err error) {
 	}
 }
 
-// step is what a watcher does next: deliver an event, or end, or wait.
+// step is the next step of a watcher: it delivers an event, or ends, or waits.
 type step struct {
 	event *Event
 	found TraceRef  // of the poll or the call that found the change
