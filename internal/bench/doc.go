@@ -1,4 +1,4 @@
-// Command bench measures what the facade costs beside a peer: the facade that a good engineer would
+// Command bench measures the cost of the facade beside a peer: the facade that a good engineer would
 // write from stock parts with the same features on (peer.go).
 //
 // The facade is a process of its own. The load, a catalog with fixed answers (stub.go) and the sink

@@ -13,12 +13,12 @@ import (
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
 	repeats int                 // 0: as many as the command line says
-	flags   map[facade][]string // what the facades are told, beside their defaults
+	flags   map[facade][]string // of the facades, besides their defaults
 }
 
 type figures map[string]float64
 
-// facade is what is measured.
+// facade is a program that is measured.
 type facade string
 
 const (
@@ -48,7 +48,7 @@ func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error 
 	return errors.Join(failures...)
 }
 
-// repeated measures both facades as often as is asked for. They take turns, also in who begins.
+// repeated measures both facades repeatedly. They take turns, also in the first place.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

@@ -122,7 +122,7 @@ func (f *peer) join(key pollerKey) (p *poller, leave func()) {
 	}
 }
 
-// poller reads one generation for all who watch it.
+// poller reads one generation for all its watchers.
 type poller struct {
 	stop     context.CancelFunc
 	watchers int // guarded by the mutex of the peer
@@ -131,7 +131,7 @@ type poller struct {
 	now pollerState
 }
 
-// pollerState is what a poller knows.
+// pollerState is the state of a poller.
 type pollerState struct {
 	generation *easelv1.Generation // nil before the first answer
 	err        error               // that ends every watch
@@ -158,7 +158,7 @@ func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*ea
 	}
 }
 
-// note takes what a poll has found, and reports whether it was the last. The next poll makes up
+// note takes in the answer to a poll, and reports whether it was the last. The next poll makes up
 // for one that has failed, unless the catalog has no such generation or refuses the API key.
 func (p *poller) note(g *easelv1.Generation, err error) (last bool) {
 	p.mu.Lock()

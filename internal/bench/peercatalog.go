@@ -74,13 +74,13 @@ func (c *peerCatalog) get(ctx context.Context, authorization, path string) (*htt
 	return response, nil
 }
 
-// peerCodes are the codes for what the catalog answers; any other is Unavailable.
+// peerCodes maps the answers of the catalog to codes; others are Unavailable.
 var peerCodes = map[int]codes.Code{
 	http.StatusBadRequest: codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied,
 	http.StatusNotFound: codes.NotFound, http.StatusGone: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted,
 }
 
-// generationOf translates a record. What the contract has no field for goes on in upstream_fields.
+// generationOf translates a record. Members without a field in the contract go to upstream_fields.
 func generationOf(body []byte) (*easelv1.Generation, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(body, &fields); err != nil {

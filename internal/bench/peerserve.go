@@ -79,7 +79,7 @@ func runPeer(args []string) error {
 	return err
 }
 
-// listen takes a free port of this machine, and tells it as easel does.
+// listen takes a free port of this machine, and logs it as easel does.
 func listen(name string) (net.Listener, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {

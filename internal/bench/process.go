@@ -22,7 +22,7 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer         // the peer ends when it is closed
-	logs   string            // what the process wrote to its standard error
+	logs   string            // file of its standard error
 	addrs  map[string]string // by the name of the listener
 	exited chan struct{}
 }
@@ -56,7 +56,7 @@ func (b *bench) startProcess(ctx context.Context, env []string, name string, arg
 	return p, nil
 }
 
-// await waits until the process has told its addresses: gRPC, REST and the operator's.
+// await waits until the process has logged its addresses: gRPC, REST and the operator's.
 func (p *process) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -77,15 +77,15 @@ func (p *process) listening() map[string]string {
 	addrs := map[string]string{}
 	text, _ := os.ReadFile(p.logs)
 	for line := range bytes.Lines(text) {
-		var told struct{ Msg, Server, Addr string }
-		if json.Unmarshal(line, &told) == nil && told.Msg == "listening" {
-			addrs[told.Server] = told.Addr
+		var entry struct{ Msg, Server, Addr string }
+		if json.Unmarshal(line, &entry) == nil && entry.Msg == "listening" {
+			addrs[entry.Server] = entry.Addr
 		}
 	}
 	return addrs
 }
 
-// stop ends the process at once: nothing of it is needed any more.
+// stop kills the process.
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Process.Kill()

@@ -8,14 +8,14 @@ import (
 
 // row is one line of the table. Its figure is easel's divided by the peer's.
 type row struct {
-	name    string // of the command line, the table and the figure
-	title   string
-	unit    string // of both facades
-	from    *measurement
-	limit   float64
-	least   bool // the limit is the least that will do, and not the most
-	alone   bool // the figure is easel's own, and not the ratio
-	counted bool // and not timed: part of the short form
+	name     string // of the command line, the table and the figure
+	title    string
+	unit     string // of both facades
+	from     *measurement
+	limit    float64
+	atLeast  bool // the limit is the least that will do, and not the most
+	absolute bool // the figure is easel's own, and not the ratio
+	counted  bool // and not timed: part of the short form
 }
 
 // A unary call may cost more than the peer's, which trusts the catalog: easel reads a record in any of
@@ -23,16 +23,16 @@ type row struct {
 var rows = []row{
 	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.2},
 	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.05, counted: true},
-	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.85, least: true},
+	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.85, atLeast: true},
 	{name: "push-delay", from: pushes, title: "push to 10,000 watches, p99", unit: "ms", limit: 0.65},
 	{name: "push-cpu", from: pushes, title: "CPU of the server to push to one watch", unit: "µs", limit: 0.65},
 	{name: "watch-memory", from: idleWatches, title: "resident memory of an idle watch", unit: "kB", limit: 1.1, counted: true},
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server", unit: "MB", limit: 1.6, counted: true},
-	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 1.1, alone: true, counted: true},
+	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 1.1, absolute: true, counted: true},
 	{name: "end-delay", from: ends, title: "delay of an end, at as many requests, none by list", unit: "ms", limit: 0.7},
 	{name: "download-cpu", from: downloads, title: "CPU of the server for a GB of download by gRPC", unit: "s", limit: 1.3},
 	{name: "stall-memory", from: stalls, title: "live memory of a stalled download", unit: "kB", limit: 0.15, counted: true},
-	{name: "rest-rate", from: restDownloads, title: "download by REST", unit: "MB/s", limit: 2, least: true},
+	{name: "rest-rate", from: restDownloads, title: "download by REST", unit: "MB/s", limit: 2, atLeast: true},
 }
 
 func rowNames() []string {
@@ -63,7 +63,7 @@ func (r row) isCalled(name string) bool {
 	return name == r.name || strings.HasPrefix(r.name, name+"-")
 }
 
-// result is what a row came to.
+// result is the figures of a row.
 type result struct {
 	row
 	peer, easel []float64 // one for each repeat
@@ -82,11 +82,11 @@ const heading = "row           measure                                          
 // String is the row of the table.
 func (r result) String() string {
 	sign := "≤"
-	if r.least {
+	if r.atLeast {
 		sign = "≥"
 	}
 	of := " ×"
-	if r.alone {
+	if r.absolute {
 		of = ""
 	}
 	return fmt.Sprintf("%-13s %-59s %-22s %-22s %-7s %-7s %s", r.name, r.title+", "+r.unit, span(r.peer), span(r.easel),
@@ -95,16 +95,16 @@ func (r result) String() string {
 
 const missed = "MISSED"
 
-// figure is what the limit holds for.
+// figure is the number that the limit bounds.
 func (r result) figure() float64 {
-	if r.alone {
+	if r.absolute {
 		return median(r.easel)
 	}
 	return median(r.easel) / median(r.peer)
 }
 
 func (r result) verdict() string {
-	if figure := r.figure(); r.least && figure >= r.limit || !r.least && figure <= r.limit {
+	if figure := r.figure(); r.atLeast && figure >= r.limit || !r.atLeast && figure <= r.limit {
 		return "reached"
 	}
 	return missed

@@ -13,14 +13,14 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// scene is what one measurement runs in: a catalog, a facade in front of it, a sink of traces and
+// scene is the environment of one measurement: a catalog, a facade in front of it, a sink of traces and
 // a client. All of it is fresh.
 type scene struct {
 	*bench
 	catalog *stub
 	server  *process
 	client  easelv1.GenerationServiceClient
-	undo    []func() // of what was started, in its order
+	undo    []func() // of the started parts, in the order of their start
 }
 
 // start starts all parts of a scene.

@@ -14,7 +14,7 @@ import (
 // basePath is where the catalog stands on its host.
 const basePath = "/api/v1/api/catalog"
 
-// stub is a catalog with fixed answers. Each measurement says by its methods what it is to answer.
+// stub is a catalog with fixed answers. Each measurement sets them by its methods.
 type stub struct {
 	polls    atomic.Int64 // how often it was asked for states
 	unlisted atomic.Bool  // the list has none, instead of all that are active

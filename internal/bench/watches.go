@@ -37,7 +37,7 @@ var idleWatches = &measurement{
 const (
 	pushWatches = 10_000
 	pushRounds  = 7
-	pushPause   = 300 * time.Millisecond // in which the facade does what is left to do
+	pushPause   = 300 * time.Millisecond // in which the facade finishes its other work
 )
 
 // pushes measures changes of one generation that many watch: the 99th percentile of the time from
@@ -89,7 +89,7 @@ func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error
 		}
 	}
 	if len(delays) < n {
-		return 0, errors.New("not every watcher was told of the change")
+		return 0, errors.New("not every watcher got the change")
 	}
 	return quantile(delays, 0.99), nil
 }
