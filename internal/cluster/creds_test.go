@@ -179,7 +179,7 @@ func TestReplicasThatLogInWithCredentialsShareTheirPolls(t *testing.T) {
 func TestARefusedLoginIsLoggedOnceWithSettingAndFix(t *testing.T) {
 	t.Parallel()
 	r := newRealm(t)
-	unknown := pairOf(t, nkeys.CreateAccount) // that the server was never told of
+	unknown := pairOf(t, nkeys.CreateAccount) // unknown to the server
 	stranger, _ := r.creds(unknown, nil)
 	expired, _ := r.creds(r.account, func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Hour).Unix() })
 	mixed := r.mixed()
@@ -194,13 +194,13 @@ func TestARefusedLoginIsLoggedOnceWithSettingAndFix(t *testing.T) {
 			defer c.Close()
 			eventually(t, "the refusal", func() bool { return log.count("NATS refuses the login") > 0 })
 			if log.count("EASEL_NATS_CREDS_FILE") == 0 || c.net.up() {
-				t.Errorf("up %v, told %s", c.net.up(), log)
+				t.Errorf("up %v, logged %s", c.net.up(), log)
 			}
 			again := c.net.(*natsNetwork).conn
 			tries := again.Stats().Reconnects
 			eventually(t, "two more tries", func() bool { return again.Stats().Reconnects >= tries+2 })
 			if n := log.count("level=WARN"); n != 1 {
-				t.Errorf("told %d times: %s", n, log)
+				t.Errorf("logged %d times: %s", n, log)
 			}
 			token, user, err := Login{CredsFile: file}.creds()
 			if err != nil {
@@ -289,7 +289,7 @@ func TestMissingPermissionsAndJetStreamAreLoggedOnce(t *testing.T) {
 		}
 		eventually(t, cure, func() bool { return log.count(cure) > 0 })
 		if n := log.count("level=WARN"); n != 1 {
-			t.Errorf("told %d times: %s", n, log)
+			t.Errorf("logged %d times: %s", n, log)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func TestAPartitionEndsWithOneLeaderAndEveryEnd(t *testing.T) {
 		advance(20 * time.Second)
 		for _, s := range all {
 			if s.last(ids[0]) != succeeded {
-				t.Errorf("told %v in the partition", s.last(ids[0]))
+				t.Errorf("delivered %v in the partition", s.last(ids[0]))
 			}
 		}
 		if n := w.up.since(before, nil); float64(n) > 5*1.05*time.Since(before).Seconds()+10 {
@@ -176,8 +176,8 @@ func TestANewLeaderStartsFromTheLastStates(t *testing.T) {
 		old := w.replicas[0]
 		first := old.watch(watch.Terminal, ids...)
 		advance(3 * time.Minute)
-		if len(first.told) != 300 {
-			t.Fatalf("%d told", len(first.told))
+		if len(first.delivered) != 300 {
+			t.Fatalf("%d delivered", len(first.delivered))
 		}
 		old.close()
 		advance(10 * time.Second)
@@ -185,12 +185,12 @@ func TestANewLeaderStartsFromTheLastStates(t *testing.T) {
 		before := time.Now()
 		s := next.watch(watch.Terminal, ids...)
 		advance(time.Second)
-		if n := w.up.since(before, nil); len(s.told) != 300 || n > 10 {
-			t.Errorf("%d of 300 told after a second and %d requests", len(s.told), n)
+		if n := w.up.since(before, nil); len(s.delivered) != 300 || n > 10 {
+			t.Errorf("%d of 300 delivered after a second and %d requests", len(s.delivered), n)
 		}
 		for _, id := range ids[:10] {
 			if len(s.etags[id]) != 1 || s.etags[id][0] != first.etags[id][len(first.etags[id])-1] {
-				t.Fatalf("%s is told as %v, and was %v before", id, s.etags[id], first.etags[id])
+				t.Fatalf("%s is delivered as %v, and was %v before", id, s.etags[id], first.etags[id])
 			}
 		}
 		if n := next.hub.Stats().Restored; n != 300 {
@@ -216,7 +216,7 @@ func TestStatesOfMoreThanTwoMinutesAgoAreReadAnew(t *testing.T) {
 		next.watch(watch.Terminal, "a")
 		advance(time.Second)
 		if n := w.up.since(before, next); n == 0 {
-			t.Error("what is more than two minutes old was told as new")
+			t.Error("what is more than two minutes old was delivered as new")
 		}
 	})
 }

@@ -74,13 +74,13 @@ func TestAnOrderIsNotGoneBecauseTheLeaderDoesNotSeeItYet(t *testing.T) { // U10
 		}
 		advance(10 * time.Second)
 		if got := both[0].states("new"); len(got) != 1 || got[0] != queued {
-			t.Errorf("told %v", got)
+			t.Errorf("delivered %v", got)
 		}
 		w.up.set(succeeded, "new")
 		advance(10 * time.Second)
 		for _, s := range both {
 			if got := s.states("new"); s.last("new") != succeeded || got[0] == catalog.StateDeleted {
-				t.Errorf("told %v", got)
+				t.Errorf("delivered %v", got)
 			}
 		}
 	})
@@ -96,19 +96,19 @@ func TestTheLeaderPollsForAFollowersWatch(t *testing.T) {
 		s := others[0].watch(watch.Terminal, "b")
 		advance(12 * time.Second)
 		before := time.Now()
-		for i := range 8 { // at different times of the rounds in which interest is told again
+		for i := range 8 { // at different times of the rounds in which interests are repeated
 			advance(9*time.Second + time.Duration(i)*time.Second)
 			w.up.restless("b", i)
 			changed := time.Now()
 			advance(7 * time.Second)
-			if told := s.at["b"]; told.Before(changed) {
-				t.Errorf("change %d was not told within 7 s", i)
+			if delivered := s.at["b"]; delivered.Before(changed) {
+				t.Errorf("change %d was not delivered within 7 s", i)
 			}
 		}
 		w.up.set(succeeded, "b")
 		advance(10 * time.Second)
 		if s.last("b") != succeeded {
-			t.Errorf("told %v", s.states("b"))
+			t.Errorf("delivered %v", s.states("b"))
 		}
 		// It reads the end, and for its own sake one of the two generations every minute, give or take a tenth.
 		own := 1 + int(time.Since(before)/(54*time.Second))
@@ -135,7 +135,7 @@ func TestAFollowerThatTheLeaderDoesNotHearPollsItself(t *testing.T) {
 		w.up.set(succeeded, "b")
 		advance(15 * time.Second)
 		if s.last("b") != succeeded {
-			t.Errorf("told %v", s.states("b"))
+			t.Errorf("delivered %v", s.states("b"))
 		}
 		if w.fabric.ignored == 0 {
 			t.Error("nothing was asked: the fault did not happen")
@@ -156,12 +156,12 @@ func TestAFollowersWatchOfEverythingGetsTheLeadersFinds(t *testing.T) {
 		w.up.set(queued, "b")
 		advance(20 * time.Second)
 		if n := w.up.since(before, others[0]); s.last("b") != queued || n > 0 {
-			t.Errorf("told %v of what is new, after %d requests of its own", s.states("b"), n)
+			t.Errorf("delivered %v of what is new, after %d requests of its own", s.states("b"), n)
 		}
 		w.up.set(succeeded, "b")
 		advance(15 * time.Second)
 		if s.last("b") != succeeded {
-			t.Errorf("told %v", s.states("b"))
+			t.Errorf("delivered %v", s.states("b"))
 		}
 		s.check(t)
 	})
@@ -180,7 +180,7 @@ func TestAFailureIsFollowedUntilItsRefund(t *testing.T) {
 		advance(30 * time.Second)
 		for _, s := range all {
 			if got := s.states("a"); len(got) != 3 || got[2] != refunded || !s.ended {
-				t.Errorf("told %v", got)
+				t.Errorf("delivered %v", got)
 			}
 		}
 	})
@@ -221,7 +221,7 @@ func TestTheGroupOfARotatedAPIKeyIsJoinedAnew(t *testing.T) {
 		w.up.set(succeeded, "a")
 		advance(15 * time.Second)
 		if s.last("a") != succeeded {
-			t.Errorf("told %v", s.states("a"))
+			t.Errorf("delivered %v", s.states("a"))
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestMessagesOfAnOldLeaderAreNotApplied(t *testing.T) {
 		if next, _ := w.theLeader(); next == leader {
 			t.Fatal("nobody took over")
 		}
-		told := others[0].hub.Stats().Applied + others[1].hub.Stats().Applied
+		delivered := others[0].hub.Stats().Applied + others[1].hub.Stats().Applied
 		dropped := func() (n int64) {
 			for _, r := range others {
 				n += r.cluster.Stats().Fenced + r.cluster.Stats().Refused
@@ -39,8 +39,8 @@ func TestMessagesOfAnOldLeaderAreNotApplied(t *testing.T) {
 			}
 		})
 		advance(time.Second / 10)
-		if now := others[0].hub.Stats().Applied + others[1].hub.Stats().Applied; now != told {
-			t.Errorf("%d old words were taken in", now-told)
+		if now := others[0].hub.Stats().Applied + others[1].hub.Stats().Applied; now != delivered {
+			t.Errorf("%d old states were applied", now-delivered)
 		}
 		if dropped() == before {
 			t.Error("nothing was dropped: the replay did not happen")
@@ -87,14 +87,14 @@ func TestAForgedEndReachesNobodyAndCostsOneRead(t *testing.T) {
 		advance(time.Minute)
 		for _, s := range all {
 			if got := s.states("a"); len(got) != 1 {
-				t.Errorf("told %v", got)
+				t.Errorf("delivered %v", got)
 			}
 		}
 		w.up.set(succeeded, "a")
 		advance(15 * time.Second)
 		for _, s := range all {
 			if got := s.last("a"); got != succeeded || !s.ended {
-				t.Errorf("told %v after the forgery", got)
+				t.Errorf("delivered %v after the forgery", got)
 			}
 		}
 	})

@@ -45,7 +45,7 @@ type modelSub struct {
 type modelNet struct {
 	f      *fabric
 	cut    bool
-	island int // who is on another one hears nothing of it; the tables are on island 0
+	island int // who is on another one gets nothing of it; the tables are on island 0
 }
 
 func newFabric(seed uint64) *fabric {

@@ -16,7 +16,7 @@ var runs = flag.Int("runs", 12, "random runs of the model")
 // TestAnyNetworkDeliversEachEndOnceWithinTheBudget runs replicas over the weakest
 // network there is, and counts what befell them: a run in which nothing did proves nothing.
 func TestAnyNetworkDeliversEachEndOnceWithinTheBudget(t *testing.T) {
-	var lost, repeated, overtaken, takings, fenced, told int64
+	var lost, repeated, overtaken, takings, fenced, delivered int64
 	events, checked := map[string]int{}, 0
 	for seed := range uint64(*runs) {
 		synctest.Test(t, func(t *testing.T) {
@@ -29,16 +29,16 @@ func TestAnyNetworkDeliversEachEndOnceWithinTheBudget(t *testing.T) {
 			}
 			lost, repeated, overtaken = lost+int64(s.fabric.lost), repeated+int64(s.fabric.repeated), overtaken+int64(s.fabric.overtaken)
 			for _, r := range s.replicas {
-				takings, fenced, told = takings+r.cluster.Stats().Acquired, fenced+r.cluster.Stats().Fenced, told+r.hub.Stats().Applied
+				takings, fenced, delivered = takings+r.cluster.Stats().Acquired, fenced+r.cluster.Stats().Fenced, delivered+r.hub.Stats().Applied
 			}
 		})
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d runs: %v; messages lost %d, repeated %d, overtaken %d; leases taken %d, messages fenced %d, states told %d; %d last states compared",
-		*runs, events, lost, repeated, overtaken, takings, fenced, told, checked)
-	for name, n := range map[string]int64{"lost": lost, "repeated": repeated, "overtaken": overtaken, "takings": takings, "told": told, "compared": int64(checked)} {
+	t.Logf("%d runs: %v; messages lost %d, repeated %d, overtaken %d; leases taken %d, messages fenced %d, states delivered %d; %d last states compared",
+		*runs, events, lost, repeated, overtaken, takings, fenced, delivered, checked)
+	for name, n := range map[string]int64{"lost": lost, "repeated": repeated, "overtaken": overtaken, "takings": takings, "delivered": delivered, "compared": int64(checked)} {
 		if n == 0 {
 			t.Errorf("no message %s: the load did not run", name)
 		}
@@ -163,7 +163,7 @@ func (s *storm) heal() {
 	})
 }
 
-// checkEnds sees that every watch of a replica that lives was told the last state of each
+// checkEnds sees that every watch of a replica that lives got the last state of each
 // generation, each state once and in order.
 func (s *storm) checkEnds() {
 	for i, r := range s.replicas {
@@ -176,7 +176,7 @@ func (s *storm) checkEnds() {
 				s.checked++
 				got, want := w.last(id), s.up.states[id]
 				if met := got == want || got == failed && want == refunded; !met { // a failure is a goal, and its refund came later
-					s.t.Errorf("watch %d of replica %d was told of %s as %v, and it is %v", j, i, id, w.states(id), want)
+					s.t.Errorf("watch %d of replica %d got %s as %v, and it is %v", j, i, id, w.states(id), want)
 				}
 			}
 		}

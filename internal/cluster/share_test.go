@@ -40,7 +40,7 @@ func TestOneReplicaPollsForAll(t *testing.T) {
 		advance(12 * time.Second)
 		for i, s := range all {
 			if got := s.states("a"); len(got) != 3 || !s.ended {
-				t.Errorf("watch %d was told %v", i, got)
+				t.Errorf("watch %d got %v", i, got)
 			}
 			s.check(t)
 		}

@@ -180,7 +180,7 @@ func (w *world) start() *replica {
 	return r
 }
 
-// close ends a replica as a deploy does: its watches are told to go elsewhere.
+// close ends a replica as a deploy does: its watches end.
 func (r *replica) close() {
 	if r.closed {
 		return
@@ -197,23 +197,23 @@ func (r *replica) end() {
 	}
 }
 
-// kill ends a replica without a word.
+// kill ends a replica without a farewell.
 func (r *replica) kill() {
 	r.w.fabric.with(func() { r.net.cut = true })
 	r.end()
 	r.w.work.Go(r.hub.Close)
 }
 
-// watching is a watch and what it was told.
+// watching is a watch and its deliveries.
 type watching struct {
-	ids    []string
-	cancel context.CancelFunc
-	mu     sync.Mutex
-	told   map[string][]catalog.State
-	etags  map[string][]string
-	at     map[string]time.Time // of the last
-	ended  bool
-	err    error
+	ids       []string
+	cancel    context.CancelFunc
+	mu        sync.Mutex
+	delivered map[string][]catalog.State
+	etags     map[string][]string
+	at        map[string]time.Time // of the last
+	ended     bool
+	err       error
 }
 
 // watch watches through a replica.
@@ -223,7 +223,7 @@ func (r *replica) watch(goal watch.Goal, ids ...string) *watching {
 
 func (r *replica) watchAs(cred catalog.Credential, goal watch.Goal, ids ...string) *watching {
 	ctx, cancel := context.WithCancel(r.w.t.Context())
-	s := &watching{ids: ids, cancel: cancel, told: map[string][]catalog.State{}, etags: map[string][]string{}, at: map[string]time.Time{}}
+	s := &watching{ids: ids, cancel: cancel, delivered: map[string][]catalog.State{}, etags: map[string][]string{}, at: map[string]time.Time{}}
 	r.watches = append(r.watches, s)
 	r.w.work.Go(func() {
 		defer cancel()
@@ -243,7 +243,7 @@ func (s *watching) take(event watch.Event) error {
 	defer s.mu.Unlock()
 	if u := event.Update; u != nil {
 		id := u.Generation.ID
-		s.told[id] = append(s.told[id], u.Generation.State)
+		s.delivered[id] = append(s.delivered[id], u.Generation.State)
 		s.etags[id] = append(s.etags[id], u.Etag)
 		s.at[id] = time.Now()
 	}
@@ -253,7 +253,7 @@ func (s *watching) take(event watch.Event) error {
 func (s *watching) states(id string) []catalog.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.told[id])
+	return slices.Clone(s.delivered[id])
 }
 
 func (s *watching) last(id string) catalog.State {
@@ -263,7 +263,7 @@ func (s *watching) last(id string) catalog.State {
 	return 0
 }
 
-// check sees that nothing was told twice, and nothing went backwards.
+// check sees that nothing was delivered twice, and nothing went backwards.
 func (s *watching) check(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
@@ -271,9 +271,9 @@ func (s *watching) check(t *testing.T) {
 	for id, etags := range s.etags {
 		for i := 1; i < len(etags); i++ {
 			if etags[i] == etags[i-1] {
-				t.Errorf("%s is told twice as %v", id, s.told[id][i])
+				t.Errorf("%s is delivered twice as %v", id, s.delivered[id][i])
 			}
-			before, next := s.told[id][i-1], s.told[id][i]
+			before, next := s.delivered[id][i-1], s.delivered[id][i]
 			if refund := before == failed && next == refunded; before.Terminal() && !refund || next < before {
 				t.Errorf("%s goes from %v to %v", id, before, next)
 			}

@@ -16,7 +16,7 @@ import (
 func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // U13 L6
 	for _, row := range []struct {
 		was, says catalog.State
-		told      string
+		delivered string
 	}{{failed, queued, "failed"}, {running, queued, "running"}} {
 		inBubble(t, map[string]catalog.State{"a": row.was}, func(b *bench) {
 			ctx, cancel := context.WithCancel(b.ctx)
@@ -27,7 +27,7 @@ func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // U1
 			pass(5 * time.Second)
 			again := b.watch("a")
 			pass(5 * time.Second)
-			b.wantStates(again, row.told)
+			b.wantStates(again, row.delivered)
 			if row.was.Terminal() {
 				b.wantEnd(again, nil)
 			}
@@ -80,7 +80,7 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // U
 		pass(10 * time.Second)
 		b.wantStates(all, "queued", "deleted")
 		if _, ok := b.hub.Peek(tenant, "a"); ok {
-			b.t.Error("a call is told that it is gone, and nobody has asked again")
+			b.t.Error("a call reads that it is gone, and no poll has confirmed it")
 		}
 		b.up.with(func(u *upstream) { delete(u.failOne, "a") })
 		one := b.watch("a")

@@ -61,13 +61,13 @@ func TestAWatchOfManyCoversFewUntilTheCatalogAnswers(t *testing.T) { // A4
 		}
 		pass(500 * time.Millisecond)
 		if got := s.look(); len(got.updates) != 1000 || len(got.caughtUp) != 1 || got.caughtUp[0] != 1000 {
-			t.Errorf("%d states are told, caught up with %v", len(got.updates), got.caughtUp)
+			t.Errorf("%d states are delivered, caught up with %v", len(got.updates), got.caughtUp)
 		}
 		if got := other.look(); len(got.updates) != 500 {
-			t.Errorf("%d states of 500 are told to another", len(got.updates))
+			t.Errorf("%d states of 500 are delivered to another", len(got.updates))
 		}
 		if calls := b.up.calls(); calls != 1 {
-			t.Errorf("%d requests told them, and one list call has them all", calls)
+			t.Errorf("%d requests delivered them, and one list call has them all", calls)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestAWatchOfManyCoversAllWhereOnlyTheListFails(t *testing.T) {
 		s := b.watch(ids...)
 		pass(15 * time.Second)
 		if got := s.look(); len(got.updates) != 20 || len(got.caughtUp) != 1 {
-			t.Errorf("%d states are told, caught up with %v", len(got.updates), got.caughtUp)
+			t.Errorf("%d states are delivered, caught up with %v", len(got.updates), got.caughtUp)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestAWatchOfManyWaitsForAHeldAPIKeyToBeAccepted(t *testing.T) {
 		b.up.with(func(u *upstream) { u.fail = nil })
 		pass(2 * time.Minute)
 		if got := s.look(); len(got.updates) != 100 || len(got.caughtUp) != 1 {
-			t.Errorf("%d states are told, caught up with %v", len(got.updates), got.caughtUp)
+			t.Errorf("%d states are delivered, caught up with %v", len(got.updates), got.caughtUp)
 		}
 	})
 }

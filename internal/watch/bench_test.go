@@ -146,13 +146,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// seen is what a watcher was told, and how its watch ended.
+// seen is what a watcher got, and how its watch ended.
 type seen struct {
 	mu sync.Mutex
-	told
+	delivered
 }
 
-type told struct {
+type delivered struct {
 	updates    []watch.Update
 	at         []time.Time
 	heartbeats []watch.Heartbeat
@@ -161,11 +161,11 @@ type told struct {
 	ended      bool
 }
 
-// look gives what was told so far.
-func (s *seen) look() told {
+// look gives the deliveries so far.
+func (s *seen) look() delivered {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.told
+	return s.delivered
 }
 
 func (s *seen) states() []string {
@@ -246,7 +246,7 @@ func pass(d time.Duration) {
 func (b *bench) wantStates(s *seen, want ...string) {
 	b.t.Helper()
 	if got := s.states(); !slices.Equal(got, want) {
-		b.t.Errorf("states told: %v, want %v", got, want)
+		b.t.Errorf("states delivered: %v, want %v", got, want)
 	}
 }
 

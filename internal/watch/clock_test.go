@@ -43,7 +43,7 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential) ([]catalog.V
 }
 
 // polled runs one generation that fails after a minute and is refunded nine minutes later, and
-// gives the states that a watch is told and how many polls that took.
+// gives the states that a watch gets and how many polls that took.
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}
@@ -71,11 +71,11 @@ func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 func TestAClockThatIsADayOffEndsNothingEarlyAndStormsNothing(t *testing.T) { // C1
 	want, usual := polled(t, 0)
 	if !slices.Equal(want, []string{"queued", "failed", "refunded"}) || usual < 10 {
-		t.Fatalf("told %v after %d polls", want, usual)
+		t.Fatalf("delivered %v after %d polls", want, usual)
 	}
 	for _, by := range []time.Duration{-24 * time.Hour, 24 * time.Hour, -time.Hour, time.Hour} {
 		if states, polls := polled(t, by); !slices.Equal(states, want) || polls > usual || polls < usual/2 {
-			t.Errorf("%v off: told %v after %d polls, want %v after about %d", by, states, polls, want, usual)
+			t.Errorf("%v off: delivered %v after %d polls, want %v after about %d", by, states, polls, want, usual)
 		}
 	}
 }

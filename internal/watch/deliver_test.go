@@ -52,7 +52,7 @@ func TestAWatcherThatHasLeftGetsNothingMore(t *testing.T) {
 			go func() {
 				err := hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: time.Second}, func(event watch.Event) error {
 					if out[i].Load() {
-						t.Errorf("watcher %d is told %v after it has left", i, event)
+						t.Errorf("watcher %d gets %v after it has left", i, event)
 					}
 					return nil
 				})
@@ -84,19 +84,19 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			for range 100 {
 				go func() {
-					told := 0 // with no lock: who has ended is alone with it
+					delivered := 0 // with no lock: who has ended is alone with it
 					_ = hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
-						if told++; told < 0 {
-							t.Error("told after its end")
+						if delivered++; delivered < 0 {
+							t.Error("delivered after its end")
 						}
 						return nil
 					})
-					told = -1000
+					delivered = -1000
 				}()
 			}
 			pass(time.Second)
 			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version())
-			cancel() // at once: some have not been told yet
+			cancel() // at once: some have got nothing yet
 			synctest.Wait()
 		})
 	}
@@ -109,13 +109,13 @@ func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as where the proc
 	}
 	defer hub.Close()
 	for range 2000 {
-		told := 0
+		delivered := 0
 		err := hub.Watch(t.Context(), watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 1}, func(watch.Event) error {
-			told++
+			delivered++
 			return errEnough
 		})
-		if told != 1 || !errors.Is(err, errEnough) {
-			t.Fatalf("it is told %d times, and ends with %v", told, err)
+		if delivered != 1 || !errors.Is(err, errEnough) {
+			t.Fatalf("it is delivered %d times, and ends with %v", delivered, err)
 		}
 	}
 }

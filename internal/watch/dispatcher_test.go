@@ -51,11 +51,11 @@ func TestADeliveryThatBlocksHoldsUpOthersForAHandoff(t *testing.T) {
 		stuck := &blocked{free: make(chan struct{})}
 		watch(Request{}, stuck.deliver)
 		synctest.Wait()
-		var told []time.Time
+		var delivered []time.Time
 		for range 20 {
 			watch(Request{}, func(event Event) error {
 				if event.Update != nil {
-					told = append(told, time.Now())
+					delivered = append(delivered, time.Now())
 				}
 				return nil
 			})
@@ -63,8 +63,8 @@ func TestADeliveryThatBlocksHoldsUpOthersForAHandoff(t *testing.T) {
 		began := time.Now()
 		time.Sleep(handoff)
 		synctest.Wait()
-		if len(told) != 20 || told[19].Sub(began) > handoff {
-			t.Errorf("%d of 20 were told within a handoff", len(told))
+		if len(delivered) != 20 || delivered[19].Sub(began) > handoff {
+			t.Errorf("%d of 20 got it within a handoff", len(delivered))
 		}
 		if n := stuck.calls.Load(); n != 1 {
 			t.Errorf("the one that blocks had %d calls at once", n)
@@ -118,7 +118,7 @@ func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
 			return nil
 		})
 		if !errors.Is(err, context.Canceled) || inside {
-			t.Errorf("it has ended with %v, and is told something: %v", err, inside)
+			t.Errorf("it has ended with %v, and gets something: %v", err, inside)
 		}
 	})
 }
@@ -126,12 +126,12 @@ func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
 func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
 		const watches = 200
-		var told, left atomic.Int32
+		var delivered, left atomic.Int32
 		for range watches {
 			ended := watch(Request{}, func(event Event) error {
 				if u := event.Update; u != nil && u.Generation.State == catalog.StateSucceeded {
-					if told.Add(1); left.Load() > 0 {
-						t.Errorf("%d have left, and %d are told", left.Load(), told.Load())
+					if delivered.Add(1); left.Load() > 0 {
+						t.Errorf("%d have left, and %d are delivered", left.Load(), delivered.Load())
 					}
 				}
 				return nil
@@ -143,8 +143,8 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 		seen.State = catalog.StateSucceeded
 		hub.Observe(t.Context(), testCred, seen.Version())
 		synctest.Wait()
-		if told.Load() != watches || left.Load() != watches {
-			t.Errorf("%d of %d were told, %d have left", told.Load(), watches, left.Load())
+		if delivered.Load() != watches || left.Load() != watches {
+			t.Errorf("%d of %d got it, %d have left", delivered.Load(), watches, left.Load())
 		}
 	})
 }
@@ -186,17 +186,17 @@ func TestManyStuckReadersHoldUpOthersForLittle(t *testing.T) { // L1
 		for range 200 {
 			watch(Request{Stall: time.Minute}, stuck.deliver)
 		}
-		began, told := time.Now(), time.Time{}
+		began, delivered := time.Now(), time.Time{}
 		watch(Request{}, func(event Event) error {
 			if event.Update != nil {
-				told = time.Now()
+				delivered = time.Now()
 			}
 			return nil
 		})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if took := told.Sub(began); told.IsZero() || took > 50*time.Millisecond || stuck.calls.Load() != 200 {
-			t.Errorf("it was told after %v, beside %d that are stuck", took, stuck.calls.Load())
+		if took := delivered.Sub(began); delivered.IsZero() || took > 50*time.Millisecond || stuck.calls.Load() != 200 {
+			t.Errorf("it was delivered after %v, beside %d that are stuck", took, stuck.calls.Load())
 		}
 		close(stuck.free)
 	})

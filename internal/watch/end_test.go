@@ -41,7 +41,7 @@ func TestADrainEndsEveryWatchAfterItsLastChanges(t *testing.T) {
 		for _, s := range []*seen{one, many, all} {
 			b.wantEnd(s, watch.ErrDraining)
 			if states := s.states(); states[len(states)-1] != "running" {
-				t.Errorf("it was told %v", states)
+				t.Errorf("it got %v", states)
 			}
 		}
 		late := b.watch("a")

@@ -27,7 +27,7 @@ func TestAListThatFailsAloneIsTriedNowAndThenAndReadsGoOn(t *testing.T) {
 					}
 					pass(time.Minute)
 					if n := len(s.look().updates); n != 10 {
-						b.t.Fatalf("%d of 10 told while the list fails", n)
+						b.t.Fatalf("%d of 10 delivered while the list fails", n)
 					}
 					for _, id := range ids {
 						b.up.set(id, succeeded)

@@ -104,7 +104,7 @@ func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 		pass(4 * time.Minute)
 		b.wantStates(s, "queued", "succeeded")
 		if delay := s.look().at[1].Sub(b.up.changes[ids[999]]); delay > 5*time.Second {
-			t.Errorf("told after %v, behind those of which nothing is known", delay)
+			t.Errorf("delivered after %v, behind those of which nothing is known", delay)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
 		pass(20 * time.Second)
 		b.wantStates(s, "queued", "succeeded")
 		if delay := s.look().at[1].Sub(b.up.changes["single"]); delay > 10*time.Second {
-			t.Errorf("the single one was told after %v, behind a thousand others", delay)
+			t.Errorf("the single one was delivered after %v, behind a thousand others", delay)
 		}
 		pass(5 * time.Minute)
 		if least, _ := b.up.reads(ids); least < 1 {

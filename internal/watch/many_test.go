@@ -52,7 +52,7 @@ func TestAListThatDoesNotCarryTheGenerationsIsReplacedByReads(t *testing.T) {
 		s := b.watch(ids...)
 		pass(time.Minute)
 		if len(s.look().updates) != 20 {
-			b.t.Fatalf("%d of 20 told", len(s.look().updates))
+			b.t.Fatalf("%d of 20 delivered", len(s.look().updates))
 		}
 		lists := b.up.listCalls()
 		if lists > 6 {

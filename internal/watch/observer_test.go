@@ -15,10 +15,10 @@ import (
 
 // notebook is an observer that records its calls. The trace reference of a context is its name.
 type notebook struct {
-	mu       sync.Mutex
-	polls    []Poll
-	outcomes []Outcome
-	told     []string // delivered events, each with the trace reference of what found it
+	mu        sync.Mutex
+	polls     []Poll
+	outcomes  []Outcome
+	delivered []string // delivered events, each with the trace reference of what found it
 }
 
 type nameKey struct{}
@@ -47,7 +47,7 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.told = append(n.told, fmt.Sprint(ctx.Value(nameKey{}), ": ", event.Update.Generation.State, " by ", found))
+		n.delivered = append(n.delivered, fmt.Sprint(ctx.Value(nameKey{}), ": ", event.Update.Generation.State, " by ", found))
 	}
 }
 
@@ -186,16 +186,16 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 		synctest.Wait()
 	})
 	for _, want := range []string{"two: succeeded by a call"} {
-		if !slices.Contains(heard.told, want) {
-			t.Errorf("%q is not among %q", want, heard.told)
+		if !slices.Contains(heard.delivered, want) {
+			t.Errorf("%q is not among %q", want, heard.delivered)
 		}
 	}
 	for i, out := range heard.outcomes {
 		if len(out.Changes) != 1 {
 			continue
 		}
-		if want := fmt.Sprint("one: succeeded by poll ", i+1); !slices.Contains(heard.told, want) || out.State != catalog.StateSucceeded {
-			t.Errorf("poll %d found %v, and told was %q", i+1, out, heard.told)
+		if want := fmt.Sprint("one: succeeded by poll ", i+1); !slices.Contains(heard.delivered, want) || out.State != catalog.StateSucceeded {
+			t.Errorf("poll %d found %v, and delivered was %q", i+1, out, heard.delivered)
 		}
 		return
 	}

@@ -139,7 +139,7 @@ func (r *raced) count(order int) {
 	}
 }
 
-// follow watches a generation to its end, which it must be told, as the last of all.
+// follow watches a generation to its end, which must be its last delivery.
 func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State
@@ -181,7 +181,7 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // L6
 	t.Logf("%d watches began before the end of their generation, %d at the same moment, %d after; %d answers were stale; %d more watches left",
 		r.early, r.same, r.late, r.stale.Load(), r.leavers.Load())
 	if r.hung.Load() != 0 || r.wrong.Load() != 0 {
-		t.Errorf("%d watches hung, %d were told something else than the end", r.hung.Load(), r.wrong.Load())
+		t.Errorf("%d watches hung, %d got something else than the end", r.hung.Load(), r.wrong.Load())
 	}
 	if least := races / 100; min(r.early, r.same, r.late, int(r.stale.Load()), int(r.leavers.Load())) < least {
 		t.Errorf("something of it happened fewer than %d times", least)

@@ -141,7 +141,7 @@ func (c *chaos) leave() {
 		c.t.Errorf("ten minutes after the last watch there are %d pollers and %d generations, and were %d polls", s.Pollers, s.Generations, calls)
 	}
 	for _, s := range c.watches {
-		s.checkTold()
+		s.checkDelivered()
 	}
 }
 
@@ -194,7 +194,7 @@ func (c *chaos) attach(w *world, ids []string) {
 	})
 }
 
-// known is a digest that another watch was told, sometimes.
+// known is a digest that another watch got, sometimes.
 func (c *chaos) known(w *world, id string) string {
 	for _, s := range c.watches {
 		s.mu.Lock()

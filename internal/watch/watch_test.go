@@ -195,21 +195,21 @@ func TestARejectedForwardedKeyEndsItsWatchesAndAHeldKeyIsProbed(t *testing.T) { 
 
 func TestStatesNeverGoBackwards(t *testing.T) { // U13
 	for _, row := range []struct {
-		sent []catalog.State
-		told []string
+		sent      []catalog.State
+		delivered []string
 	}{
 		{[]catalog.State{running, queued, running, succeeded}, []string{"running", "succeeded"}},
 		{[]catalog.State{catalog.StateUnrecognized, queued, succeeded}, []string{"unrecognized", "queued", "succeeded"}},
 		{[]catalog.State{running, catalog.StateUnrecognized, queued, running, succeeded}, []string{"running", "unrecognized", "running", "succeeded"}},
 	} {
-		t.Run(fmt.Sprint(row.told), func(t *testing.T) {
+		t.Run(fmt.Sprint(row.delivered), func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": row.sent[0]}, func(b *bench) {
 				s := b.watch("a")
 				for _, state := range row.sent {
 					b.up.set("a", state)
 					pass(3 * time.Second)
 				}
-				b.wantStates(s, row.told...)
+				b.wantStates(s, row.delivered...)
 				b.wantEnd(s, nil)
 			})
 		})

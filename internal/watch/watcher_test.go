@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// viewer is one watch of a random run, and what it was told.
+// viewer is one watch of a random run, and what it got.
 type viewer struct {
 	t      *testing.T
 	name   string
@@ -25,18 +25,18 @@ type viewer struct {
 
 	mu          sync.Mutex
 	generations map[string]*story
-	first       int // told as it was found
+	first       int // delivered as it was found
 	caughtUp    int // -1: not yet
 	last        time.Time
 	ended       time.Time
 	err         error
 }
 
-// story is what a watcher was told of one generation.
+// story is the deliveries of one generation to a watcher.
 type story struct {
 	etag   string
 	states []catalog.State
-	failed time.Time // when it was told as failed
+	failed time.Time // when failed was delivered
 }
 
 func (s *viewer) take(event Event) error {
@@ -80,7 +80,7 @@ func (s *viewer) update(u Update, now time.Time) {
 	one := s.generations[id]
 	switch {
 	case len(s.req.IDs) > 0 && !slices.Contains(s.req.IDs, id):
-		s.t.Errorf("%s: told of %s", s.name, id)
+		s.t.Errorf("%s: got %s", s.name, id)
 	case u.Initial && (one != nil || s.caughtUp >= 0), !u.Initial && one == nil && len(s.req.IDs) > 0:
 		s.t.Errorf("%s: %s is marked as initial: %v", s.name, id, u.Initial)
 	}
@@ -91,7 +91,7 @@ func (s *viewer) update(u Update, now time.Time) {
 		one = &story{}
 		s.generations[id] = one
 	} else if one.etag == u.Etag {
-		s.t.Errorf("%s: %s is told twice as %v", s.name, id, next)
+		s.t.Errorf("%s: %s is delivered twice as %v", s.name, id, next)
 	}
 	if one.etag, one.states = u.Etag, append(one.states, next); next == catalog.StateFailed {
 		one.failed = now
@@ -105,18 +105,18 @@ func (w *world) checkSaid(u Update) {
 	id := u.Generation.ID
 	if u.Generation.State == catalog.StateDeleted {
 		if !w.denied[id] {
-			w.t.Errorf("%s: %s is told as deleted, and was never missing", w.name, id)
+			w.t.Errorf("%s: %s is delivered as deleted, and was never missing", w.name, id)
 		}
 		return
 	}
 	if !w.said[id][u.Etag] || u.Generation.Extra["of"] != w.name {
-		w.t.Errorf("%s: %s is told as %v, which it never was", w.name, id, u.Generation.State)
+		w.t.Errorf("%s: %s is delivered as %v, which it never was", w.name, id, u.Generation.State)
 	}
 }
 
-// checkTold sees that the states followed each other as states do. Only a generation that the
+// checkDelivered sees that the states followed each other as states do. Only a generation that the
 // catalog has denied may come back from the dead, and is as new then.
-func (s *viewer) checkTold() {
+func (s *viewer) checkDelivered() {
 	for id, one := range s.generations {
 		high := 0
 		for i, state := range one.states {
@@ -137,7 +137,7 @@ func (s *viewer) checkTold() {
 	}
 }
 
-// checkNewest sees that a watch that is open was told the newest state of all it covers, and
+// checkNewest sees that a watch that is open got the newest state of all it covers, and
 // that one that has ended had reached its goal, or had a reason.
 func (s *viewer) checkNewest() {
 	s.mu.Lock()
@@ -167,14 +167,14 @@ func (s *viewer) checkNewest() {
 		}
 		switch {
 		case one == nil:
-			s.t.Errorf("%s: never told of %s", s.name, id)
+			s.t.Errorf("%s: never got %s", s.name, id)
 		case one.states[len(one.states)-1] != want && !s.reached(one):
-			s.t.Errorf("%s: %s was told as %v, and is %v now", s.name, id, one.states, want)
+			s.t.Errorf("%s: %s was delivered as %v, and is %v now", s.name, id, one.states, want)
 		}
 	}
 }
 
-// reached reports whether the goal of one generation was reached by what was told.
+// reached reports whether the goal of one generation was reached by its deliveries.
 func (s *viewer) reached(one *story) bool {
 	state := one.states[len(one.states)-1]
 	switch {

@@ -36,7 +36,7 @@ type world struct {
 	inFlight int
 	most     int                        // requests on their way at once
 	paused   []pause                    // that were asked for
-	said     map[string]map[string]bool // digests that were told of a generation
+	said     map[string]map[string]bool // digests of a generation that were delivered
 	denied   map[string]bool            // it has said of these that they are not there
 	covered  map[string]int             // open watches by generation; "" is everything
 	left     map[string]time.Time       // when the last of them ended; "" is any
