@@ -60,35 +60,6 @@ type sealedMessage struct {
 	data    []byte
 }
 
-// join joins the replicas that share a credential. sizeBefore is how many they were under its last API
-// key; 0 where there was none.
-func (c *Cluster) join(cred catalog.Credential, peering *watch.Peering, sizeBefore int) (*group, error) {
-	seal, err := newSeal(cred.APIKey(), c.salt)
-	if err != nil {
-		return nil, err
-	}
-	g := &group{
-		cluster: c, net: c.net, cred: cred, peering: peering, seal: seal, me: newName(),
-		inbox: make(chan sealedMessage, inboxSize), unacknowledged: map[uint64][]watch.Interest{}, members: membership{},
-		sizeBefore: max(sizeBefore, c.history.size(seal.name, time.Now())),
-	}
-	g.handover.table, g.handover.seal = c.net.states(), seal
-	for _, subject := range []string{g.toAll(), g.toLeader()} {
-		stop, err := c.net.subscribe(subject, func(data []byte) {
-			select {
-			case g.inbox <- sealedMessage{subject, data}:
-			default: // lost, as any message may be
-			}
-		})
-		if err != nil {
-			g.close()
-			return nil, err
-		}
-		g.stop = append(g.stop, stop)
-	}
-	return g, nil
-}
-
 func (g *group) close() {
 	for _, stop := range g.stop {
 		stop()
