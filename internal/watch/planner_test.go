@@ -35,7 +35,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 		"nothing":                              {known: situation{limit: 5}},
 		"what is due is read":                  {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},
 		"the most urgent first":                {known: situation{limit: 2, ready: []candidate{read("a", 1), read("b", 3), read("c", 2)}}, reads: "b c", more: true},
-		"no room":                              {known: situation{ready: []candidate{read("a", 1)}}, more: true},
+		"at the limit":                         {known: situation{ready: []candidate{read("a", 1)}}, more: true},
 		"every second read to a hinted one":    {known: situation{limit: 4, ready: []candidate{read("a", 9), read("b", 8), hinted("x"), hinted("y")}}, reads: "x a y b"},
 		"hinted last time, so not now":         {known: situation{limit: 1, preferHinted: true, ready: []candidate{read("a", 9), hinted("x")}}, reads: "a", more: true},
 		"too few for a sweep are read":         {known: situation{limit: 5, ready: []candidate{swept("a"), first("b")}}, reads: "a b"},
@@ -48,7 +48,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 		"one that takes long holds nobody up":  {known: list(situation{limit: 5, least: time.Second, sweeping: true, sweptAt: ago(2 * time.Second), ready: []candidate{first("a"), swept("b")}}), reads: "a"},
 		"a list that has failed has a pause":   {known: list(situation{limit: 5, sweepAt: now, sweepAfter: now.Add(time.Minute), ready: []candidate{swept("a")}}), next: time.Minute},
 		"a read shows what has failed":         {known: list(situation{limit: 5, listFailing: true, sweepAt: now, ready: []candidate{read("a", 1)}}), reads: "a", more: true},
-		"a sweep without room":                 {known: list(situation{sweepAt: now}), more: true},
+		"a sweep at the limit":                 {known: list(situation{sweepAt: now}), more: true},
 		"a watch of everything needs its list": {known: situation{limit: 1, firstList: true, sweptAt: ago(time.Hour)}, sweep: true},
 	} {
 		row.known.now = now
@@ -68,16 +68,16 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 
 func TestAPlanTakesEachReadyEntryOnceAtMost(t *testing.T) {
 	ready := []candidate{read("a", 1), read("b", 1), swept("c"), first("d"), first("e"), first("f"), hinted("g")}
-	for room := range 10 {
+	for limit := range 10 {
 		for _, sweeps := range []bool{false, true} {
-			s := situation{now: time.Now(), limit: room, sweeps: sweeps, ready: slices.Clone(ready)}
+			s := situation{now: time.Now(), limit: limit, sweeps: sweeps, ready: slices.Clone(ready)}
 			p := s.plan()
 			asked := len(p.reads)
 			if p.sweep {
 				asked++
 			}
-			if asked > room {
-				t.Errorf("%d requests, and there is room for %d", asked, room)
+			if asked > limit {
+				t.Errorf("%d requests, and the limit is %d", asked, limit)
 			}
 			for i, e := range p.reads {
 				if slices.Contains(p.reads[:i], e) {
