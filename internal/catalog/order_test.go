@@ -277,13 +277,13 @@ func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // U20
 		t.Fatal(err)
 	}
 	dear := s.order("k")
-	dear.MaxCostCents = new(int64(quote.PriceCents - 1))
+	dear.MaxCostCents = new(quote.PriceCents - 1)
 	_, err = s.create(dear)
 	s.wantKind(err, catalog.KindPriceAboveLimit)
 	if s.posts() != 0 {
 		t.Error("an order above the limit was posted")
 	}
-	dear.MaxCostCents = new(int64(quote.PriceCents))
+	dear.MaxCostCents = new(quote.PriceCents)
 	g := s.mustCreate(dear)
 	if g.CostCents == nil || *g.CostCents != quote.PriceCents {
 		t.Errorf("cost %v, want %d", g.CostCents, quote.PriceCents)
