@@ -73,7 +73,7 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 				"add it there and to row.make, and a row to errorTable: what the catalog answers and what the caller is told",
 			},
 			{
-				strings.Contains(simulated, "."+string(m.Name())+"(") != left, "internal/simulation/reader_test.go", "pry",
+				strings.Contains(simulated, "."+string(m.Name())+"(") != left, "internal/simulation/reader_test.go", "tryEveryCall",
 				"let a caller of the simulation make it and the checker look at what comes of it, or name it in notSimulated of this test with the reason; not both",
 			},
 		} {
