@@ -7,12 +7,13 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 var languages = flag.String("languages", "go", "the examples to run, of go, python, typescript, java and rust; all but go must be built")
@@ -28,9 +29,6 @@ var commands = map[string][]string{
 	"rust":       {".build/clients/rust/debug/easel-example"},
 }
 
-// root is the top of the repository.
-var root = filepath.Join("..", "..")
-
 // client is one example, with a key and a wire of its own.
 type client struct {
 	language string
@@ -38,11 +36,11 @@ type client struct {
 	key      string
 	file     string // where its picture goes
 	wire     *wire
-	run      *process
+	run      *proctest.Process
 }
 
 func TestThePageOfClientsRunsTheExamplesAsTheTestsDo(t *testing.T) {
-	page := strings.ReplaceAll(string(readFile(t, filepath.Join(root, "docs", "clients.md"))), "'", "")
+	page := strings.ReplaceAll(string(readFile(t, filepath.Join(proctest.Root, "docs", "clients.md"))), "'", "")
 	commands := maps.Clone(commands)
 	commands["go"] = []string{"go", "run", "./examples/go"}
 	for language, command := range commands {
@@ -62,32 +60,9 @@ func must(t *testing.T) func(string, error) string {
 	}
 }
 
-// programs is where the server and the example in Go are built, once for all tests.
-var programs string
-
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code, err := testAll(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func testAll(m *testing.M) (code int, err error) {
-	if programs, err = os.MkdirTemp("", "clients"); err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(programs)
-	for name, path := range map[string]string{"easel": "./cmd/easel", "example": "./examples/go"} {
-		command := exec.Command("go", "build", "-o", filepath.Join(programs, name), path)
-		command.Dir = root
-		if text, err := command.CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("%w\n%s", err, text)
-		}
-	}
-	return m.Run(), nil
+	os.Exit(proctest.Main(m))
 }
 
 func newClients(t *testing.T, s *stack) (clients []*client) {
@@ -98,7 +73,7 @@ func newClients(t *testing.T, s *stack) (clients []*client) {
 			file: filepath.Join(t.TempDir(), "sea.png"), wire: newWire(t, s.addr),
 		}
 		if language == "go" {
-			c.command = []string{filepath.Join(programs, "example")}
+			c.command = []string{proctest.Build(t, "./examples/go")}
 		}
 		if c.command == nil {
 			t.Fatalf("there is no example in %q", language)
@@ -113,7 +88,7 @@ func newClients(t *testing.T, s *stack) (clients []*client) {
 func (c *client) start(t *testing.T, arguments ...string) {
 	t.Helper()
 	env := append(os.Environ(), "EASEL_ADDR="+c.wire.addr, "EASEL_API_KEY="+c.key)
-	c.run = begin(t, env, append(append([]string{}, c.command...), arguments...)...)
+	c.run = proctest.Start(t, env, append(append([]string{}, c.command...), arguments...)...)
 }
 
 // together does something for all clients at once, since each takes its time.
@@ -138,7 +113,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	clients := newClients(t, s)
 	s.hold(t)
 	watching := func(c *client, mark int) error {
-		_, err := c.run.await(mark, `(?m)^watching: \S+`, patience)
+		_, err := c.run.Await(mark, `(?m)^watching: \S+`, patience)
 		return err
 	}
 	ids := map[*client]string{}
@@ -147,13 +122,13 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	}
 	together(t, clients, func(c *client) error { return watching(c, 0) })
 	for _, c := range clients {
-		ids[c] = must(t)(c.run.await(0, `(?m)^ordered: (\S+)`, patience))
-		c.run.kill() // it knows the order by its key alone
+		ids[c] = must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience))
+		c.run.Kill() // it knows the order by its key alone
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
 	together(t, clients, func(c *client) error { return watching(c, 0) })
 	for _, c := range clients {
-		if id := must(t)(c.run.await(0, `(?m)^ordered: (\S+)`, patience)); id != ids[c] {
+		if id := must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience)); id != ids[c] {
 			t.Errorf("%s: the same key became %s and %s", c.language, ids[c], id)
 		}
 	}
@@ -161,10 +136,10 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	marks := map[*client]int{}
 	mark := func() {
 		for _, c := range clients {
-			marks[c] = c.run.shown()
+			marks[c] = c.run.Output.Len()
 		}
 	}
-	s.facade.kill()
+	s.facade.Kill()
 	mark()
 	s.serve(t)
 	together(t, clients, func(c *client) error { return watching(c, marks[c]) })
@@ -182,8 +157,8 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	}
 	s.admin(t, http.MethodDelete, "faults", "", nil)
 	together(t, clients, func(c *client) error {
-		if code, err := c.run.ends(patience); err != nil || code != 0 {
-			text, _ := c.run.output()
+		if code, err := c.run.Wait(patience); err != nil || code != 0 {
+			text := c.run.Output.String()
 			return fmt.Errorf("it ended with %d, %v:\n%s", code, err, text)
 		}
 		return nil
@@ -196,7 +171,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 // check looks at what a client leaves behind.
 func (c *client) check(t *testing.T, s *stack, id string) {
 	t.Helper()
-	text, _ := c.run.output()
+	text := c.run.Output.String()
 	t.Logf("%s\n%s", c.language, text)
 	if n := c.wire.cuts.Load(); n != 1 {
 		t.Errorf("%s: the download was cut %d times", c.language, n)
@@ -223,7 +198,7 @@ func TestEveryClientRetriesItsUnaryCallsByTheServiceConfig(t *testing.T) {
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
 	together(t, clients, func(c *client) error {
-		if _, err := c.run.await(0, `(?m)^ordered: (\S+)`, patience); err != nil {
+		if _, err := c.run.Await(0, `(?m)^ordered: (\S+)`, patience); err != nil {
 			return err
 		}
 		if n := c.wire.refused.Load(); n != 2 {
@@ -241,8 +216,8 @@ func TestEveryClientPrintsTheTypedDetailsOfAFailure(t *testing.T) {
 		c.start(t, "studio/nothing", "a calm sea at dusk", c.file)
 	}
 	together(t, clients, func(c *client) error {
-		code, err := c.run.ends(patience)
-		text, _ := c.run.output()
+		code, err := c.run.Wait(patience)
+		text := c.run.Output.String()
 		t.Logf("%s\n%s", c.language, text)
 		if err != nil || code != 1 {
 			return fmt.Errorf("it ended with %d, %v:\n%s", code, err, text)

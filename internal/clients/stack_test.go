@@ -5,9 +5,10 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // stack is a catalog, a facade over it, and a way to the administration of the catalog.
@@ -15,14 +16,14 @@ type stack struct {
 	program string
 	catalog string // host and port
 	addr    string // of the facade, which keeps it over restarts
-	facade  *process
+	facade  *proctest.Process
 }
 
 func startStack(t *testing.T) *stack {
 	t.Helper()
-	s := &stack{program: filepath.Join(programs, "easel"), addr: "127.0.0.1:0"}
-	catalog := begin(t, nil, s.program, "sandbox", "--addr", "127.0.0.1:0", "--admin", "--seed", "1", "--speed", "10")
-	s.catalog = must(t)(catalog.await(0, `http://(127\.0\.0\.1:\d+)`, patience))
+	s := &stack{program: proctest.Easel(t), addr: "127.0.0.1:0"}
+	catalog := proctest.Start(t, nil, s.program, "sandbox", "--addr", "127.0.0.1:0", "--admin", "--seed", "1", "--speed", "10")
+	s.catalog = must(t)(catalog.Await(0, `http://(127\.0\.0\.1:\d+)`, patience))
 	s.serve(t)
 	return s
 }
@@ -30,9 +31,9 @@ func startStack(t *testing.T) *stack {
 // serve starts the facade, on the address that it had before.
 func (s *stack) serve(t *testing.T) {
 	t.Helper()
-	s.facade = begin(t, nil, s.program, "serve", "--upstream-url", "http://"+s.catalog+"/api/v1/api/catalog",
+	s.facade = proctest.Start(t, nil, s.program, "serve", "--upstream-url", "http://"+s.catalog+"/api/v1/api/catalog",
 		"--grpc-addr", s.addr, "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
-	s.addr = must(t)(s.facade.await(0, `"server":"grpc","addr":"([^"]+)"`, patience))
+	s.addr = must(t)(s.facade.Await(0, `"server":"grpc","addr":"([^"]+)"`, patience))
 }
 
 // hold lets no render be seen finished.

@@ -1,0 +1,54 @@
+package proctest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// built are the programs of this run of tests, by their packages.
+var built struct {
+	mu       sync.Mutex
+	dir      string
+	programs map[string]string
+}
+
+// Build builds a command of this module once for all tests, as make does: without the race
+// detector. The path is relative to Root.
+func Build(t testing.TB, path string) string {
+	t.Helper()
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	if program := built.programs[path]; program != "" {
+		return program
+	}
+	program := filepath.Join(built.dir, filepath.Base(path))
+	command := exec.CommandContext(t.Context(), "go", "build", "-o", program, path)
+	command.Dir = Root
+	if text, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", path, err, text)
+	}
+	built.programs[path] = program
+	return program
+}
+
+// Easel is the program itself.
+func Easel(t testing.TB) string {
+	t.Helper()
+	return Build(t, "./cmd/easel")
+}
+
+// Main runs the tests of a package that builds programs, and gives the exit code.
+func Main(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "easel-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	built.dir, built.programs = dir, map[string]string{}
+	return m.Run()
+}
