@@ -49,8 +49,8 @@ test-attacks: ## Make each attack in its documented size, and print a neighbour'
 	EASEL_TEST_ATTACKS=full $(GO) test -p 1 -count=1 -v -timeout 30m -run '^TestAttack' \
 	  $$(grep -rl --include='*_test.go' '^func TestAttack' internal cmd | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
-test-openapi: .build/strangers ## Show the REST port to a validator and to a tester that makes up requests (needs Python)
-	EASEL_STRANGERS='$(CURDIR)/.build/strangers/bin' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'AValidatorOfOpenAPI|WhateverTheDocument'
+test-openapi: .build/validators ## Show the REST port to a validator and to a tester that makes up requests (needs Python)
+	EASEL_VALIDATORS='$(CURDIR)/.build/validators/bin' $(GO) test ./internal/systemtest -count=1 -v -timeout 5m -run 'AValidatorOfOpenAPI|WhateverTheDocument'
 
 test-clients: ## Run the example of every language through kills, cuts and silence
 	@# They are built side by side, since each waits for its registry most of the time.
@@ -65,7 +65,7 @@ test-page: ## Open the API page and the status page in a browser, and keep pictu
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	  { echo "Chromium is not on this machine, and the page needs it: install chromium" >&2; exit 1; }
 	@mkdir -p .build/page
-	EASEL_PICTURES='$(CURDIR)/.build/page' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'ThePage|TheStatusPage'
+	EASEL_PICTURES='$(CURDIR)/.build/page' $(GO) test ./internal/systemtest -count=1 -v -timeout 5m -run 'ThePage|TheStatusPage'
 
 test-prometheus: ## Have Prometheus check and try the alerts, and scrape a running server (needs Prometheus)
 	@$(call need,promtool,the alerts,Prometheus 2.42)
@@ -73,7 +73,7 @@ test-prometheus: ## Have Prometheus check and try the alerts, and scrape a runni
 	$(GO) test ./internal/telemetry ./cmd/easel -count=1 -v -timeout 5m -run 'Prometheus|EveryAlert|EveryRule|EveryQuery'
 
 test-collector: .build/collector ## Send the trace of a job through a real OpenTelemetry Collector, with the configuration of deploy/otel
-	EASEL_COLLECTOR='$(CURDIR)/.build/collector' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'TheCollectorTakes|ARealCollector'
+	EASEL_COLLECTOR='$(CURDIR)/.build/collector' $(GO) test ./internal/systemtest -count=1 -v -timeout 5m -run 'TheCollectorTakes|ARealCollector'
 
 # A module of its own, with the parts that our configuration names: a minute and a half for the first time.
 .build/collector: internal/tools/collector/go.mod internal/tools/collector/main.go
@@ -82,7 +82,7 @@ test-collector: .build/collector ## Send the trace of a job through a real OpenT
 
 test-deploy: .build/deploy ## Check what is below deploy/ as far as it can be without a cluster: the chart, nginx, Envoy, and the release
 	@command -v nginx >/dev/null || echo 'nginx is not on this machine: deploy/nginx is NOT checked' >&2
-	EASEL_HELM='$(CURDIR)/.build/deploy/helm' $(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'Chart|Nginx|BelowDeploy|Composition|TheImageIs'
+	EASEL_HELM='$(CURDIR)/.build/deploy/helm' $(GO) test ./internal/systemtest -count=1 -v -timeout 5m -run 'Chart|Nginx|BelowDeploy|Composition|TheImageIs'
 	@for values in deploy/helm/easel/ci/*.yaml; do \
 	  .build/deploy/helm lint deploy/helm/easel --strict --quiet -f $$values && \
 	  .build/deploy/helm template easel deploy/helm/easel --kube-version 1.34.0 -f $$values | .build/deploy/manifests || exit; \
@@ -95,7 +95,7 @@ test-deploy: .build/deploy ## Check what is below deploy/ as far as it can be wi
 	$(GO) build -C internal/tools/deploy -o '$(CURDIR)/$@' helm.sh/helm/v3/cmd/helm ./manifests ./envoy
 	@touch $@
 
-.build/strangers: internal/tools/openapi/requirements.txt
+.build/validators: internal/tools/openapi/requirements.txt
 	@rm -rf $@ && mkdir -p .build
 	$(PYTHON) -m venv $@
 	$@/bin/pip install --quiet --disable-pip-version-check -r $<
@@ -192,7 +192,7 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 test-release: ## Check what a release is made by: .goreleaser.yaml, the workflows and CHANGELOG.md
 	$(GORELEASER) check
 	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
-	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run 'Release|Workflow|Changelog'
+	$(GO) test ./internal/systemtest -count=1 -v -timeout 5m -run 'Release|Workflow|Changelog'
 
 # Its module cannot be tidied together with ours, nor with the other tools: it comes with its own.
 GORELEASER = $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0

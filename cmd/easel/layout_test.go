@@ -44,6 +44,7 @@ var allowed = map[string][]string{
 	"internal/terminal/terminaltest": {"golang.org/x/sys/unix"},
 	"internal/torture":               {}, // so is this
 	"internal/clients":               {}, // and this
+	"internal/systemtest":            {}, // and this
 	"internal/proctest":              {}, // which only tests import
 }
 

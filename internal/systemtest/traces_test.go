@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
@@ -34,30 +36,31 @@ const (
 // traced is a service that exports its traces to a collector of the test.
 type traced struct {
 	*collector
-	served *running
+	served *proctest.Process
 	key    string
 }
 
-func startTraced(t *testing.T) *traced {
+func startTraced(t *testing.T, settings map[string]string) *traced {
 	t.Helper()
 	collector := startCollector(t)
-	s := startExporting(t, "http://"+collector.addr)
+	s := startExporting(t, "http://"+collector.addr, settings)
 	s.collector = collector
 	return s
 }
 
 // startExporting starts a service that exports to an address.
-func startExporting(t *testing.T, endpoint string) *traced {
+func startExporting(t *testing.T, endpoint string, settings map[string]string) *traced {
 	t.Helper()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
+	box := start(t, nil, printsKey,
 		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00", "--speed", "5", "--seed", "1")
-	served := start(t, map[string]string{
-		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, box.stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
+	env := map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, box.Stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
 		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	return &traced{served: served, key: find(t, `(sandbox_live_\w+)`, box.stdout.String())}
+	}
+	maps.Copy(env, settings)
+	served := start(t, env, listening, "serve")
+	return &traced{served: served, key: find(t, `(sandbox_live_\w+)`, box.Stdout.String())}
 }
 
 // job is one render from its order to its bytes, called under the caller's three spans.
@@ -69,7 +72,7 @@ type job struct {
 
 func (s *traced) overGRPC(t *testing.T) (j job) {
 	t.Helper()
-	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.Stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,7 @@ func (s *traced) overREST(t *testing.T) (j job) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	ask := func(span, method, path, body string) []byte {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+find(t, `"server":"http","addr":"([^"]+)"`, s.served.stderr.String())+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+find(t, `"server":"http","addr":"([^"]+)"`, s.served.Stderr.String())+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,10 +163,10 @@ var forms = map[string]func(*traced, *testing.T) job{"gRPC": (*traced).overGRPC,
 func TestTheTraceOfAJobLeadsFromTheCallersWaitToTheAnswerUpstream(t *testing.T) {
 	for form, run := range forms {
 		t.Run(form, func(t *testing.T) {
-			s := startTraced(t)
+			s := startTraced(t, nil)
 			j := run(s, t)
-			if s.served.stop() != exitOK {
-				t.Fatal(s.served.stderr)
+			if s.served.Stop() != exitOK {
+				t.Fatal(s.served.Stderr)
 			}
 			holdJob(t, s, form, j)
 		})
@@ -288,7 +291,7 @@ func holdClean(t *testing.T, s *traced, j job) {
 // caller makes calls, one by one, and says how long each took.
 func (s *traced) caller(t *testing.T) func() time.Duration {
 	t.Helper()
-	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.Stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,11 +308,10 @@ func (s *traced) caller(t *testing.T) func() time.Duration {
 
 // It must not be out of hand, also on a busy machine.
 func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
-	giveUpAfter(t, time.Second)
 	stuck, connected := deadCollector(t)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+	settings := map[string]string{"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_BSP_EXPORT_TIMEOUT": "1000", "OTEL_EXPORTER_OTLP_TIMEOUT": "1000"}
 	var calls [2]func() time.Duration
-	for i, s := range []*traced{startTraced(t), startExporting(t, stuck)} {
+	for i, s := range []*traced{startTraced(t, settings), startExporting(t, stuck, settings)} {
 		calls[i] = s.caller(t)
 		for range 20 {
 			calls[i]()

@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"strings"
@@ -34,7 +34,7 @@ func startNATS(t *testing.T) (url string, stop func()) {
 func startTwo(t *testing.T, nats string, flags ...string) (one, two *facility) {
 	t.Helper()
 	one = newFacility(t, 1, flags...)
-	one.served.stop()
+	one.served.Stop()
 	other := *one
 	two = &other
 	one.serve(map[string]string{"EASEL_NATS_URL": nats})
@@ -92,7 +92,7 @@ func TestReplicasTellWhoPollsAndWhetherTheyHearEachOther(t *testing.T) {
 	two.until("word of messages that were refused", func() bool { return two.measured("easel_replicas_dropped_total", `reason="refused"`) > 0 })
 
 	two.watch(two.keys[0], 1, 1) // which lasts to the end
-	one.served.stop()
+	one.served.Stop()
 	two.until("lease of the other", func() bool {
 		return two.measured("easel_leases_held") == 1 && two.measured("easel_leases_taken_total") > 0
 	})

@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"encoding/json"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // facility is a server over a catalog that takes faults, for an operator to look at.
@@ -20,15 +22,15 @@ type facility struct {
 	grpc, rest, admin string
 	sandbox, upstream string // the catalog's own address, and where it is called
 	keys              []string
-	served            *running
+	served            *proctest.Process
 }
 
 // newFacility starts both, with so many keys. The flags are the sandbox's.
 func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	t.Helper()
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
+	box := start(t, nil, printsKey,
 		append([]string{"sandbox", "--addr", "127.0.0.1:0", "--admin", "--speed", "0.05", "--seed", "1"}, flags...)...)
-	f := &facility{t: t, sandbox: find(t, `http://([\d.:]+)/_sandbox`, box.stdout.String())}
+	f := &facility{t: t, sandbox: find(t, `http://([\d.:]+)/_sandbox`, box.Stdout.String())}
 	for range keys {
 		var made struct{ Key string }
 		if err := json.Unmarshal([]byte(f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/keys", `{"balanceCents": 5000}`)), &made); err != nil {
@@ -36,7 +38,7 @@ func newFacility(t *testing.T, keys int, flags ...string) *facility {
 		}
 		f.keys = append(f.keys, made.Key)
 	}
-	f.upstream = find(t, `(http://\S+/catalog)`, box.stdout.String())
+	f.upstream = find(t, `(http://\S+/catalog)`, box.Stdout.String())
 	f.serve(nil)
 	return f
 }
@@ -49,8 +51,8 @@ func (f *facility) serve(env map[string]string) {
 		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	maps.Copy(all, env)
-	f.served = start(f.t, all, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	logs := f.served.stderr.String()
+	f.served = start(f.t, all, listening, "serve")
+	logs := f.served.Stderr.String()
 	f.grpc = find(f.t, `"server":"grpc","addr":"([^"]+)"`, logs)
 	f.rest = find(f.t, `"server":"http","addr":"([^"]+)"`, logs)
 	f.admin = find(f.t, `"server":"admin","addr":"([^"]+)"`, logs)
@@ -97,7 +99,7 @@ func (f *facility) watch(key string, renders, watches int) (ids []string) {
 	f.t.Helper()
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": key}
 	for n := range renders {
-		got := easelEnv(f.t.Context(), nil, env, "generate", "studio/landscape", fmt.Sprintf("prompt=sea %d", n), "size=64x40", "-q")
+		got := easel(f.t, env, "generate", "studio/landscape", fmt.Sprintf("prompt=sea %d", n), "size=64x40", "-q")
 		if got.exit != exitOK {
 			f.t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
@@ -124,7 +126,7 @@ func (f *facility) calm(b *browser) {
 	if complaints := b.complaints(); len(complaints) > 0 {
 		f.t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
 	}
-	if others := b.strangers(f.admin); len(others) > 0 {
+	if others := b.foreignRequests(f.admin); len(others) > 0 {
 		f.t.Errorf("the page asked %q", others)
 	}
 }
@@ -180,7 +182,7 @@ func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
 	f.calm(b)
 	f.calm(dark)
 
-	f.served.stop()
+	f.served.Stop()
 	b.until("word that the server is gone", `document.querySelector('#verdict strong').textContent === 'This server does not answer'`)
 	b.picture("status-gone-light")
 }

@@ -1,24 +1,24 @@
-package main
+package systemtest
 
 import (
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"go.yaml.in/yaml/v3"
 )
 
 // deployed gives the files below deploy/ by their paths there.
 func deployed(t *testing.T) map[string]string {
 	t.Helper()
-	files, root := map[string]string{}, filepath.Join("..", "..", "deploy")
+	files, root := map[string]string{}, filepath.Join(proctest.Root, "deploy")
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -36,7 +36,7 @@ func deployed(t *testing.T) map[string]string {
 // settings are the names of all environment variables that a command reads.
 func settings(t *testing.T, command string) (names []string) {
 	t.Helper()
-	help := easel(t.Context(), nil, command, "--help").stdout
+	help := easel(t, nil, command, "--help").stdout
 	for _, match := range regexp.MustCompile(`\$(EASEL_[A-Z_]*[A-Z])`).FindAllStringSubmatch(help, -1) {
 		names = append(names, match[1])
 	}
@@ -67,11 +67,7 @@ func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
 // port gives that of a setting's default.
 func port(t *testing.T, setting string) string {
 	t.Helper()
-	tag := regexp.MustCompile("env:\"" + setting + "\" default:\"[^\"]*:(\\d+)\"").FindStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()))
-	if tag == nil {
-		t.Fatalf("%s has no default", setting)
-	}
-	return tag[1]
+	return find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, easel(t, nil, "serve", "--help").stdout)
 }
 
 func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
@@ -151,7 +147,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 	}
 	for _, line := range strings.Split(readFile(t, ".dockerignore"), "\n") {
 		if path, kept := strings.CutPrefix(line, "!"); kept {
-			if _, err := os.Stat(filepath.Join("..", "..", path)); err != nil {
+			if _, err := os.Stat(filepath.Join(proctest.Root, path)); err != nil {
 				t.Errorf(".dockerignore: %v", err)
 			}
 		}
@@ -183,7 +179,7 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	for name, service := range c.Services {
 		for _, volume := range service.Volumes {
 			source, _, _ := strings.Cut(volume, ":")
-			if _, err := os.Stat(filepath.Join("..", "..", "deploy", source)); err != nil {
+			if _, err := os.Stat(filepath.Join(proctest.Root, "deploy", source)); err != nil {
 				t.Errorf("%s mounts what is not there: %v", name, err)
 			}
 		}
@@ -222,13 +218,13 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 		ran++
 		switch service.Command[0] {
 		case "serve":
-			start(t, env, func(_, logs string) bool { return strings.Count(logs, `"listening"`) == 3 }, service.Command...)
+			start(t, env, listening, service.Command...)
 		case "sandbox":
-			start(t, env, func(out, _ string) bool { return strings.Contains(out, "easel serve") }, service.Command...)
+			start(t, env, printsKey, service.Command...)
 		case "generate":
 			dev := startDev(t)
 			env["EASEL_ADDR"], env["EASEL_API_KEY"] = dev["EASEL_ADDR"], dev["EASEL_API_KEY"]
-			if got := easelEnv(t.Context(), nil, env, service.Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
+			if got := easel(t, env, service.Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
 				t.Errorf("%s: exit %d\n%s%s", name, got.exit, got.stdout, got.stderr)
 			}
 		default:

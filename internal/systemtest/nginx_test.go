@@ -1,8 +1,7 @@
-package main
+package systemtest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // readTimeout is how long the nginx of these tests waits for a byte, in place of the 75 s of the
@@ -101,48 +101,16 @@ func writeNginxFiles(t *testing.T, dir string, env map[string]string) {
 // runNginx runs it until the test ends, and waits for its sockets.
 func runNginx(t *testing.T, binary, dir string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, binary, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr", "-g", "daemon off;")
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // it ends its workers, too
-	command.WaitDelay = 10 * time.Second
-	var logs bytes.Buffer
-	command.Stderr = &logs
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	t.Cleanup(func() {
-		cancel()
-		ended <- <-ended
-	})
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(20 * time.Second)
-	for {
-		if conn, err := new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "rest")); err == nil {
-			conn.Close()
-			return
+	p := proctest.Start(t, os.Environ(), binary, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr", "-g", "daemon off;")
+	t.Cleanup(func() { p.Stop() }) // it ends its workers, too
+	waitFor(t, "nginx that listens", func() bool {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", filepath.Join(dir, "rest"))
+		if err != nil {
+			return false
 		}
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("nginx ended: %v\n%s", err, &logs)
-		case <-limit:
-			t.Fatal("nginx does not listen")
-		case <-tick.C:
-		}
-	}
-}
-
-// readFile gives a file of the repository.
-func readFile(t *testing.T, path ...string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+		conn.Close()
+		return true
+	}, p.Output.String)
 }
 
 // as gives a context that calls with the key and ends in good time.

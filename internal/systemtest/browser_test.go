@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"bufio"
@@ -252,8 +252,8 @@ func (b *browser) complaints() []string {
 	return b.errors
 }
 
-// strangers are the hosts that were asked and are not this one.
-func (b *browser) strangers(host string) (others []string) {
+// foreignRequests are the addresses that were asked and are not of this host.
+func (b *browser) foreignRequests(host string) (others []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, address := range b.asked {

@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 // balance is what the account of the first key has left, in cents.
 func (f *facility) balance() float64 {
 	f.t.Helper()
-	got := easelEnv(f.t.Context(), nil, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}, "account", "-o", "json")
+	got := easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}, "account", "-o", "json")
 	var account struct{ BalanceCents string }
 	err := json.Unmarshal([]byte(got.stdout), &account)
 	left, err2 := strconv.ParseFloat(account.BalanceCents, 64)
@@ -25,7 +25,7 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	order := func() {
 		t.Helper()
 		env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
-		got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--idempotency-key", "one", "-q")
+		got := easel(t, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--idempotency-key", "one", "-q")
 		if got.exit != exitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
@@ -39,7 +39,7 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	if cost <= 0 || spent() != cost {
 		t.Errorf("one key sent twice cost %v cents, and %v are measured", cost, spent())
 	}
-	f.served.stop()
+	f.served.Stop()
 	f.serve(nil)
 	if spent() != 0 {
 		t.Errorf("%v cents are measured before anything is ordered", spent())

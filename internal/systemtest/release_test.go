@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"maps"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -24,7 +25,7 @@ type workflow struct {
 
 func workflows(t *testing.T) map[string]workflow {
 	t.Helper()
-	root := filepath.Join("..", "..", ".github", "workflows")
+	root := filepath.Join(proctest.Root, ".github", "workflows")
 	entries, err := os.ReadDir(root)
 	if err != nil || len(entries) == 0 {
 		t.Fatalf("%d workflows: %v", len(entries), err)

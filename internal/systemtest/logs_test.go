@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // logLine is a line of the log of a server.
@@ -23,7 +22,7 @@ type logLine struct {
 
 func logLines(t *testing.T, text string) (lines []logLine) {
 	t.Helper()
-	for _, line := range linesOf(text) {
+	for line := range strings.Lines(text) {
 		var l logLine
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Errorf("%q: %v", line, err)
@@ -54,19 +53,19 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
 	f.watch(f.keys[0], 1, 1)
 	for _, args := range [][]string{{"account"}, {"models"}, {"list"}, {"get", "gen_nope"}, {"quote", "studio/landscape", "size=9x9"}} {
-		easelEnv(t.Context(), nil, env, args...)
+		easel(t, env, args...)
 	}
 	f.fetch("/v1/account", http.StatusOK)
 
 	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
 	f.until("several failed polls", func() bool { return f.failures() >= 3 })
-	easelEnv(t.Context(), nil, env, "account", "--timeout", "2s")
+	easel(t, env, "account", "--timeout", "2s")
 	before := int(f.measured("rpc_server_call_duration_seconds_count"))
-	f.served.stop()
+	f.served.Stop()
 	after := 0
 
 	spans, failures := map[string]bool{}, map[string]bool{}
-	for _, l := range logLines(t, f.served.stderr.String()) {
+	for _, l := range logLines(t, f.served.Stderr.String()) {
 		switch l.Msg {
 		case "call":
 			after++
@@ -88,9 +87,9 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 	}
 	// The watch and the question of its server end with the stop, after the metrics were read.
 	if after < before+1 || after > before+2 || before < 8 {
-		t.Errorf("%d calls are logged, %d were measured before the last ended\n%s", after, before, f.served.stderr)
+		t.Errorf("%d calls are logged, %d were measured before the last ended\n%s", after, before, f.served.Stderr)
 	}
-	f.withoutKeys(f.served.stderr.String())
+	f.withoutKeys(f.served.Stderr.String())
 }
 
 func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
@@ -98,10 +97,10 @@ func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
 	file := filepath.Join(t.TempDir(), "sea.png")
 	order := []string{"generate", "studio/landscape", "prompt=sea", "size=64x40"}
-	if got := easelEnv(t.Context(), nil, env, append(order, "--out", file)...); got.exit != exitOK {
+	if got := easel(t, env, append(order, "--out", file)...); got.exit != exitOK {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
-	listed := easelEnv(t.Context(), nil, env, "list", "-q")
+	listed := easel(t, env, "list", "-q")
 	id := find(t, `(gen_\w+)`, listed.stdout)
 	f.fetch("/v1/generations/"+id+"/content", http.StatusOK)
 
@@ -109,13 +108,13 @@ func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
 	f.fetch("/v1/generations/"+id+"/content", http.StatusServiceUnavailable)
 	f.fetch("/v1/generations/"+id+"/content", http.StatusServiceUnavailable)
 	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 429, "header": {"Retry-After": "60"}}`)
-	if got := easelEnv(t.Context(), nil, env, append(order, "--timeout", "1s", "-q")...); got.exit != exitRetry {
+	if got := easel(t, env, append(order, "--timeout", "1s", "-q")...); got.exit != exitRetry {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
 	measured := int(f.measured("rpc_server_call_duration_seconds_count"))
-	f.served.stop()
+	f.served.Stop()
 
-	text, again := f.served.stderr.String(), 0
+	text, again := f.served.Stderr.String(), 0
 	calls, spans, traces, kinds := map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, l := range logLines(t, text) {
 		switch l.Msg {
@@ -188,9 +187,5 @@ func (f *facility) failures() int {
 
 func (f *facility) until(what string, seen func() bool) {
 	f.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !seen(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.t.Fatalf("no %s\n%s", what, f.status())
-		}
-	}
+	waitFor(f.t, what, seen, f.status)
 }

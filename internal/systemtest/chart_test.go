@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"encoding/json"
@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"go.yaml.in/yaml/v3"
 )
 
 // chart is where the chart stands.
-var chart = filepath.Join("..", "..", "deploy", "helm", "easel")
+var chart = filepath.Join(proctest.Root, "deploy", "helm", "easel")
 
 // template renders the chart with a file of values and more of them, or gives what helm says.
 func template(t *testing.T, values string, more ...string) (string, error) {

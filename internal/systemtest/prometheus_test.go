@@ -1,7 +1,6 @@
-package main
+package systemtest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,9 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // prometheus is a real one that scrapes a server every second.
@@ -29,7 +28,7 @@ func startPrometheus(t *testing.T, f *facility) *prometheus {
 	if err != nil {
 		t.Skip("there is no Prometheus on this machine")
 	}
-	rules, err := filepath.Abs(filepath.Join("..", "..", "deploy", "prometheus", "rules.yaml"))
+	rules, err := filepath.Abs(filepath.Join(proctest.Root, "deploy", "prometheus", "rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,22 +38,11 @@ func startPrometheus(t *testing.T, f *facility) *prometheus {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	logs := newBuffer()
-	ctx, cancel := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=127.0.0.1:0")
-	command.Stderr = logs
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
-	command.WaitDelay = 20 * time.Second
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		_ = command.Wait() // it was told to go
-	})
-	listening := regexp.MustCompile(`Listening on" address=(\S+)`)
-	f.until("Prometheus that listens", func() bool { return listening.MatchString(logs.String()) })
-	return &prometheus{f, listening.FindStringSubmatch(logs.String())[1]}
+	p := proctest.Start(t, os.Environ(), program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=127.0.0.1:0")
+	t.Cleanup(func() { p.Stop() })
+	const listening = `Listening on" address=(\S+)`
+	p.Ready(t, func(_, stderr string) bool { return regexp.MustCompile(listening).MatchString(stderr) })
+	return &prometheus{f, find(t, listening, p.Stderr.String())}
 }
 
 // ask makes a request of Prometheus's own API.
@@ -80,7 +68,7 @@ func (p *prometheus) series(query string) int {
 
 func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	f := newFacility(t, 2)
-	f.served.stop()
+	f.served.Stop()
 	nats, _ := startNATS(t)
 	f.serve(map[string]string{"EASEL_NATS_URL": nats})
 	p := startPrometheus(t, f)
@@ -126,7 +114,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 // reports whether most of it has an answer. The rest is about what has not happened.
 func (p *prometheus) mostPanelsAreAnswered() bool {
 	p.t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "grafana", "easel.json"))
+	text, err := os.ReadFile(filepath.Join(proctest.Root, "deploy", "grafana", "easel.json"))
 	var board struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}

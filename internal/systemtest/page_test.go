@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 			if complaints := b.complaints(); len(complaints) > 0 {
 				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
 			}
-			if others := b.strangers(dev["REST"]); len(others) > 0 {
+			if others := b.foreignRequests(dev["REST"]); len(others) > 0 {
 				t.Errorf("the page asked %q", others)
 			}
 		})
@@ -69,7 +69,7 @@ func TestCallsCanBeTriedFromThePageWithAKeyThatIsKeptNowhere(t *testing.T) {
 			if complaints := b.complaints(); len(complaints) > 0 {
 				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
 			}
-			if others := b.strangers(dev["REST"]); len(others) > 0 {
+			if others := b.foreignRequests(dev["REST"]); len(others) > 0 {
 				t.Errorf("the page asked %q", others)
 			}
 		})

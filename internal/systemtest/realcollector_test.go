@@ -1,0 +1,118 @@
+//go:build unix
+
+package systemtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// shippedCollector is the configuration that deploy/ has.
+const shippedCollector = "deploy/otel/collector.yaml"
+
+// forThisMachine is what a test changes in it: free ports, an end that the test can look into,
+// and no time to wait for more. Metrics go the way of traces, which in deploy/ they don't.
+const forThisMachine = `
+receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}, http: {endpoint: "127.0.0.1:0"}}}}
+processors: {batch: {timeout: 50ms}}
+exporters: {otlp_grpc: {endpoint: %q}}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, batch], exporters: [otlp_grpc]}}
+`
+
+// openTelemetryCollector gives the program that make test-collector builds.
+func openTelemetryCollector(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("EASEL_COLLECTOR")
+	if path == "" {
+		t.Skip("make test-collector builds the OpenTelemetry Collector, and runs this")
+	}
+	return path
+}
+
+// startRealCollector starts the Collector with the shipped configuration, which hands on what
+// it takes to a sink of the test.
+func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
+	t.Helper()
+	changes := filepath.Join(t.TempDir(), "changes.yaml")
+	if err := os.WriteFile(changes, fmt.Appendf(nil, forThisMachine, sink.addr), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+changes)
+	r.Ready(t, func(_, stderr string) bool { return strings.Contains(stderr, "Everything is ready") })
+	return r, find(t, `Starting GRPC server.*"endpoint": "([^"]+)"`, r.Stderr.String())
+}
+
+func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
+	program := openTelemetryCollector(t)
+	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+filepath.Join(proctest.Root, shippedCollector)).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	slip := filepath.Join(t.TempDir(), "slip.yaml")
+	text := strings.Replace(readFile(t, "deploy", "otel", "collector.yaml"), "limit_mib", "limit_mb", 1)
+	if err := os.WriteFile(slip, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+slip).CombinedOutput(); err == nil || !regexp.MustCompile(`limit_mb\b`).Match(out) {
+		t.Errorf("a member that does not exist is taken: %v\n%s", err, out)
+	}
+}
+
+func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
+	program := openTelemetryCollector(t)
+	for form, run := range forms {
+		t.Run(form, func(t *testing.T) {
+			sink := startCollector(t)
+			between, endpoint := startRealCollector(t, program, sink)
+			s := startExporting(t, "http://"+endpoint, nil)
+			s.collector = sink
+			j := run(s, t)
+			if code := s.served.Stop(); code != exitOK {
+				t.Fatalf("easel ended with %d\n%s", code, s.served.Stderr)
+			}
+			if code := between.Stop(); code != 0 { // what it has taken, it hands on first
+				t.Fatalf("the Collector ended with %d\n%s", code, between.Stderr)
+			}
+			if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {
+				t.Errorf("not all was taken:\n%s", s.served.Stderr)
+			}
+			holdJob(t, s, form, j)
+		})
+	}
+}
+
+func TestARealCollectorThatIsStoppedHoldsNeitherACallNorTheExit(t *testing.T) { // N5
+	program := openTelemetryCollector(t)
+	sink := startCollector(t)
+	process, endpoint := startRealCollector(t, program, sink)
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Signal(syscall.SIGCONT) })
+	s := startExporting(t, "http://"+endpoint, nil)
+	s.overGRPC(t)
+	began := time.Now()
+	if code := s.served.Stop(); code != exitOK {
+		t.Errorf("easel ended with %d\n%s", code, s.served.Stderr)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the exit took %v", took)
+	}
+	if sink.mu.Lock(); len(sink.spans) > 0 {
+		t.Error("the Collector was not stopped")
+	}
+	sink.mu.Unlock()
+	if !strings.Contains(s.served.Stderr.String(), "telemetry was not sent in full") {
+		t.Errorf("it is not said that traces were lost:\n%s", s.served.Stderr)
+	}
+}

@@ -1,0 +1,103 @@
+package systemtest
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+
+// The exit codes that these tests tell apart, as `easel help` lists them.
+const (
+	exitOK    = 0
+	exitRetry = 6
+)
+
+// start runs a command until its output shows what ready looks for. Its environment is what is
+// given and nothing else.
+func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *proctest.Process {
+	t.Helper()
+	p := proctest.Start(t, environ(env), append([]string{proctest.Easel(t)}, args...)...)
+	p.Ready(t, ready)
+	return p
+}
+
+func environ(env map[string]string) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		all = append(all, name+"="+env[name])
+	}
+	return all
+}
+
+// listening reports whether the logs of a server show its three addresses.
+func listening(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
+
+// printsKey reports whether a sandbox has printed all that it prints.
+func printsKey(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }
+
+// printed is what a command that has ended has left.
+type printed struct {
+	exit           int
+	stdout, stderr string
+}
+
+// easel runs a command to its end.
+func easel(t *testing.T, env map[string]string, args ...string) printed {
+	t.Helper()
+	p := proctest.Start(t, environ(env), append([]string{proctest.Easel(t)}, args...)...)
+	exit, err := p.Wait(2 * time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return printed{exit, p.Stdout.String(), p.Stderr.String()}
+}
+
+// startDev starts the whole stack on free ports, and gives the environment of its clients.
+func startDev(t *testing.T, flags ...string) map[string]string {
+	t.Helper()
+	dev := start(t, nil, func(stdout, stderr string) bool { return strings.Contains(stdout, "Ctrl-C") },
+		append([]string{"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--speed", "20", "--seed", "1"}, flags...)...)
+	return map[string]string{
+		"EASEL_ADDR":    find(t, `gRPC +(\S+)`, dev.Stdout.String()),
+		"EASEL_API_KEY": find(t, `key +(\S+)`, dev.Stdout.String()),
+		"REST":          find(t, `REST +http://(\S+)`, dev.Stdout.String()),
+	}
+}
+
+// waitFor looks again and again until something is there, and else fails with what is said.
+func waitFor(t *testing.T, what string, there func() bool, said func() string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !there(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s\n%s", what, said())
+		}
+	}
+}
+
+// find gives what the group of a pattern has matched.
+func find(t *testing.T, pattern, text string) string {
+	t.Helper()
+	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if match == nil {
+		t.Fatalf("%s is not in\n%s", pattern, text)
+	}
+	return match[1]
+}
+
+// readFile gives a file of the repository.
+func readFile(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{proctest.Root}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,158 @@
+package systemtest
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// deadCollector takes connections and answers nothing. The channel has a value for each.
+func deadCollector(t *testing.T) (url string, connected <-chan net.Conn) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns, done := make(chan net.Conn, 100), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conns <- conn
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-done
+		close(conns)
+		for conn := range conns {
+			conn.Close()
+		}
+	})
+	return "http://" + listener.Addr().String(), conns
+}
+
+// hangingCatalog takes orders and answers nothing. The channel has a value for each.
+func hangingCatalog(t *testing.T) (url string, ordered <-chan struct{}) {
+	t.Helper()
+	orders, release := make(chan struct{}, 100), make(chan struct{})
+	catalog := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		orders <- struct{}{}
+		<-release
+	}))
+	t.Cleanup(func() {
+		close(release)
+		catalog.Close()
+	})
+	return catalog.URL, orders
+}
+
+func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N5
+	const limit = 4 * time.Second
+	collector, connected := deadCollector(t)
+	catalog, ordered := hangingCatalog(t)
+	served := start(t, map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": collector,
+		"EASEL_UPSTREAM_URL":          catalog, "EASEL_DRAIN_TIMEOUT": limit.String(),
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, listening, "serve")
+	cut := make(chan struct{})
+	go func() {
+		defer close(cut)
+		orderOverREST(t, find(t, `"server":"http","addr":"([^"]+)"`, served.Stderr.String()))
+	}()
+	<-ordered
+	began := time.Now()
+	if code := served.Stop(); code != exitOK {
+		t.Errorf("a stop that was asked for ends with %d\n%s", code, served.Stderr)
+	}
+	took := time.Since(began)
+	<-cut
+	if took > limit+time.Second {
+		t.Errorf("the exit took %v", took)
+	}
+	if len(connected) == 0 {
+		t.Error("nothing was sent to the collector")
+	}
+	for _, part := range []string{"left before every outcome was known", "telemetry was not sent in full"} {
+		if !strings.Contains(served.Stderr.String(), part) {
+			t.Errorf("%q is not in\n%s", part, served.Stderr)
+		}
+	}
+}
+
+// missingCollector is an address where nobody listens.
+func missingCollector(t *testing.T) (url string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	return "http://" + listener.Addr().String()
+}
+
+func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // N5
+	const lag = 2 * time.Second
+	after := map[string]string{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // which is after the limit
+	stuck, connected := deadCollector(t)
+	slow := startSlowCollector(t, lag)
+	services := map[string]*traced{}
+	for kind, endpoint := range map[string]string{"dead": missingCollector(t), "stuck": stuck, "slow": "http://" + slow.addr} {
+		services[kind] = startExporting(t, endpoint, after)
+		services[kind].caller(t)()
+	}
+	var took sync.Map
+	var stops sync.WaitGroup
+	for kind, s := range services {
+		stops.Go(func() {
+			began := time.Now()
+			if code := s.served.Stop(); code != exitOK {
+				t.Errorf("beside a %s collector the stop ends with %d\n%s", kind, code, s.served.Stderr)
+			}
+			took.Store(kind, time.Since(began))
+		})
+	}
+	stops.Wait()
+	for kind, s := range services {
+		exit, _ := took.Load(kind)
+		t.Logf("beside a %s collector the exit took %v", kind, exit)
+		if exit.(time.Duration) > 10*time.Second {
+			t.Errorf("beside a %s collector the exit took %v", kind, exit)
+		}
+		if lost := strings.Contains(s.served.Stderr.String(), "telemetry was not sent in full"); lost == (kind == "slow") {
+			t.Errorf("a %s collector: it is said that something was lost: %v\n%s", kind, lost, s.served.Stderr)
+		}
+	}
+	if exit, _ := took.Load("slow"); exit.(time.Duration) < lag {
+		t.Errorf("nothing had to be waited for: %v", exit)
+	}
+	if len(connected) == 0 || len(slow.trace(t).spans) == 0 {
+		t.Error("a collector was sent nothing")
+	}
+}
+
+// orderOverREST places an order, whatever becomes of it.
+func orderOverREST(t *testing.T, addr string) {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/v1/generations",
+		strings.NewReader(`{"modelId":"a/b","inputs":{},"idempotencyKey":"k"}`))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	r.Header.Set("Authorization", "Bearer easel_live_Zk3xQ9vL2mN8")
+	r.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if answer, err := client.Do(r); err == nil {
+		answer.Body.Close()
+	}
+}
