@@ -35,7 +35,8 @@ var allowed = map[string][]string{
 	"internal/rest/page":             {module + "/gen/scalar"},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
 	"internal/telemetry":             {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
-	"internal/sandbox":               {"modernc.org/sqlite", "golang.org/x/image/"},
+	"internal/sandbox":               {module + "/internal/sandbox/paint", "modernc.org/sqlite"},
+	"internal/sandbox/paint":         {},
 	"internal/simulation":            {}, // all of it is test code
 	"internal/bench":                 {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
 	"internal/cli":                   {module + "/gen/", module + "/internal/terminal", "github.com/alecthomas/kong", "google.golang.org/"},

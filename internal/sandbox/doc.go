@@ -55,6 +55,5 @@
 //
 // # Pictures
 //
-// They are drawn, not stored: a few hundred lines of noise, palettes and perspective. The same inputs make
-// the same bytes on one kind of processor; others may round the last bit differently.
+// Package paint draws them: a few hundred lines of noise, palettes and perspective. None is stored.
 package sandbox

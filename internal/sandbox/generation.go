@@ -116,7 +116,7 @@ func (s *Sandbox) newGeneration(who account, o order) generation {
 	if s.random.chance(s.cfg.FailureRate) {
 		g.failsWith = "The renderer ran out of memory."
 	}
-	if strings.Contains(o.values.text("prompt"), "[fail]") {
+	if strings.Contains(o.values.Text("prompt"), "[fail]") {
 		g.failsWith = "The prompt asked for a failure."
 	}
 	return g

@@ -1,10 +1,11 @@
 package sandbox
 
 import (
-	"io"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
 // model is one entry of the catalog: what it takes, what it costs, how long it takes, what it makes.
@@ -12,16 +13,9 @@ type model struct {
 	id, name, description string
 	kind                  string // "image" or "text"
 	fields                []field
-	price                 func(values) int64 // cents, at least 1
+	price                 func(paint.Values) int64 // cents, at least 1
 	pace                  durations
-	render                func(values) (artifact, error)
-}
-
-// artifact is the result of a render: a text, or a file that can be written.
-type artifact struct {
-	text        string
-	contentType string
-	write       func(io.Writer) error
+	render                func(paint.Values) paint.Artifact
 }
 
 // field describes one input.
@@ -93,9 +87,9 @@ var catalog = []*model{
 			{name: "reflections", label: "Reflections", kind: "boolean", def: true, help: "Water mirrors the scene."},
 			formatField, seedField,
 		},
-		price:  func(v values) int64 { return imagePrice(v, 4, float64(v.integer("steps"))/20) },
+		price:  func(v paint.Values) int64 { return imagePrice(v, 4, float64(v.Integer("steps"))/20) },
 		pace:   durations{median: 9 * time.Second, sigma: 0.35},
-		render: renderLandscape,
+		render: paint.Landscape,
 	},
 	{
 		id: "studio/abstract", name: "Abstract", kind: "image",
@@ -116,9 +110,9 @@ var catalog = []*model{
 			},
 			formatField, seedField,
 		},
-		price:  func(v values) int64 { return imagePrice(v, 2, v.number("density")) },
+		price:  func(v paint.Values) int64 { return imagePrice(v, 2, v.Number("density")) },
 		pace:   durations{median: 3 * time.Second, sigma: 0.25, slow: 16 * time.Second, slowShare: 0.3},
-		render: renderAbstract,
+		render: paint.Abstract,
 	},
 	{
 		id: "studio/print", name: "Print", kind: "image",
@@ -135,17 +129,17 @@ var catalog = []*model{
 			}},
 			seedField,
 		},
-		price:  func(v values) int64 { w, h := paperSize(v.text("paper")); return 10 + int64(w*h)/250_000 },
+		price:  func(v paint.Values) int64 { w, h := paint.PaperSize(v.Text("paper")); return 10 + int64(w*h)/250_000 },
 		pace:   durations{median: 25 * time.Second, sigma: 0.3},
-		render: renderPrint,
+		render: paint.Print,
 	},
 	{
 		id: "studio/haiku", name: "Haiku", kind: "text",
 		description: "Three lines of five, seven and five syllables.",
 		fields:      []field{promptField, seedField},
-		price:       func(values) int64 { return 1 },
+		price:       func(paint.Values) int64 { return 1 },
 		pace:        durations{median: 1200 * time.Millisecond, sigma: 0.3},
-		render:      renderHaiku,
+		render:      paint.Haiku,
 	},
 	{
 		id: "studio/essay", name: "Essay", kind: "text",
@@ -159,17 +153,17 @@ var catalog = []*model{
 			{name: "title", label: "Title", kind: "boolean", def: true, help: "Begin with a title."},
 			seedField,
 		},
-		price: func(v values) int64 { return 2*v.integer("paragraphs") + int64(len(v.text("prompt")))/100 },
+		price: func(v paint.Values) int64 { return 2*v.Integer("paragraphs") + int64(len(v.Text("prompt")))/100 },
 		pace:  durations{median: 5 * time.Second, sigma: 0.4},
 
-		render: renderEssay,
+		render: paint.Essay,
 	},
 }
 
 // imagePrice is the one price of pictures: a base and a part that grows with pixels, quality and effort.
-func imagePrice(v values, base int64, effort float64) int64 {
-	w, h := v.size()
-	quality := map[string]float64{"draft": 0.5, "fine": 3}[v.text("quality")]
+func imagePrice(v paint.Values, base int64, effort float64) int64 {
+	w, h := v.Size()
+	quality := map[string]float64{"draft": 0.5, "fine": 3}[v.Text("quality")]
 	if quality == 0 {
 		quality = 1
 	}

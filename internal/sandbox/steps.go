@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
 // resumeSteps schedules every step that an earlier process has left.
@@ -70,9 +72,9 @@ func (s *Sandbox) finish(g generation) error {
 	if err != nil {
 		return s.fail(g, "The renderer failed: "+err.Error()+".")
 	}
-	if made.write != nil {
-		g.contentType = made.contentType
-		if g.contentSize, g.contentEtag, err = s.storeContent(g.id, made.write); err != nil {
+	if made.Write != nil {
+		g.contentType = made.ContentType
+		if g.contentSize, g.contentEtag, err = s.storeContent(g.id, made.Write); err != nil {
 			return err
 		}
 	}
@@ -81,7 +83,7 @@ func (s *Sandbox) finish(g generation) error {
 		changed, err = tx.update(`UPDATE generations SET state = 'succeeded', due_at = NULL, finished_at = ?,
 			content_type = ?, content_size = ?, content_etag = ?, text_output = ?
 			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`,
-			s.cfg.Now().UnixNano(), g.contentType, g.contentSize, g.contentEtag, made.text, g.id)
+			s.cfg.Now().UnixNano(), g.contentType, g.contentSize, g.contentEtag, made.Text, g.id)
 		return err
 	})
 	if err == nil && !changed {
@@ -90,7 +92,7 @@ func (s *Sandbox) finish(g generation) error {
 	return err
 }
 
-func produce(g generation) (made artifact, err error) {
+func produce(g generation) (made paint.Artifact, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("it stumbled: %v", p)
@@ -98,17 +100,17 @@ func produce(g generation) (made artifact, err error) {
 	}()
 	m, found := findModel(g.model)
 	if !found {
-		return artifact{}, errors.New("the model is gone")
+		return paint.Artifact{}, errors.New("the model is gone")
 	}
 	var inputs map[string]any
 	if err := decode([]byte(g.inputs), &inputs); err != nil {
-		return artifact{}, err
+		return paint.Artifact{}, err
 	}
 	v, err := checkObject("inputs.", m.fields, inputs)
 	if err != nil {
-		return artifact{}, err
+		return paint.Artifact{}, err
 	}
-	return m.render(v)
+	return m.render(v), nil
 }
 
 // fail ends a generation without a result. Where the refund belongs to the same step, it is in the same

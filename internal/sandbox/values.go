@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"maps"
 	"math"
@@ -12,35 +11,15 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
-
-// values are checked inputs with all defaults filled in. Numbers are int64 or float64.
-type values map[string]any
-
-func (v values) text(name string) string    { s, _ := v[name].(string); return s }
-func (v values) integer(name string) int64  { n, _ := v[name].(int64); return n }
-func (v values) number(name string) float64 { n, _ := v[name].(float64); return n }
-func (v values) flag(name string) bool      { b, _ := v[name].(bool); return b }
-
-func (v values) size() (w, h int) {
-	if _, err := fmt.Sscanf(v.text("size"), "%dx%d", &w, &h); err != nil {
-		return 0, 0
-	}
-	return w, h
-}
-
-// seed is the seed that was asked for, mixed with the prompt, so that two prompts differ under one seed.
-func (v values) seed() uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(v.text("prompt"))) // never fails
-	return h.Sum64() ^ uint64(v.integer("seed"))*0x9e3779b97f4a7c15
-}
 
 // order is a checked request for a render or a quote.
 type order struct {
 	model  *model
 	inputs string // as sent, compact, digit for digit
-	values values
+	values paint.Values
 	price  int64
 	hash   []byte // of the canonical request, for the idempotency check
 }
@@ -104,13 +83,13 @@ func decode(body []byte, into any) error {
 	return nil
 }
 
-func checkObject(path string, fields []field, in map[string]any) (values, error) {
+func checkObject(path string, fields []field, in map[string]any) (paint.Values, error) {
 	for _, name := range slices.Sorted(maps.Keys(in)) { // the first fault reported is always the same one
 		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
 			return nil, invalid(path+name, "unknown")
 		}
 	}
-	out := values{}
+	out := paint.Values{}
 	for _, f := range fields {
 		given, present := in[f.name]
 		switch {
@@ -162,7 +141,7 @@ func (f field) checkString(path, v string) (any, error) {
 		return nil, invalid(path, "must be one of %q", f.allowed)
 	}
 	if f.name == "colour" {
-		if _, err := parseColour(v); err != nil {
+		if err := paint.CheckColour(v); err != nil {
 			return nil, invalid(path, "must look like #1d3557")
 		}
 	}

@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 import (
 	"fmt"
@@ -60,18 +60,19 @@ var endings = syllabled{5: {
 	"all of it in bloom", "I had not noticed", "and I stay a while", "the tea has gone cold", "everything is here",
 }}
 
-func renderHaiku(v values) (artifact, error) {
+// Haiku writes three lines of five, seven and five syllables.
+func Haiku(v Values) Artifact {
 	rnd := rand.New(rand.NewPCG(v.seed(), 1))
 	theme := themes[0]
 	for _, t := range themes[1:] {
-		if mentions(v.text("prompt"), t.cues...) {
+		if mentions(v.Text("prompt"), t.cues...) {
 			theme = t
 			break
 		}
 	}
 	of := 2 + rnd.IntN(2)
 	middle := pick(rnd, theme.noun[of]) + " " + pick(rnd, verbs[7-of])
-	return artifact{text: fmt.Sprintf("%s\n%s\n%s", pick(rnd, theme.first[5]), middle, pick(rnd, endings[5]))}, nil
+	return Artifact{Text: fmt.Sprintf("%s\n%s\n%s", pick(rnd, theme.first[5]), middle, pick(rnd, endings[5]))}
 }
 
 func pick(rnd *rand.Rand, from []string) string { return from[rnd.IntN(len(from))] }

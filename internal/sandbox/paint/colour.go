@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 import (
 	"fmt"
@@ -17,6 +17,12 @@ func parseColour(s string) (rgb, error) {
 		return rgb{}, fmt.Errorf("not a colour: %q", s)
 	}
 	return rgb{float32(r) / 255, float32(g) / 255, float32(b) / 255}, nil
+}
+
+// CheckColour refuses what is no colour such as #1d3557.
+func CheckColour(s string) error {
+	_, err := parseColour(s)
+	return err
 }
 
 // colour is parseColour for colours in the source.

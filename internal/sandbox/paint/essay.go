@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 import (
 	"math/rand/v2"
@@ -52,16 +52,17 @@ var (
 	titles = []string{"On #", "In Praise of #", "A Short Account of #", "What # Leaves Behind", "Notes on #", "The Patience of #"}
 )
 
-func renderEssay(v values) (artifact, error) {
+// Essay writes paragraphs about the prompt.
+func Essay(v Values) Artifact {
 	rnd := rand.New(rand.NewPCG(v.seed(), 2))
-	subject := subjectOf(v.text("prompt"))
+	subject := subjectOf(v.Text("prompt"))
 	var parts []string
 	if v.flag("title") {
 		parts = append(parts, strings.ReplaceAll(pick(rnd, titles), "#", subject))
 	}
 	firsts, lasts := &deck{from: claims}, &deck{from: turns}
 	middles, things := &deck{from: thoughts}, &deck{from: belongings}
-	for range v.integer("paragraphs") {
+	for range v.Integer("paragraphs") {
 		lines := []string{firsts.next(rnd)}
 		for range 3 + rnd.IntN(3) {
 			lines = append(lines, middles.next(rnd))
@@ -73,7 +74,7 @@ func renderEssay(v values) (artifact, error) {
 		}
 		parts = append(parts, strings.Join(lines, " "))
 	}
-	return artifact{text: strings.Join(parts, "\n\n")}, nil
+	return Artifact{Text: strings.Join(parts, "\n\n")}
 }
 
 // deck deals sentences so that none comes twice before all have come once.

@@ -1,26 +1,27 @@
-package sandbox
+package paint
 
 import (
 	"math/rand/v2"
 	"slices"
 )
 
-func renderAbstract(v values) (artifact, error) {
-	return picture(v.text("format"), func() *canvas {
-		w, h := v.size()
+// Abstract paints a current of ink or a pattern of tiles.
+func Abstract(v Values) Artifact {
+	return picture(v.Text("format"), func() *canvas {
+		w, h := v.Size()
 		c := newCanvas(w, h)
 		rnd := rand.New(rand.NewPCG(v.seed(), 5))
 		inks := inksFor(v, rnd)
 		for i := range c.pix {
 			c.pix[i] = inks[0]
 		}
-		if v.text("style") == "tiles" {
-			paintTiles(c, rnd, inks, float32(v.number("density")))
+		if v.Text("style") == "tiles" {
+			paintTiles(c, rnd, inks, float32(v.Number("density")))
 		} else {
-			paintFlow(c, rnd, inks, float32(v.number("density")))
+			paintFlow(c, rnd, inks, float32(v.Number("density")))
 		}
 		return c
-	}), nil
+	})
 }
 
 // palettes are colours that go well together; the first one is the ground.
@@ -35,7 +36,7 @@ var palettes = [][]string{
 	{"#1b1b1e", "#fbfffe", "#faa916", "#96031a", "#6d676e", "#c98b6b"},
 }
 
-func inksFor(v values, rnd *rand.Rand) []rgb {
+func inksFor(v Values, rnd *rand.Rand) []rgb {
 	names := palettes[rnd.IntN(len(palettes))]
 	if given, ok := v["palette"].([]any); ok {
 		names = nil

@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 import (
 	"io"
@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// paperSize is the size of a print in pixels, at 300 dots an inch.
-func paperSize(paper string) (w, h int) {
+// PaperSize is the size of a print in pixels, at 300 dots an inch.
+func PaperSize(paper string) (w, h int) {
 	switch paper {
 	case "a5":
 		return 1748, 2480
@@ -21,12 +21,12 @@ func paperSize(paper string) (w, h int) {
 	return 1240, 1748
 }
 
-// renderPrint draws a poster of flat colours: a low sun over ranges of hills. It is made row by row, and
+// Print draws a poster of flat colours: a low sun over ranges of hills. It is made row by row, and
 // a row differs from the one above only where a hill begins, so that 64 MiB cost little more than the
 // checksums of the file.
-func renderPrint(v values) (artifact, error) {
-	return artifact{contentType: "image/png", write: func(to io.Writer) error {
-		w, h := paperSize(v.text("paper"))
+func Print(v Values) Artifact {
+	return Artifact{ContentType: "image/png", Write: func(to io.Writer) error {
+		w, h := PaperSize(v.Text("paper"))
 		out, err := newRawPNG(to, w, h)
 		if err != nil {
 			return err
@@ -38,7 +38,7 @@ func renderPrint(v values) (artifact, error) {
 			}
 		}
 		return out.close()
-	}}, nil
+	}}
 }
 
 // poster draws its rows from top to bottom.
@@ -57,19 +57,19 @@ type poster struct {
 	edges        [][]edge // by row
 }
 
-func newPoster(w, h int, v values) *poster {
+func newPoster(w, h int, v Values) *poster {
 	rnd := rand.New(rand.NewPCG(v.seed(), 3))
-	frame, _ := v["frame"].(values)
+	frame, _ := v["frame"].(Values)
 	inks := posterInks[rnd.IntN(len(posterInks))]
 	p := &poster{
-		w: w, h: h, margin: w * int(frame.integer("percent")) / 100,
+		w: w, h: h, margin: w * int(frame.Integer("percent")) / 100,
 		band: -1,
 		line: make([]byte, 3*w), cover: make([]int8, w), edges: make([][]edge, h),
 		sky: [2]rgb{colour(inks[0]), colour(inks[1])}, sun: colour(inks[2]),
 		sunX: float64(w) * (0.25 + 0.5*rnd.Float64()), sunY: float64(h) * (0.3 + 0.12*rnd.Float64()),
 		sunR: float64(w) * (0.12 + 0.08*rnd.Float64()),
 	}
-	p.paper = fill(make([]byte, 3*w), colour(frame.text("colour")))
+	p.paper = fill(make([]byte, 3*w), colour(frame.Text("colour")))
 	const ranges = 7
 	for i := range ranges {
 		t := float64(i) / (ranges - 1)

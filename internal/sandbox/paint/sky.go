@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 // paintSky lays the gradient, the glow of the light, stars, aurora, and the sun or moon.
 func (s *scene) paintSky(c *canvas) {

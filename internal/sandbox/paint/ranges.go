@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 // hills is one layer of the scene: a line of mountains, dunes or woods, with the height of its crest in
 // each column.

@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 // paintWater fills what lies below the horizon with water that mirrors what lies above.
 func (s *scene) paintWater(c *canvas) {

@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 // paintForeground frames the scene: a bank with grass, and tall trees at one side.
 func (s *scene) paintForeground(c *canvas) {

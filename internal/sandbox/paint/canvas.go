@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 import (
 	"image"
@@ -65,13 +65,13 @@ func (c *canvas) image() *image.RGBA {
 }
 
 // picture is the artifact of a painted canvas.
-func picture(format string, paint func() *canvas) artifact {
+func picture(format string, paint func() *canvas) Artifact {
 	if format == "jpeg" {
-		return artifact{contentType: "image/jpeg", write: func(w io.Writer) error {
+		return Artifact{ContentType: "image/jpeg", Write: func(w io.Writer) error {
 			return jpeg.Encode(w, paint().image(), &jpeg.Options{Quality: 92})
 		}}
 	}
-	return artifact{contentType: "image/png", write: func(w io.Writer) error {
+	return Artifact{ContentType: "image/png", Write: func(w io.Writer) error {
 		encoder := png.Encoder{CompressionLevel: png.BestSpeed}
 		return encoder.Encode(w, paint().image())
 	}}

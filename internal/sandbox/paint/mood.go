@@ -1,4 +1,4 @@
-package sandbox
+package paint
 
 // mood is the light of a scene: the colours of everything at one time of day.
 type mood struct {

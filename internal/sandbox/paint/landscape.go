@@ -1,15 +1,16 @@
-package sandbox
+package paint
 
 import "math/rand/v2"
 
-func renderLandscape(v values) (artifact, error) {
-	return picture(v.text("format"), func() *canvas {
-		w, h := v.size()
-		if v.text("quality") != "fine" {
+// Landscape paints the scenery that the words of the prompt steer.
+func Landscape(v Values) Artifact {
+	return picture(v.Text("format"), func() *canvas {
+		w, h := v.Size()
+		if v.Text("quality") != "fine" {
 			return paintScene(newScene(v), newCanvas(w, h))
 		}
 		return paintScene(newScene(v), newCanvas(2*w, 2*h)).halve()
-	}), nil
+	})
 }
 
 // scene is everything that is decided before the first stroke.
@@ -53,18 +54,18 @@ var (
 	}
 )
 
-func newScene(v values) *scene {
-	prompt := v.text("prompt")
+func newScene(v Values) *scene {
+	prompt := v.Text("prompt")
 	seed := v.seed()
 	s := &scene{
-		rnd: rand.New(rand.NewPCG(seed, 4)), seed: uint32(seed ^ seed>>32), octaves: 3 + int(v.integer("steps"))/10,
-		horizon: float32(v.number("horizon")), place: steer(prompt, places, "mountains"), mirror: v.flag("reflections"),
+		rnd: rand.New(rand.NewPCG(seed, 4)), seed: uint32(seed ^ seed>>32), octaves: 3 + int(v.Integer("steps"))/10,
+		horizon: float32(v.Number("horizon")), place: steer(prompt, places, "mountains"), mirror: v.flag("reflections"),
 	}
-	if v.text("quality") == "draft" {
+	if v.Text("quality") == "draft" {
 		s.octaves = 3
 	}
 	hour := steer(prompt, hours, []string{"day", "sunset", "dawn", "sunset", "dusk"}[s.rnd.IntN(5)])
-	if asked := v.text("time_of_day"); asked != "auto" {
+	if asked := v.Text("time_of_day"); asked != "auto" {
 		hour = asked
 	}
 	s.mood = moods[hour]
