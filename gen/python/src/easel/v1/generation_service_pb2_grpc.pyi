@@ -119,7 +119,8 @@ class GenerationServiceStub:
     NOT_FOUND before the first message;
     UNAVAILABLE with RetryInfo, after a closing message, where the server goes
     down or the stream has reached its maximum age;
-    UNAUTHENTICATED where the catalog rejects the caller's own key;
+    UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
+    longer knows the caller's token;
     RESOURCE_EXHAUSTED where the caller took no message for 30 s.
     After any error watch again, with the last etag as known_etag. Ending a watch
     never touches the render or the money.
@@ -257,7 +258,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     NOT_FOUND before the first message;
     UNAVAILABLE with RetryInfo, after a closing message, where the server goes
     down or the stream has reached its maximum age;
-    UNAUTHENTICATED where the catalog rejects the caller's own key;
+    UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
+    longer knows the caller's token;
     RESOURCE_EXHAUSTED where the caller took no message for 30 s.
     After any error watch again, with the last etag as known_etag. Ending a watch
     never touches the render or the money.
@@ -428,7 +430,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         NOT_FOUND before the first message;
         UNAVAILABLE with RetryInfo, after a closing message, where the server goes
         down or the stream has reached its maximum age;
-        UNAUTHENTICATED where the catalog rejects the caller's own key;
+        UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
+        longer knows the caller's token;
         RESOURCE_EXHAUSTED where the caller took no message for 30 s.
         After any error watch again, with the last etag as known_etag. Ending a watch
         never touches the render or the money.

@@ -489,7 +489,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key;
+     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
+     * longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -716,7 +717,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key;
+     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
+     * longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -920,7 +922,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key;
+     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
+     * longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -1126,7 +1129,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key;
+     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
+     * longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
