@@ -16,8 +16,8 @@ var built struct {
 	programs map[string]string
 }
 
-// Build builds a command of this module once for all tests, as make does: without the race
-// detector. The path is relative to Root.
+// Build builds a command of this module once for all tests, as make does: static, and without the
+// race detector. The path is relative to Root.
 func Build(t testing.TB, path string) string {
 	t.Helper()
 	built.mu.Lock()
@@ -26,8 +26,8 @@ func Build(t testing.TB, path string) string {
 		return program
 	}
 	program := filepath.Join(built.dir, filepath.Base(path))
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", program, path)
-	command.Dir = Root
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, path)
+	command.Dir, command.Env = Root, append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", path, err, text)
 	}

@@ -39,13 +39,7 @@ type browserMessage struct {
 
 func chromium(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("there is no Chromium on this machine")
-	return ""
+	return tool(t, "chromium", "chromium-browser", "google-chrome")
 }
 
 // openBrowser starts Chromium with an empty profile, as somebody who likes the scheme, light

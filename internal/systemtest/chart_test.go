@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -20,12 +19,8 @@ var chart = filepath.Join(proctest.Root, "deploy", "helm", "easel")
 // template renders the chart with a file of values and more of them, or gives what helm says.
 func template(t *testing.T, values string, more ...string) (string, error) {
 	t.Helper()
-	helm := os.Getenv("EASEL_HELM")
-	if helm == "" {
-		t.Skip("EASEL_HELM does not say where helm is, as make test-deploy does: the templates are NOT checked")
-	}
 	args := []string{"template", "render", chart, "--kube-version", "1.34.0", "-f", filepath.Join(chart, "ci", values)}
-	out, err := exec.CommandContext(t.Context(), helm, append(args, more...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), tool(t, "helm"), append(args, more...)...).CombinedOutput()
 	return string(out), err
 }
 
@@ -196,6 +191,25 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 	}
 	if files != 9 || len(made.Volumes) != 5 || len(mounts) != 5 {
 		t.Errorf("%d files in %d mounts of %d volumes", files, len(mounts), len(made.Volumes))
+	}
+}
+
+func TestHelmAndKubernetesTakeTheChart(t *testing.T) {
+	kubecheck := tool(t, "kubecheck")
+	for _, values := range []string{"least.yaml", "all.yaml"} {
+		out, err := exec.CommandContext(t.Context(), tool(t, "helm"), "lint", chart, "--strict", "--quiet", "-f", filepath.Join(chart, "ci", values)).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", values, err, out)
+		}
+		text, err := template(t, values)
+		if err != nil {
+			t.Fatal(text)
+		}
+		check := exec.CommandContext(t.Context(), kubecheck)
+		check.Stdin = strings.NewReader(text)
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", values, err, out)
+		}
 	}
 }
 

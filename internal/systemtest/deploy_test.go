@@ -1,9 +1,11 @@
 package systemtest
 
 import (
+	"debug/elf"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -116,6 +118,27 @@ func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 		if watches != 2 || waits != 2 {
 			t.Errorf("deploy/%s has %d time-outs for watches and %d for waits, want 2 of each", path, watches, waits)
 		}
+	}
+}
+
+func TestEnvoyTakesItsFile(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), tool(t, "envoycheck"), filepath.Join(proctest.Root, "deploy", "envoy", "envoy.yaml")).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestTheProgramIsStatic: the image has nothing but the program. Other systems than Linux have no
+// static programs.
+func TestTheProgramIsStatic(t *testing.T) {
+	file, err := elf.Open(proctest.Easel(t))
+	if err != nil {
+		t.Skipf("it is no program of Linux: %v", err)
+	}
+	defer file.Close()
+	loader := slices.ContainsFunc(file.Progs, func(part *elf.Prog) bool { return part.Type == elf.PT_INTERP })
+	if needed, err := file.ImportedLibraries(); loader || err == nil && len(needed) > 0 {
+		t.Errorf("it needs %v, and a loader: %v", needed, loader)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,10 +42,7 @@ type proxied struct {
 // in place of ports, so that no port can be taken by another in between.
 func startNginx(t *testing.T, flags ...string) proxied {
 	t.Helper()
-	binary, err := exec.LookPath("nginx")
-	if err != nil {
-		t.Skip("nginx is not on this machine: deploy/nginx is NOT checked")
-	}
+	binary := tool(t, "nginx")
 	dir, err := os.MkdirTemp("", "nginx") // the name of a socket must be short
 	if err != nil {
 		t.Fatal(err)

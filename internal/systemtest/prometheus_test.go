@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,10 +23,7 @@ type prometheus struct {
 // startPrometheus starts one with our rules, and stops it with the test.
 func startPrometheus(t *testing.T, f *facility) *prometheus {
 	t.Helper()
-	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Skip("there is no Prometheus on this machine")
-	}
+	program := tool(t, "prometheus")
 	rules, err := filepath.Abs(filepath.Join(proctest.Root, "deploy", "prometheus", "rules.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -30,16 +30,6 @@ service:
   pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, batch], exporters: [otlp_grpc]}}
 `
 
-// openTelemetryCollector gives the program that make test-collector builds.
-func openTelemetryCollector(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("EASEL_COLLECTOR")
-	if path == "" {
-		t.Skip("make test-collector builds the OpenTelemetry Collector, and runs this")
-	}
-	return path
-}
-
 // startRealCollector starts the Collector with the shipped configuration, which hands on what
 // it takes to a sink of the test.
 func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
@@ -54,7 +44,7 @@ func startRealCollector(t *testing.T, program string, sink *collector) (*proctes
 }
 
 func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
-	program := openTelemetryCollector(t)
+	program := tool(t, "otelcol")
 	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+filepath.Join(proctest.Root, shippedCollector)).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -69,7 +59,7 @@ func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
 }
 
 func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
-	program := openTelemetryCollector(t)
+	program := tool(t, "otelcol")
 	for form, run := range forms {
 		t.Run(form, func(t *testing.T) {
 			sink := startCollector(t)
@@ -92,7 +82,7 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 }
 
 func TestARealCollectorThatIsStoppedHoldsNeitherACallNorTheExit(t *testing.T) { // N5
-	program := openTelemetryCollector(t)
+	program := tool(t, "otelcol")
 	sink := startCollector(t)
 	process, endpoint := startRealCollector(t, program, sink)
 	if err := process.Signal(syscall.SIGSTOP); err != nil {

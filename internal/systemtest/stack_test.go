@@ -3,6 +3,7 @@ package systemtest
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -70,6 +71,18 @@ func startDev(t *testing.T, flags ...string) map[string]string {
 		"EASEL_API_KEY": find(t, `key +(\S+)`, dev.Stdout.String()),
 		"REST":          find(t, `REST +http://(\S+)`, dev.Stdout.String()),
 	}
+}
+
+// tool finds a program that is not ours, or skips what needs it.
+func tool(t *testing.T, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skipf("%s is not on this machine: what needs it is NOT checked", names[0])
+	return ""
 }
 
 // waitFor looks again and again until something is there, and else fails with what is said.

@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -9,23 +8,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// validator gives a program that `make test-openapi` installs.
-func validator(t *testing.T, name string) string {
-	t.Helper()
-	bin := os.Getenv("EASEL_VALIDATORS")
-	if bin == "" {
-		t.Skip("make test-openapi installs the programs for this, and runs it")
-	}
-	path, err := exec.LookPath(filepath.Join(bin, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 	document := filepath.Join(proctest.Root, "gen", "openapi", "easel.openapi.json")
-	out, err := exec.CommandContext(t.Context(), validator(t, "openapi-spec-validator"), document).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), tool(t, "openapi-spec-validator"), document).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -39,7 +24,7 @@ func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 // decides on inputs, and a page token must have been given out. And protobuf's JSON takes
 // more than the schema says: null for what is absent, the number of an enum's value.
 func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
-	schemathesis := validator(t, "schemathesis")
+	schemathesis := tool(t, "schemathesis")
 	for name, flags := range map[string][]string{
 		"with money":                   {"--balance", "1000.00"},
 		"with little, and not so fast": {"--balance", "0.05", "--failure-rate", "0.5", "--rate-limit", "20"},

@@ -1,6 +1,8 @@
 // Command notice writes the licences of all that the script of the API reference carries. The
-// script's source map says which packages those are, and of which versions. First it writes
-// a manifest of them; where npm has installed that, it takes the licence of each.
+// script's source map says which packages those are, and of which versions; npm installs them, and
+// it takes the licence of each. After `make generate`:
+//
+//	go run -C internal/tools ./notice
 package main
 
 import (
@@ -10,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,28 +25,37 @@ const reference = "@scalar/api-reference"
 // makers had built before.
 var hidden = []string{"@scalar/code-highlight@*", "highlight.js@11", "lowlight@3", "tailwindcss@4"}
 
+const (
+	pkg = "../../.build/tools/page/node_modules/" + reference // make generate installs it
+	to  = "../../internal/rest/page/notice.txt"
+)
+
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: notice PACKAGE DIRECTORY NOTICE")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "notice:", err)
 		os.Exit(1)
 	}
 }
 
-// run writes the manifest into the directory, or the notice where that is installed there.
-func run(pkg, directory, to string) error {
+// run installs what the script carries for this alone, and writes the notice.
+func run() error {
 	carried, err := parts(pkg)
 	if err != nil {
 		return err
 	}
-	modules := filepath.Join(directory, "node_modules")
-	if _, err := os.Stat(modules); errors.Is(err, os.ErrNotExist) {
-		return writeManifest(carried, filepath.Join(directory, "package.json"))
+	directory, err := os.MkdirTemp("", "easel-notice-")
+	if err != nil {
+		return err
 	}
-	text, err := notice(pkg, modules, carried)
+	defer os.RemoveAll(directory)
+	if err := writeManifest(carried, filepath.Join(directory, "package.json")); err != nil {
+		return err
+	}
+	npm := exec.Command("npm", "install", "--prefix", directory, "--ignore-scripts", "--legacy-peer-deps", "--silent", "--no-audit", "--no-fund", "--no-package-lock")
+	if out, err := npm.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm: %w\n%s", err, out)
+	}
+	text, err := notice(pkg, filepath.Join(directory, "node_modules"), carried)
 	if err != nil {
 		return err
 	}
@@ -89,7 +101,7 @@ func notice(pkg, modules string, carried []string) (string, error) {
 	}
 	var out strings.Builder
 	out.WriteString("The page is drawn by a script that is not of Easel, and that carries the packages below.\n" +
-		"Written by make notice, from the licence that each package has with it.\n")
+		"Written by internal/tools/notice, from the licence that each package has with it.\n")
 	texts := slices.SortedFunc(maps.Keys(byText), func(a, b string) int {
 		return cmp.Or(len(byText[b])-len(byText[a]), strings.Compare(byText[a][0].name, byText[b][0].name))
 	})

@@ -1,6 +1,8 @@
 // Command picture records a real watch on a real terminal, and draws the recording as an SVG
 // that moves. It starts easel dev, orders a few renders so that the server knows how long they
-// take, then records one order.
+// take, then records one order. After `make build`:
+//
+//	go run -C internal/tools ./picture
 package main
 
 import (
@@ -28,13 +30,13 @@ const (
 var shown = []string{"easel", "generate", "studio/landscape", "prompt=a calm sea at dusk", "--watch", "--out", "sea.png"}
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: picture EASEL SVG")
-		os.Exit(2)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	if err := picture(ctx, os.Args[1], os.Args[2]); err != nil {
+	easel, err := filepath.Abs("../../bin/easel")
+	if err == nil {
+		err = picture(ctx, easel, "../../docs/watch.svg")
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "picture:", err)
 		os.Exit(1)
 	}
