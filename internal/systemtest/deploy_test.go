@@ -228,6 +228,7 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 // TestTheCommandsOfTheCompositionWork runs each with its own environment, but at addresses of this
 // machine.
 func TestTheCommandsOfTheCompositionWork(t *testing.T) {
+	t.Parallel()
 	c, ran := readComposition(t), 0
 	for name, service := range c.Services {
 		if service.Image != "easel" {

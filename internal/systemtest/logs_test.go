@@ -49,6 +49,7 @@ func (l logLine) holdCall(t *testing.T) {
 }
 
 func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
+	t.Parallel()
 	f := newFacility(t, 1)
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
 	f.watch(f.keys[0], 1, 1)
@@ -93,6 +94,7 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 }
 
 func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
+	t.Parallel()
 	f := newFacility(t, 1, "--speed", "20")
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
 	file := filepath.Join(t.TempDir(), "sea.png")

@@ -148,6 +148,7 @@ func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 }
 
 func TestHeartbeatsKeepAWatchOpenThroughNginx(t *testing.T) {
+	t.Parallel()
 	p := startNginx(t)
 	stream, began := p.watchAll(t, time.Second), time.Now()
 	for beats := 0; beats < 5; {
@@ -166,6 +167,7 @@ func TestHeartbeatsKeepAWatchOpenThroughNginx(t *testing.T) {
 
 // Without heartbeats in time nginx does end it: else the test above would prove nothing.
 func TestAWatchWhoseHeartbeatsAreTooFarApartIsEndedByNginx(t *testing.T) {
+	t.Parallel()
 	p := startNginx(t)
 	stream := p.watchAll(t, time.Minute)
 	for {
@@ -179,6 +181,7 @@ func TestAWatchWhoseHeartbeatsAreTooFarApartIsEndedByNginx(t *testing.T) {
 }
 
 func TestEventsOfRESTPassNginxAsTheyCome(t *testing.T) {
+	t.Parallel()
 	p := startNginx(t)
 	answer, began := p.get(t, "/v1/generations:watch?heartbeatInterval=1s", "text/event-stream"), time.Now()
 	beats := 0
@@ -218,6 +221,7 @@ func outlasted(t *testing.T, began time.Time) {
 }
 
 func TestAWaitThatSaysNothingForLongPassesNginx(t *testing.T) {
+	t.Parallel()
 	p := startNginx(t, lasting...)
 	id, began := p.order(t, "waited"), time.Now()
 	waited, err := p.generations.WaitGeneration(p.as(t), &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(50 * time.Second)})
@@ -233,6 +237,7 @@ func TestAWaitThatSaysNothingForLongPassesNginx(t *testing.T) {
 }
 
 func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
+	t.Parallel()
 	p := startNginx(t, lasting...)
 	id, began := p.order(t, "downloaded"), time.Now()
 	stream, err := p.generations.DownloadGeneration(p.as(t), &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})

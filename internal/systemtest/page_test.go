@@ -17,6 +17,7 @@ func openPage(t *testing.T, host, scheme string) *browser {
 }
 
 func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	dev := startDev(t)
 	for scheme, want := range map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(15, 15, 15)"} {
@@ -47,6 +48,7 @@ const (
 )
 
 func TestCallsCanBeTriedFromThePageWithAKeyThatIsKeptNowhere(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	dev := startDev(t)
 	for _, call := range []struct{ service, name, path, answer string }{

@@ -63,6 +63,7 @@ func (p *prometheus) series(query string) int {
 }
 
 func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
+	t.Parallel()
 	f := newFacility(t, 2)
 	f.served.Stop()
 	nats, _ := startNATS(t)

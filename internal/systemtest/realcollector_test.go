@@ -59,9 +59,11 @@ func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
 }
 
 func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
+	t.Parallel()
 	program := tool(t, "otelcol")
 	for form, run := range forms {
 		t.Run(form, func(t *testing.T) {
+			t.Parallel()
 			sink := startCollector(t)
 			between, endpoint := startRealCollector(t, program, sink)
 			s := startExporting(t, "http://"+endpoint, nil)
@@ -82,6 +84,7 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 }
 
 func TestARealCollectorThatIsStoppedHoldsNeitherACallNorTheExit(t *testing.T) { // N5
+	t.Parallel()
 	program := tool(t, "otelcol")
 	sink := startCollector(t)
 	process, endpoint := startRealCollector(t, program, sink)

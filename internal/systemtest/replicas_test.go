@@ -75,6 +75,7 @@ func babble(t *testing.T, url string) {
 }
 
 func TestReplicasTellWhoPollsAndWhetherTheyHearEachOther(t *testing.T) {
+	t.Parallel()
 	url, stopNATS := startNATS(t)
 	one, two := startTwo(t, url, "--dialect", "no-range", "--speed", "0.3") // they are seen running after some seconds
 	two.until("state from the replica that polls", func() bool {
@@ -120,6 +121,7 @@ func TestReplicasTellWhoPollsAndWhetherTheyHearEachOther(t *testing.T) {
 }
 
 func TestTheStatusPageSaysHowPollsAreShared(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	url, stopNATS := startNATS(t)
 	one, _ := startTwo(t, url)

@@ -20,6 +20,7 @@ func (f *facility) balance() float64 {
 }
 
 func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart(t *testing.T) {
+	t.Parallel()
 	f := newFacility(t, 1)
 	before := f.balance()
 	order := func() {

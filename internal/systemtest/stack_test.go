@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"flag"
 	"maps"
 	"os"
 	"os/exec"
@@ -14,7 +15,13 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // tests wait for processes most of the time
+		panic(err)
+	}
+	os.Exit(proctest.Main(m))
+}
 
 // The exit codes that these tests tell apart, as `easel help` lists them.
 const (

@@ -143,6 +143,7 @@ func (f *facility) withoutKeys(text any) {
 const textOf = `document.getElementById('%s').innerText`
 
 func TestTheStatusPageOfAServerThatNobodyUsesSaysThatAllIsWell(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	f := newFacility(t, 0)
 	for _, scheme := range []string{"light", "dark"} {
@@ -154,6 +155,7 @@ func TestTheStatusPageOfAServerThatNobodyUsesSaysThatAllIsWell(t *testing.T) {
 }
 
 func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	chromium(t)
 	f := newFacility(t, 3)
 	f.watch(f.keys[0], 5, 3)
@@ -188,6 +190,7 @@ func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
 }
 
 func TestTheStatusForProgramsHasTheSameAndNoKey(t *testing.T) {
+	t.Parallel()
 	f := newFacility(t, 1)
 	f.watch(f.keys[0], 2, 2)
 	var status struct {
@@ -223,6 +226,7 @@ func TestTheStatusForProgramsHasTheSameAndNoKey(t *testing.T) {
 }
 
 func TestAPageOfElsewhereCanNeitherReadNorChangeWhatIsForOperators(t *testing.T) {
+	t.Parallel()
 	f := newFacility(t, 0)
 	for _, test := range []struct {
 		method, path, host, origin string

@@ -57,6 +57,7 @@ func hangingCatalog(t *testing.T) (url string, ordered <-chan struct{}) {
 }
 
 func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N5
+	t.Parallel()
 	const limit = 4 * time.Second
 	collector, connected := deadCollector(t)
 	catalog, ordered := hangingCatalog(t)
@@ -102,6 +103,7 @@ func missingCollector(t *testing.T) (url string) {
 }
 
 func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // N5
+	t.Parallel()
 	const lag = 2 * time.Second
 	after := map[string]string{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // which is after the limit
 	stuck, connected := deadCollector(t)

@@ -161,8 +161,10 @@ func id(t *testing.T, text string) []byte {
 var forms = map[string]func(*traced, *testing.T) job{"gRPC": (*traced).overGRPC, "REST": (*traced).overREST}
 
 func TestTheTraceOfAJobLeadsFromTheCallersWaitToTheAnswerUpstream(t *testing.T) {
+	t.Parallel()
 	for form, run := range forms {
 		t.Run(form, func(t *testing.T) {
+			t.Parallel()
 			s := startTraced(t, nil)
 			j := run(s, t)
 			if s.served.Stop() != exitOK {

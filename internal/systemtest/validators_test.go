@@ -24,6 +24,7 @@ func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 // decides on inputs, and a page token must have been given out. And protobuf's JSON takes
 // more than the schema says: null for what is absent, the number of an enum's value.
 func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
+	t.Parallel()
 	schemathesis := tool(t, "schemathesis")
 	for name, flags := range map[string][]string{
 		"with money":                   {"--balance", "1000.00"},
