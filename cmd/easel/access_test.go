@@ -1,50 +1,15 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/hex"
-	"encoding/pem"
 	"maps"
-	"math/big"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-)
 
-// certificate makes a self-signed certificate that is good for a server on this machine,
-// for a client, and as the authority of both.
-func certificate(t *testing.T, name string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost", "catalog.example"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IsCA:        true, BasicConstraintsValid: true,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return write(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))),
-		write(t, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
-}
+	"github.com/easel-grpc/easel/internal/proctest"
+)
 
 // startHeld starts a sandbox and a server that holds its key, and gives the server's address.
 func startHeld(t *testing.T, settings map[string]string) string {
@@ -79,8 +44,8 @@ func TestAServiceTokenSaysWhoCalls(t *testing.T) {
 }
 
 func TestACertificateSaysWhoCalls(t *testing.T) {
-	serverCert, serverKey := certificate(t, "easel")
-	clientCert, clientKey := certificate(t, "billing")
+	serverCert, serverKey := proctest.Certificate(t, "easel")
+	clientCert, clientKey := proctest.Certificate(t, "billing")
 	for auth, exitWithout := range map[string]int{"": exitRetry, "require": exitRetry, "verify_if_given": exitCredential} {
 		addr := startHeld(t, map[string]string{
 			"EASEL_TLS_CERT_FILE": serverCert, "EASEL_TLS_KEY_FILE": serverKey, "EASEL_TLS_CLIENT_CA_FILE": clientCert, "EASEL_TLS_CLIENT_AUTH": auth,

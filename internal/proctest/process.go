@@ -100,6 +100,9 @@ func (p *Process) Wait(limit time.Duration) (int, error) {
 	}
 }
 
+// Pid is its id.
+func (p *Process) Pid() int { return p.command.Process.Pid }
+
 // Signal sends a signal.
 func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Signal(signal) }
 

@@ -38,6 +38,20 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	return p
 }
 
+// serve starts a server on free ports.
+func serve(t *testing.T, settings map[string]string) *proctest.Process {
+	t.Helper()
+	env := map[string]string{"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0"}
+	maps.Copy(env, settings)
+	return start(t, env, listening, "serve")
+}
+
+// address is where a server listens for grpc, http or admin.
+func address(t *testing.T, served *proctest.Process, server string) string {
+	t.Helper()
+	return find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.Stderr.String())
+}
+
 func environ(env map[string]string) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		all = append(all, name+"="+env[name])

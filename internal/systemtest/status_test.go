@@ -46,16 +46,10 @@ func newFacility(t *testing.T, keys int, flags ...string) *facility {
 // serve starts a server, in the place of the one that was there, if any was.
 func (f *facility) serve(env map[string]string) {
 	f.t.Helper()
-	all := map[string]string{
-		"EASEL_UPSTREAM_URL": f.upstream, "EASEL_DRAIN_TIMEOUT": "1s",
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}
+	all := map[string]string{"EASEL_UPSTREAM_URL": f.upstream, "EASEL_DRAIN_TIMEOUT": "1s"}
 	maps.Copy(all, env)
-	f.served = start(f.t, all, listening, "serve")
-	logs := f.served.Stderr.String()
-	f.grpc = find(f.t, `"server":"grpc","addr":"([^"]+)"`, logs)
-	f.rest = find(f.t, `"server":"http","addr":"([^"]+)"`, logs)
-	f.admin = find(f.t, `"server":"admin","addr":"([^"]+)"`, logs)
+	f.served = serve(f.t, all)
+	f.grpc, f.rest, f.admin = address(f.t, f.served, "grpc"), address(f.t, f.served, "http"), address(f.t, f.served, "admin")
 }
 
 // measured adds up the series of a metric, as Prometheus has them, whose labels have all parts.

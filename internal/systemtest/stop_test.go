@@ -61,15 +61,14 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N
 	const limit = 4 * time.Second
 	collector, connected := deadCollector(t)
 	catalog, ordered := hangingCatalog(t)
-	served := start(t, map[string]string{
+	served := serve(t, map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": collector,
 		"EASEL_UPSTREAM_URL":          catalog, "EASEL_DRAIN_TIMEOUT": limit.String(),
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, listening, "serve")
+	})
 	cut := make(chan struct{})
 	go func() {
 		defer close(cut)
-		orderOverREST(t, find(t, `"server":"http","addr":"([^"]+)"`, served.Stderr.String()))
+		orderOverREST(t, address(t, served, "http"))
 	}()
 	<-ordered
 	began := time.Now()

@@ -56,10 +56,9 @@ func startExporting(t *testing.T, endpoint string, settings map[string]string) *
 	env := map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
 		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, box.Stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	maps.Copy(env, settings)
-	served := start(t, env, listening, "serve")
+	served := serve(t, env)
 	return &traced{served: served, key: find(t, `(sandbox_live_\w+)`, box.Stdout.String())}
 }
 
@@ -72,7 +71,7 @@ type job struct {
 
 func (s *traced) overGRPC(t *testing.T) (j job) {
 	t.Helper()
-	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.Stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address(t, s.served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +113,7 @@ func (s *traced) overREST(t *testing.T) (j job) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	ask := func(span, method, path, body string) []byte {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+find(t, `"server":"http","addr":"([^"]+)"`, s.served.Stderr.String())+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address(t, s.served, "http")+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +292,7 @@ func holdClean(t *testing.T, s *traced, j job) {
 // caller makes calls, one by one, and says how long each took.
 func (s *traced) caller(t *testing.T) func() time.Duration {
 	t.Helper()
-	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, s.served.Stderr.String()), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address(t, s.served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,12 @@
-package main
+package systemtest
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -20,6 +17,7 @@ import (
 )
 
 func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // X3
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -35,13 +33,8 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // X3
 			go func() { hungUp <- answerAndGoOn(conn) }()
 		}
 	}()
-	bin := t.TempDir()
-	compile(t, bin, "easel", "build", "-o", filepath.Join(bin, "easel"), ".")
-	served, logs := process(t, []string{
-		"EASEL_UPSTREAM_URL=http://" + l.Addr().String(),
-		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
-	}, filepath.Join(bin, "easel"), "serve")
-	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, logs), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	served := serve(t, map[string]string{"EASEL_UPSTREAM_URL": "http://" + l.Addr().String()})
+	conn, err := grpc.NewClient(address(t, served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,10 +51,10 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // X3
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(served.Process.Signal(syscall.SIGTERM), served.Wait()); err != nil {
-		t.Fatal(err)
+	if code := served.Stop(); code != exitOK {
+		t.Fatalf("it ended with %d", code)
 	}
-	if text := fmt.Sprint(served.Stderr); strings.Contains(text, "canary") || !strings.Contains(text, "QuoteGeneration") {
+	if text := served.Stderr.String(); strings.Contains(text, "canary") || !strings.Contains(text, "QuoteGeneration") {
 		t.Errorf("the log has what it must not, or not what it must:\n%s", text)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"context"
@@ -8,11 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -49,18 +48,10 @@ type besieged struct {
 	good      string // an API key that the catalog knows
 	neighbour string // another
 	admin     string
-	ended     <-chan error
+	served    *proctest.Process
 }
 
-// attackable builds the program.
-func attackable(t *testing.T) (bin string) {
-	t.Helper()
-	bin = filepath.Join(t.TempDir(), "easel")
-	compile(t, bin, "easel", "build", "-o", bin, ".")
-	return bin
-}
-
-func besiege(t *testing.T, bin string) *besieged {
+func besiege(t *testing.T) *besieged {
 	t.Helper()
 	box, err := sandbox.Open(sandbox.Config{Seed: 7, Speed: 0.001})
 	if err != nil {
@@ -75,15 +66,8 @@ func besiege(t *testing.T, bin string) *besieged {
 	}
 	catalog := httptest.NewServer(box)
 	t.Cleanup(catalog.Close)
-	served, logs := process(t, []string{
-		"EASEL_UPSTREAM_URL=" + catalog.URL + sandbox.BasePath,
-		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
-	}, bin, "serve")
-	ended := make(chan error, 1)
-	go func() { ended <- served.Wait() }()
-	t.Cleanup(func() { _ = served.Process.Kill() })
-	b.ended, b.pid = ended, served.Process.Pid
-	b.grpc, b.admin = find(t, `"server":"grpc","addr":"([^"]+)"`, logs), find(t, `"server":"admin","addr":"([^"]+)"`, logs)
+	b.served = serve(t, map[string]string{"EASEL_UPSTREAM_URL": catalog.URL + sandbox.BasePath})
+	b.pid, b.grpc, b.admin = b.served.Pid(), address(t, b.served, "grpc"), address(t, b.served, "admin")
 	return b
 }
 
@@ -253,12 +237,7 @@ func (b *besieged) attack(size watchAttack, keyed func(n int) string) (stop func
 func (b *besieged) stopsInTime() time.Duration {
 	b.t.Helper()
 	began := time.Now()
-	if err := syscall.Kill(b.pid, syscall.SIGTERM); err != nil {
-		b.t.Fatal(err)
-	}
-	select {
-	case <-b.ended:
-	case <-time.After(10 * time.Second):
+	if b.served.Stop(); time.Since(began) > 10*time.Second {
 		b.t.Error("the process does not end")
 	}
 	return time.Since(began)
@@ -266,10 +245,9 @@ func (b *besieged) stopsInTime() time.Duration {
 
 func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
 	size := sized(watchAttack{1000, 1000, 700 * time.Microsecond, 20 * time.Second, true}, watchAttack{100, 1000, time.Millisecond, time.Second, false})
-	bin := attackable(t)
 	for _, accepted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("under an API key that the catalog accepts, %v", accepted), func(t *testing.T) {
-			b := besiege(t, bin)
+			b := besiege(t)
 			key := "made-up-key"
 			if accepted {
 				key = b.good
@@ -305,7 +283,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
 
 func TestAttackByWatchesUnderManyMadeUpAPIKeys(t *testing.T) { // A5
 	size := sized(watchAttack{20_000, 1, 500 * time.Microsecond, 15 * time.Second, true}, watchAttack{500, 1, time.Millisecond, time.Second, false})
-	b := besiege(t, attackable(t))
+	b := besiege(t)
 	conn := b.dial()
 	watched := b.watchQuietly(conn)
 	b.measure(conn, time.Second/4) // makes connections

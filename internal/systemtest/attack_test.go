@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 const (
@@ -54,20 +54,17 @@ type attacked struct {
 	trust      *tls.Config // nil in plaintext
 }
 
-func startAttacked(t *testing.T, bin string, encrypted bool) attacked {
+func startAttacked(t *testing.T, encrypted bool) attacked {
 	t.Helper()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"balanceCents":5}`)
 	}))
 	t.Cleanup(upstream.Close)
-	env := []string{
-		"EASEL_UPSTREAM_URL=" + upstream.URL + "/catalog",
-		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
-	}
+	env := map[string]string{"EASEL_UPSTREAM_URL": upstream.URL + "/catalog"}
 	a := attacked{}
 	if encrypted {
-		cert, key := certificate(t, "easel")
-		env = append(env, "EASEL_TLS_CERT_FILE="+cert, "EASEL_TLS_KEY_FILE="+key)
+		cert, key := proctest.Certificate(t, "easel")
+		env["EASEL_TLS_CERT_FILE"], env["EASEL_TLS_KEY_FILE"] = cert, key
 		text, err := os.ReadFile(cert)
 		if err != nil {
 			t.Fatal(err)
@@ -75,9 +72,8 @@ func startAttacked(t *testing.T, bin string, encrypted bool) attacked {
 		a.trust = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost", NextProtos: []string{"h2"}}
 		a.trust.RootCAs.AppendCertsFromPEM(text)
 	}
-	served, logs := process(t, env, bin, "serve")
-	t.Cleanup(func() { _ = served.Process.Kill(); _ = served.Wait() })
-	a.grpc, a.rest, a.pid = find(t, `"server":"grpc","addr":"([^"]+)"`, logs), find(t, `"server":"http","addr":"([^"]+)"`, logs), served.Process.Pid
+	served := serve(t, env)
+	a.grpc, a.rest, a.pid = address(t, served, "grpc"), address(t, served, "http"), served.Pid()
 	return a
 }
 
@@ -290,8 +286,6 @@ var attacks = map[string][]struct {
 }
 
 func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { // L9
-	bin := filepath.Join(t.TempDir(), "easel")
-	compile(t, bin, "easel", "build", "-o", bin, ".")
 	for _, on := range []struct {
 		address, kind string
 		encrypted     bool
@@ -306,7 +300,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 		for _, one := range attacks[on.kind] {
 			name := fmt.Sprintf("%s on %s%s", one.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
-				server := startAttacked(t, bin, on.encrypted) // a new one, whose memory no other attack has raised
+				server := startAttacked(t, on.encrypted) // a new one, whose memory no other attack has raised
 				server.withstand(t, server.enemy(t, on.address, on.kind), one.run, one.least)
 			})
 		}

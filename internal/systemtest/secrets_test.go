@@ -1,23 +1,23 @@
-package main
+package systemtest
 
 import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -146,34 +146,33 @@ func search(t *testing.T, where, text string) {
 }
 
 func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
-	bin := filepath.Join(t.TempDir(), "easel")
-	compile(t, bin, "easel", "build", "-o", bin, ".")
-	keyFile := write(t, canary+"\n")
-	for mode, env := range map[string][]string{
-		"forwarded": nil,
-		"held":      {"EASEL_UPSTREAM_KEY_FILE=" + keyFile},
+	t.Parallel()
+	keyFile := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(keyFile, []byte(canary+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, env := range map[string]map[string]string{
+		"forwarded": {},
+		"held":      {"EASEL_UPSTREAM_KEY_FILE": keyFile},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			bird, collector := &parrot{heard: map[string]int{}}, &sink{}
 			catalog, telemetry := httptest.NewServer(bird), httptest.NewServer(collector)
 			defer catalog.Close()
 			defer telemetry.Close()
-			served, logs := process(t, append([]string{
-				"EASEL_UPSTREAM_URL=" + catalog.URL + "/catalog", "EASEL_LOG_LEVEL=debug", "EASEL_POLL_RATE=1000",
-				"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
-				"OTEL_EXPORTER_OTLP_ENDPOINT=" + telemetry.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_EXPORTER_OTLP_COMPRESSION=none",
-				"OTEL_METRIC_EXPORT_INTERVAL=200",
-			}, env...), bin, "serve")
+			maps.Copy(env, map[string]string{
+				"EASEL_UPSTREAM_URL": catalog.URL + "/catalog", "EASEL_LOG_LEVEL": "debug", "EASEL_POLL_RATE": "1000",
+				"OTEL_EXPORTER_OTLP_ENDPOINT": telemetry.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+				"OTEL_METRIC_EXPORT_INTERVAL": "200",
+			})
+			served := serve(t, env)
 			token := map[bool]string{true: canary}[mode == "forwarded"]
-			callEverything(t, bird, logs, token)
-			searchProcess(t, served, find(t, `"server":"admin","addr":"([^"]+)"`, logs))
-			if err := served.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
+			callEverything(t, bird, served, token)
+			searchProcess(t, served)
+			if code := served.Stop(); code != exitOK {
+				t.Errorf("it ended with %d", code)
 			}
-			if err := served.Wait(); err != nil {
-				t.Error(err)
-			}
-			text := served.Stderr.(*buffer).String()
+			text := served.Stderr.String()
 			if !strings.Contains(text, `"msg":"call"`) || collector.text.Len() < 10_000 {
 				t.Errorf("%d bytes of logs and %d of telemetry prove nothing", len(text), collector.text.Len())
 			}
@@ -185,15 +184,15 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
 
 // callEverything makes every call in both forms while the catalog repeats the key in every
 // way, and searches the answers.
-func callEverything(t *testing.T, bird *parrot, logs, token string) {
+func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token string) {
 	t.Helper()
-	conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, logs), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address(t, served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	base := "http://" + find(t, `"server":"http","addr":"([^"]+)"`, logs)
+	base := "http://" + address(t, served, "http")
 	modes := []string{"queued", "succeeded", "failed", "key"}
 	for _, code := range []int{301, 400, 401, 402, 403, 404, 409, 413, 416, 418, 422, 429, 500, 503} {
 		modes = append(modes, fmt.Sprint(code, " application/json"))
@@ -236,10 +235,10 @@ func callEverything(t *testing.T, bird *parrot, logs, token string) {
 }
 
 // searchProcess looks at what a process shows of itself.
-func searchProcess(t *testing.T, served *exec.Cmd, admin string) {
+func searchProcess(t *testing.T, served *proctest.Process) {
 	t.Helper()
 	for _, file := range []string{"environ", "cmdline", "status"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", served.Process.Pid, file))
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", served.Pid(), file))
 		if err != nil || len(text) == 0 {
 			t.Skipf("this system does not show /proc: %v", err)
 		}
@@ -249,7 +248,7 @@ func searchProcess(t *testing.T, served *exec.Cmd, admin string) {
 		"/", "/status.json", "/loglevel", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
 		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/heap", "/debug/pprof/trace?seconds=0.1",
 	} {
-		answer, err := http.Get("http://" + admin + page)
+		answer, err := http.Get("http://" + address(t, served, "admin") + page)
 		if err != nil {
 			t.Fatal(err)
 		}

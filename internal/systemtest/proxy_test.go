@@ -1,4 +1,4 @@
-package main
+package systemtest
 
 import (
 	"bufio"
@@ -9,11 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // connectProxy is a proxy that leads every CONNECT to one address, and keeps all that is sent through it.
@@ -90,7 +90,7 @@ func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust stri
 		catalog.Start()
 		return catalog, ""
 	}
-	cert, key := certificate(t, "localhost")
+	cert, key := proctest.Certificate(t, "localhost")
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
@@ -101,9 +101,8 @@ func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust stri
 }
 
 func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
+	t.Parallel()
 	const apiKey = "key_live_canary_of_the_proxy"
-	bin := filepath.Join(t.TempDir(), "easel")
-	compile(t, bin, "easel", "build", "-o", bin, ".")
 	for name, test := range map[string]struct {
 		secure   bool
 		upstream string // without a host that is this machine's, which no proxy is asked for
@@ -123,16 +122,13 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 			if test.upstream == "" {
 				test.upstream = catalog.URL
 			}
-			address := "http://me:hunter2@" + proxy.addr
-			served, logs := process(t, []string{
-				"HTTPS_PROXY=" + address, "HTTP_PROXY=" + address, "ALL_PROXY=" + address, "NO_PROXY=" + test.noProxy, "SSL_CERT_FILE=" + trust,
-				"EASEL_UPSTREAM_URL=" + test.upstream, "EASEL_UPSTREAM_INSECURE=true",
-				"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
-			}, bin, "serve")
-			defer func() { _ = served.Wait() }()
-			defer func() { _ = served.Process.Signal(os.Interrupt) }()
-			got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s",
-				"--addr", find(t, `"server":"grpc","addr":"([^"]+)"`, logs))
+			login := "http://me:hunter2@" + proxy.addr
+			served := serve(t, map[string]string{
+				"HTTPS_PROXY": login, "HTTP_PROXY": login, "ALL_PROXY": login, "NO_PROXY": test.noProxy, "SSL_CERT_FILE": trust,
+				"EASEL_UPSTREAM_URL": test.upstream, "EASEL_UPSTREAM_INSECURE": "true",
+			})
+			got := easel(t, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s", "--addr", address(t, served, "grpc"))
+			logs := served.Stderr.String()
 			asked, sent := proxy.requests()
 			if got.exit != test.exit || (len(asked) > 0) != test.proxied {
 				t.Errorf("exit %d, %d requests of the proxy\n%s%s", got.exit, len(asked), got.stdout, got.stderr)
@@ -141,8 +137,8 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 				t.Errorf("the API key has gone to the proxy: %s", sent)
 			}
 			for _, r := range asked {
-				login := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2"))
-				if r.Method != http.MethodConnect || r.Host != "catalog.example:443" || r.Header.Get("Proxy-Authorization") != login || r.Header.Get("Authorization") != "" {
+				basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2"))
+				if r.Method != http.MethodConnect || r.Host != "catalog.example:443" || r.Header.Get("Proxy-Authorization") != basic || r.Header.Get("Authorization") != "" {
 					t.Errorf("the proxy was asked %s %s, with %v", r.Method, r.Host, r.Header)
 				}
 			}

@@ -1,16 +1,12 @@
-package main
+package systemtest
 
 import (
 	"context"
 	"errors"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,40 +19,17 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// process starts a program of its own and waits until its logs show the three addresses.
-func process(t *testing.T, env []string, path string, args ...string) (*exec.Cmd, string) {
-	t.Helper()
-	logs := newBuffer()
-	command := exec.CommandContext(t.Context(), path, args...)
-	command.Env, command.Stderr = append(os.Environ(), env...), logs
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	limit := time.After(20 * time.Second)
-	for strings.Count(logs.String(), `"listening"`) < 3 {
-		select {
-		case <-logs.written:
-		case <-limit:
-			t.Fatalf("not ready\n%s", logs)
-		}
-	}
-	return command, logs.String()
-}
-
 func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // N4
 	const watches, each = 5000, 1000 // each: on one connection
 	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "sandbox_live_") },
 		"sandbox", "--addr", "127.0.0.1:0", "--speed", "0.0001")
-	bin := t.TempDir()
-	compile(t, bin, "easel", "build", "-o", filepath.Join(bin, "easel"), ".")
-	served, logs := process(t, []string{
-		"EASEL_UPSTREAM_URL=http://" + find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String()) + "/api/v1/api/catalog",
-		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0", "EASEL_CALLER_STREAMS=5001",
-	}, filepath.Join(bin, "easel"), "serve")
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+find(t, `(sandbox_live_\w+)`, catalog.stdout.String()))
+	served := serve(t, map[string]string{
+		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, catalog.Stdout.String()), "EASEL_CALLER_STREAMS": "5001",
+	})
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+find(t, `(sandbox_live_\w+)`, catalog.Stdout.String()))
 	var clients []easelv1.GenerationServiceClient
 	for range watches / each {
-		conn, err := grpc.NewClient(find(t, `"server":"grpc","addr":"([^"]+)"`, logs), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(address(t, served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,12 +57,10 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	}
 	stand.Wait()
 	began := time.Now()
-	if err := served.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	code := served.Stop()
 	all.Wait()
-	if err := served.Wait(); err != nil {
-		t.Errorf("the process ended with %v", err)
+	if code != exitOK {
+		t.Errorf("the process ended with %d", code)
 	}
 	took := time.Since(began)
 	t.Logf("%d of %d watches were told, and the process had ended after %v", told.Load(), watches, took)
