@@ -20,7 +20,7 @@ SEED    ?= 1
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs bench bench-counts \
+.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs bench bench-counts bench-schedule \
   check lint tidy breaking vulnerabilities reproducible generate packages image fmt clean \
   package-python package-typescript package-java client-python client-typescript client-java client-rust
 
@@ -110,6 +110,10 @@ bench-counts: build .build/bench
 
 bench-%: build .build/bench
 	.build/bench $*
+
+# What the polling schedule costs beside a fixed interval and a known distribution.
+bench-schedule:
+	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch/schedule
 
 .PHONY: .build/bench
 .build/bench:
