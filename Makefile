@@ -45,11 +45,13 @@ run: build ## Keep the facade up on its fixed ports over an embedded sandbox
 # What starts real processes: `make test-system` runs it.
 SYSTEM = ./internal/systemtest ./internal/clients ./internal/torture
 
-test: ## Run everything that needs Go alone (five minutes)
-	$(GO) test $(RACE) -timeout 15m $(filter-out $(SYSTEM:./%=$(MODULE)/%),$(shell $(GO) list ./...))
-	@# What the race detector makes too slow or meaningless runs once more without it.
-	$(GO) test -run 'Large|64Megabyte' ./internal/server
+# Tests of scale, which race nothing that others do not, are for the first run alone: the detector
+# makes everything several times as slow.
+test: ## Run everything that needs Go alone, and what goroutines share once more with the race detector (five minutes)
+	$(GO) test -timeout 15m $(ALONE)
+	$(if $(RACE),$(GO) test $(RACE) -short -vet=off -timeout 15m $(ALONE))
 
+ALONE = $(filter-out $(SYSTEM:./%=$(MODULE)/%),$(shell $(GO) list ./cmd/... ./examples/... ./internal/...))
 MODULE = github.com/easel-grpc/easel
 
 test-system: .build/deploy .build/validators test-clients ## Run real processes beside nginx, Prometheus, Chromium, the Collector, helm and other languages
@@ -63,9 +65,9 @@ test-system: .build/deploy .build/validators test-clients ## Run real processes 
 # helm, the OpenTelemetry Collector with the parts that our configuration names, and readers of
 # what Kubernetes and Envoy take.
 .build/deploy: internal/tools/deploy/go.mod $(wildcard internal/tools/deploy/*/*.go)
-	@rm -rf $@ && mkdir -p $@
-	$(GO) build -C internal/tools/deploy -trimpath -o '$(CURDIR)/$@' helm.sh/helm/v3/cmd/helm ./kubecheck ./envoycheck ./otelcol
-	@touch $@
+	@rm -rf $@ $@.new && mkdir -p $@.new
+	$(GO) build -C internal/tools/deploy -trimpath -o '$(CURDIR)/$@.new' helm.sh/helm/v3/cmd/helm ./kubecheck ./envoycheck ./otelcol
+	@mv $@.new $@
 
 .build/validators: internal/tools/openapi/requirements.txt
 	@$(call need,$(PYTHON),the validators,Python 3.11)

@@ -90,6 +90,10 @@ func TestPartitionedReplicasKeepToOneBudget(t *testing.T) {
 	if *everySize {
 		sizes = []int{2, 3, 4, 8}
 	}
+	apart := 30 * time.Minute
+	if testing.Short() { // make test has the race detector on then
+		apart = 10 * time.Minute
+	}
 	for _, n := range sizes {
 		for how, cut := range partitions {
 			t.Run(fmt.Sprintf("%d replicas, %s", n, how), func(t *testing.T) {
@@ -99,7 +103,7 @@ func TestPartitionedReplicasKeepToOneBudget(t *testing.T) {
 					all := w.overload(ids)
 					advance(2 * time.Minute)
 					w.part(cut)
-					w.measure("apart", 30*time.Minute)
+					w.measure("apart", apart)
 					w.join()
 					w.measure("together", 5*time.Minute)
 					w.up.set(succeeded, ids...)

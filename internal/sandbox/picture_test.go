@@ -23,6 +23,9 @@ func (sh *shop) draw(model, inputs string) reply {
 }
 
 func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	sh := open(t, fast())
 	for _, c := range []struct{ model, inputs, format, size string }{
 		{"studio/landscape", `{"prompt":"a lake at night","size":"320x200"}`, "png", "(320,200)"},
@@ -108,6 +111,9 @@ func TestThePromptSteersTheLight(t *testing.T) {
 }
 
 func TestALargePrintIsTensOfMegabytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	sh := open(t, fast())
 	id, _ := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x","paper":"a3-plus"}}`)
 	sh.await(id, "succeeded")

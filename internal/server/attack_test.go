@@ -274,6 +274,9 @@ func inUse() int64 {
 }
 
 func TestAnAttackByHTTP2FramesTakesLittleMemoryAndOthersAreServed(t *testing.T) { // L9
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	for name, attack := range attacks {
 		for form, encrypted := range map[string]bool{"plaintext": false, "TLS": true} {
 			t.Run(form+", "+name, func(t *testing.T) {

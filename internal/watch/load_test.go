@@ -61,6 +61,9 @@ func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
 }
 
 func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	for name, listed := range map[string]func(id string) bool{
 		"a list of nothing":     func(string) bool { return false },
 		"a list of the newest":  func(id string) bool { return id >= "g00900" },
@@ -92,6 +95,9 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 }
 
 func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(id string) bool { return id >= "g00900" }
@@ -110,6 +116,9 @@ func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 }
 
 func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	states, ids := generations(1000)
 	states["single"] = queued
 	inBubble(t, states, func(b *bench) {
@@ -181,6 +190,9 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 }
 
 func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	for name, listed := range map[string]func(string) bool{"list usable": nil, "list of no use": func(string) bool { return false }} {
 		t.Run(name, func(t *testing.T) {
 			states, ids := generations(2000)

@@ -69,6 +69,9 @@ func (unlisted) List(context.Context, catalog.Credential) ([]catalog.Version, er
 }
 
 func TestThousandsOfEntriesAreReadAsFastAsTheBudgetAllows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const streams, each, rate, seconds = 2, 1000, 400, 3
 		hub, err := New(Config{Upstream: unlisted{}, Rate: rate, Seed: 1})
