@@ -48,7 +48,7 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	built.dir, built.programs = dir, map[string]string{}
 	return m.Run()
 }
