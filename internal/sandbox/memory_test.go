@@ -19,6 +19,9 @@ import (
 // TestMemoryAnswersAsAFileDoes does the same to a sandbox in memory, which has one connection, and to one on a
 // file, which reads by others than it writes, and compares every answer with its headers.
 func TestMemoryAnswersAsAFileDoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	met := map[string]int{}
 	for seed, d := range sandbox.Dialects() {
 		t.Run(d.Name, func(t *testing.T) {

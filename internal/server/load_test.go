@@ -177,6 +177,9 @@ func underLoad(t *testing.T, calls, rate int) (g *goodput, silence time.Duration
 }
 
 func TestUnderThreeTimesItsCapacityItServesAsMuchAsAtItsPeakAndOrdersFirst(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	peak := 0 // of both, with and without the limit
 	for _, limit := range []int{slowLimit, noLimit} {
 		g, _ := underLoad(t, limit, slowCapacity)
