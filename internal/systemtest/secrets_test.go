@@ -146,7 +146,6 @@ func search(t *testing.T, where, text string) {
 }
 
 func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
-	t.Parallel()
 	keyFile := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(keyFile, []byte(canary+"\n"), 0o600); err != nil {
 		t.Fatal(err)
