@@ -90,7 +90,7 @@ test-attacks: ## Make each attack in its documented size, and print a neighbour'
 
 test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
 	$(GO) test ./internal/torture -count=1 -v -run Replicas -timeout 10m -watches 5000
-	$(GO) test ./internal/cluster -count=1 -v -run 'Renders|Whatever|OldLeader|LoseEachOther' -timeout 10m -renders 1000 -runs 400 -every-size
+	$(GO) test ./internal/cluster -count=1 -v -run 'EightReplicas|AnyNetwork|OldLeader|PartitionedReplicas' -timeout 10m -generations 1000 -runs 400 -every-size
 
 torture: ## Kill the real program 1,200 times over 10,000 orders, and look at the books (minutes)
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
@@ -115,7 +115,7 @@ bench-%: build .build/bench
 
 # What the polling schedule costs beside a fixed interval and a known distribution.
 bench-schedule:
-	$(GO) test -count=1 -v -run AScheduleLearnedFromAHundredRenders ./internal/watch/schedule
+	$(GO) test -count=1 -v -run ALearnedScheduleCosts ./internal/watch/schedule
 
 .PHONY: .build/bench
 .build/bench:
