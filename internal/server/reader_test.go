@@ -179,7 +179,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // L1
 		}
 		streams = append(streams, stream)
 	}
-	eventually(t, "all are stuck", func() bool { return goroutines("(*delivery).hand(") >= readers })
+	eventually(t, "all are stuck", func() bool { return goroutines("(*delivery).send(") >= readers })
 	from := catalog.looks.Load()
 	eventually(t, "many more changes", func() bool { return catalog.looks.Load() > from+100 })
 	held := int64(math.MaxInt64)
@@ -232,7 +232,7 @@ func TestReadersThatAreStuckDoNotSlowTheOthers(t *testing.T) { // L1
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "they are stuck", func() bool { return stuck == 0 || goroutines("(*delivery).hand(") >= stuck })
+		eventually(t, "they are stuck", func() bool { return stuck == 0 || goroutines("(*delivery).send(") >= stuck })
 		var mu sync.Mutex
 		var all sync.WaitGroup
 		for range watchers {
