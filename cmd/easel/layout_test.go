@@ -118,6 +118,18 @@ func TestTheProgramHasNoNATSServerInIt(t *testing.T) {
 	}
 }
 
+func TestTheProgramHasNothingOfTestsInIt(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"/cmd/easel").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.Lines(string(out)) {
+		if path = strings.TrimSpace(path); path == "testing" || strings.HasSuffix(path, "test") && strings.HasPrefix(path, module) {
+			t.Errorf("%s is in the program", path)
+		}
+	}
+}
+
 func TestTheTopLevelHoldsWhatItShould(t *testing.T) {
 	want := []string{
 		"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "buf.gen.yaml", "buf.yaml", "cmd", "deploy", "docs", "examples", "gen", "go.mod", "go.sum", "internal", "proto",

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"github.com/easel-grpc/easel/internal/service"
@@ -34,6 +35,13 @@ func newAdmission(limits Limits, accepted func(apiKey string) bool) *admission {
 	}
 }
 
+// mostGenerations is how many generations a watch may name, as the contract has it.
+const mostGenerations = 1000
+
+var errManyGenerations = service.InvalidRequest(service.Violation{
+	Field: "generation_ids", Description: fmt.Sprintf("must contain no more than %d item(s)", mostGenerations),
+})
+
 // priorityOf are the priorities of all calls of the contract that wait for a place.
 var priorityOf = map[string]priority{
 	"/easel.v1.AccountService/GetAccount":          priorityRead,
@@ -52,6 +60,9 @@ func (a *admission) admit(ctx context.Context, method string, streams bool, from
 	many, ok := request.(interface{ GetGenerationIds() []string })
 	if !ok {
 		return a.admitMethod(ctx, method, streams, from)
+	}
+	if len(many.GetGenerationIds()) > mostGenerations {
+		return nil, errManyGenerations // at once: a request that waits holds its memory
 	}
 	releaseGenerations, err := a.admitGenerations(ctx, len(many.GetGenerationIds()))
 	if err != nil {
@@ -112,7 +123,11 @@ func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (
 	if lasting[method] {
 		return a.streams.acquire(subject, 1)
 	}
-	return a.calls.acquire(ctx, priorityOf[method], subject)
+	priority, ok := priorityOf[method]
+	if !ok {
+		priority = priorityRead // and not the zero value, which comes before all others
+	}
+	return a.calls.acquire(ctx, priority, subject)
 }
 
 // owner is the caller that the bytes of a request are counted for: "" is all unverified API keys.

@@ -88,10 +88,6 @@ var visits = map[string]func(visit){
 }
 
 func TestNothingOfOneKeyIsVisibleToOrUsableByAnother(t *testing.T) { // L7
-	steps := 400
-	if testing.Short() {
-		steps = 100
-	}
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		form := func(key string) caller { return grpcCaller{s, key} }
 		if _, rest := c.(restCaller); rest {
@@ -99,7 +95,7 @@ func TestNothingOfOneKeyIsVisibleToOrUsableByAnother(t *testing.T) { // L7
 		}
 		w := newTown(s, 5, form)
 		names := methodNames()
-		for range steps {
+		for range 400 {
 			v := visit{w, w.tenants[w.random.IntN(len(w.tenants))], unknownID}
 			switch own := slices.Sorted(maps.Keys(v.by.owned)); {
 			case len(own) > 0 && w.random.IntN(2) == 0:

@@ -113,17 +113,29 @@ func TestAReleaseCountsForTheAPIKeyThatAcquired(t *testing.T) {
 	})
 }
 
+func TestAWatchOfTooManyGenerationsWaitsForNothing(t *testing.T) { // A4
+	synctest.Test(t, func(t *testing.T) {
+		g := newAdmission(Limits{}, func(string) bool { return false })
+		began := time.Now()
+		_, err := g.admit(t.Context(), easelv1.GenerationService_WatchGenerations_FullMethodName, true, origin{},
+			&easelv1.WatchGenerationsRequest{GenerationIds: make([]string, mostGenerations+1)})
+		if got := service.Reason(service.Status(err)); got != "INVALID_REQUEST" || time.Since(began) != 0 {
+			t.Errorf("it is answered %q after %v", got, time.Since(began))
+		}
+	})
+}
+
 func TestUnverifiedAPIKeysTakeAPartOfTheGenerationIDs(t *testing.T) { // A4
 	synctest.Test(t, func(t *testing.T) {
 		var accepted atomic.Bool
 		g := newAdmission(Limits{}, func(string) bool { return accepted.Load() })
 		g.generations.each = g.generations.all // the callers are many
-		many := &easelv1.WatchGenerationsRequest{GenerationIds: make([]string, allGenerations/unverifiedPart/10)}
+		many := &easelv1.WatchGenerationsRequest{GenerationIds: make([]string, mostGenerations)}
 		watch := func() (func(), error) {
 			return g.admit(t.Context(), easelv1.GenerationService_WatchGenerations_FullMethodName, true, origin{}, many)
 		}
 		var release []func()
-		for range 10 {
+		for range allGenerations / unverifiedPart / mostGenerations {
 			end, err := watch()
 			if err != nil {
 				t.Fatal(err)
