@@ -1,0 +1,69 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	_ "modernc.org/sqlite" // SQLite
+)
+
+// dialect is in what two databases differ.
+type dialect struct {
+	driver string
+	goose  goose.Dialect
+	system attribute.KeyValue
+	conns  int
+	words  *strings.Replacer // of the statements
+	locker func() (lock.SessionLocker, error)
+}
+
+var postgres = dialect{
+	driver: "pgx",
+	goose:  goose.DialectPostgres,
+	system: semconv.DBSystemNamePostgreSQL,
+	conns:  16,
+	words:  strings.NewReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE"),
+	locker: func() (lock.SessionLocker, error) { return lock.NewPostgresSessionLocker() },
+}
+
+// A transaction of SQLite has the whole file: it begins with BEGIN IMMEDIATE, and there is one connection.
+var sqlite = dialect{
+	driver: "sqlite",
+	goose:  goose.DialectSQLite3,
+	system: semconv.DBSystemNameSQLite,
+	conns:  1,
+	words:  strings.NewReplacer("{now}", "CAST(ROUND(unixepoch('subsec') * 1000000) AS INTEGER)", "{lock}", ""),
+}
+
+// sqliteOptions make a file durable, and this process its only one: the journal goes to the disk before
+// a commit returns.
+const sqliteOptions = "?_txlock=immediate&_pragma=locking_mode(EXCLUSIVE)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)"
+
+// parse reads EASEL_LEDGER_URL.
+func parse(address string) (d dialect, dsn string, err error) {
+	scheme, rest, _ := strings.Cut(address, ":")
+	switch scheme {
+	case "sqlite":
+		if rest == "" {
+			break
+		}
+		return sqlite, "file:" + (&url.URL{Path: rest}).EscapedPath() + sqliteOptions, nil
+	case "postgres", "postgresql":
+		if u, err := url.Parse(address); err == nil && u.Host != "" {
+			return postgres, address, nil
+		}
+	}
+	return dialect{}, "", errors.New("EASEL_LEDGER_URL must be sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
+}
+
+// unusable says which setting it is that the database refuses.
+func (d dialect) unusable(err error) error {
+	return fmt.Errorf("EASEL_LEDGER_URL: the ledger can't be used: %w", err)
+}

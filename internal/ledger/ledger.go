@@ -1,0 +1,154 @@
+// Package ledger is the book of orders, in SQL: who ordered what under which idempotency key, for how
+// much, and what became of it.
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/XSAM/otelsql"
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// ClaimTime is how long a claim lasts that is not renewed, by the database's clock.
+const ClaimTime = 20 * time.Second
+
+// Config says which ledger it is.
+type Config struct {
+	// URL is sqlite:FILE, or postgres://….
+	URL string
+	// Catalog is the base URL of the catalog. A ledger belongs to one.
+	Catalog string
+	// ResendWindow is how long after its first attempt an order may be sent again.
+	ResendWindow time.Duration
+}
+
+// Ledger is the book of orders. All times in it are of the database's clock.
+type Ledger struct {
+	db      *sql.DB
+	dialect dialect
+	window  time.Duration
+}
+
+// Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
+// never the password.
+func Open(ctx context.Context, config Config) (*Ledger, error) {
+	d, dsn, err := parse(config.URL)
+	if err != nil {
+		return nil, err
+	}
+	db, err := otelsql.Open(d.driver, dsn, otelsql.WithAttributes(d.system), otelsql.WithSpanOptions(otelsql.SpanOptions{DisableErrSkip: true, OmitConnResetSession: true, OmitRows: true, OmitConnectorConnect: true}))
+	if err != nil {
+		return nil, d.unusable(err)
+	}
+	db.SetMaxOpenConns(d.conns)
+	l := &Ledger{db: db, dialect: d, window: config.ResendWindow}
+	if err := errors.Join(l.migrate(ctx), l.belong(ctx, config.Catalog)); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return l, nil
+}
+
+// Close closes the ledger.
+func (l *Ledger) Close() error { return l.db.Close() }
+
+// migrate brings the schema up to date. One replica does it at a time.
+func (l *Ledger) migrate(ctx context.Context) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	if l.dialect.locker != nil {
+		locker, err := l.dialect.locker()
+		if err != nil {
+			return err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	provider, err := goose.NewProvider(l.dialect.goose, l.db, files, options...)
+	if err != nil {
+		return l.dialect.unusable(err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return l.dialect.unusable(err)
+	}
+	return nil
+}
+
+// belong ties the ledger to a catalog, or refuses one that belongs to another.
+func (l *Ledger) belong(ctx context.Context, catalog string) error {
+	return l.inTransaction(ctx, func(tx *transaction) error {
+		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('catalog', $1) ON CONFLICT (name) DO NOTHING`, catalog); err != nil {
+			return err
+		}
+		var tied string
+		if err := tx.row(`SELECT value FROM facts WHERE name = 'catalog'`).Scan(&tied); err != nil {
+			return err
+		}
+		if tied != catalog {
+			return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, and EASEL_UPSTREAM_URL is %s: give each catalog a ledger of its own", tied, catalog)
+		}
+		return nil
+	})
+}
+
+// Doubt is an error of a commit: what it would have recorded may be recorded, or not.
+type Doubt struct{ Err error }
+
+func (e *Doubt) Error() string {
+	return "it is not known whether the ledger has recorded it: " + e.Err.Error()
+}
+
+// Unwrap gives what the database said.
+func (e *Doubt) Unwrap() error { return e.Err }
+
+// transaction is a transaction, with its statements in the words of its database.
+type transaction struct {
+	ctx context.Context
+	tx  *sql.Tx
+	d   dialect
+}
+
+// inTransaction commits what do has done, unless do fails. Only a [Doubt] leaves open whether anything was
+// recorded.
+func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) error {
+	tx, err := l.db.BeginTx(ctx, nil)
+	if err != nil {
+		return l.dialect.unusable(err)
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if err := do(&transaction{ctx, tx, l.dialect}); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return &Doubt{err}
+	}
+	return nil
+}
+
+func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {
+	result, err := t.tx.ExecContext(t.ctx, t.d.words.Replace(statement), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (t *transaction) row(query string, args ...any) *sql.Row {
+	return t.tx.QueryRowContext(t.ctx, t.d.words.Replace(query), args...)
+}
+
+// now is the database's time.
+func (t *transaction) now() (now int64, err error) {
+	err = t.row(`SELECT {now}`).Scan(&now)
+	return now, err
+}

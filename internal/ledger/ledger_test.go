@@ -1,0 +1,335 @@
+package ledger_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+const (
+	theCatalog = "https://catalog.example"
+	theAPIKey  = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+	window     = 12 * time.Hour
+)
+
+func open(t *testing.T, url string) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func request(key string) ledger.Request {
+	return ledger.Request{
+		Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: key, UpstreamKey: "up-" + key, APIKey: theAPIKey,
+		ModelID: "studio/poster", Inputs: `{"prompt":"a"}`, Digest: "d", Labels: map[string]string{"job": "7"}, PriceCents: 11,
+	}
+}
+
+// write writes a new order down.
+func write(t *testing.T, l *ledger.Ledger, r ledger.Request) ledger.Order {
+	t.Helper()
+	if _, step, err := l.Call(t.Context(), r); err != nil || step.Action != lifecycle.Write {
+		t.Fatalf("a new idempotency key: %+v, %v", step, err)
+	}
+	o, free, err := l.Write(t.Context(), r)
+	if err != nil || !free {
+		t.Fatalf("writing: free %v, %v", free, err)
+	}
+	return o
+}
+
+func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifecycle.Step) {
+	t.Helper()
+	o, step, err := l.Call(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, step
+}
+
+func conclude(t *testing.T, l *ledger.Ledger, o ledger.Order, outcome lifecycle.Outcome, generation string) lifecycle.Answer {
+	t.Helper()
+	cost := int64(9)
+	step, err := l.Conclude(t.Context(), o.ID, o.Claims, outcome, generation, &cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return step.Answer
+}
+
+func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		o := write(t, l, request("k"))
+		if got := conclude(t, l, o, lifecycle.Named, "g1"); got != lifecycle.Replay {
+			t.Errorf("the answer is %v", got)
+		}
+		again, step := call(t, l, request("k"))
+		if step.Answer != lifecycle.Replay || again.Generation != "g1" || again.CostCents == nil || *again.CostCents != 9 || again.Inputs != "" {
+			t.Errorf("a repeat gives %+v, %+v", again, step)
+		}
+		other := request("k")
+		other.Digest = "other"
+		if _, step := call(t, l, other); step.Answer != lifecycle.Reused {
+			t.Errorf("another request under the key is answered %v", step.Answer)
+		}
+		moved := request("k")
+		moved.Namespace, moved.Owner = "print", "print"
+		if _, step := call(t, l, moved); step.Answer != lifecycle.Reused {
+			t.Errorf("the key of a caller that has changed its team is answered %v", step.Answer)
+		}
+		moved.Caller = "another"
+		if _, step := call(t, l, moved); step.Action != lifecycle.Write { // T1
+			t.Errorf("the key of another owner is answered %+v", step)
+		}
+	})
+}
+
+func TestWhatWasAnsweredIsThereAfterARestart(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if o, step := call(t, open(t, url), request("k")); step.Answer != lifecycle.Replay || o.Generation != "g1" {
+			t.Errorf("after a restart: %+v, %+v", o, step)
+		}
+	})
+}
+
+func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		limit := int64(11)
+		r := request("k")
+		r.Limits.DailyCents = &limit
+		if got := conclude(t, l, write(t, l, r), lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
+			t.Errorf("the answer is %v", got)
+		}
+		o := write(t, l, r) // the key is free, and the budget has room
+		if o.Claims != 1 {
+			t.Errorf("the new order has %d claims", o.Claims)
+		}
+	})
+}
+
+func TestOneClaimAtATime(t *testing.T) { // T9
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		first := write(t, l, request("k"))
+		if _, step := call(t, l, request("k")); step.Action != lifecycle.Wait {
+			t.Errorf("a second call is told %+v", step)
+		}
+		if may, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); !may || err != nil {
+			t.Errorf("the holder may not send: %v", err)
+		}
+		lapse(t, l, url)
+		second, step := call(t, open(t, url), request("k"))
+		if step.Action != lifecycle.Submit || second.Claims != 2 || second.Inputs != first.Inputs {
+			t.Fatalf("when the claim has lapsed: %+v, %+v", second, step)
+		}
+	})
+}
+
+// lapse ends every claim. A SQLite file has one process, so the ledger is closed for it.
+func lapse(t *testing.T, l *ledger.Ledger, url string) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	change(t, url, "UPDATE orders SET claimed_until = 0")
+}
+
+func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // T9
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		first := write(t, l, request("k"))
+		lapse(t, l, url)
+		l = open(t, url)
+		second, _ := call(t, l, request("k"))
+		if may, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); may || err != nil {
+			t.Errorf("an old claim may send: %v, %v", may, err)
+		}
+		if got := conclude(t, l, first, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
+			t.Errorf("a refusal under an old claim is answered %v", got)
+		}
+		if got := conclude(t, l, second, lifecycle.Named, "g1"); got != lifecycle.Replay {
+			t.Errorf("the id is answered %v", got)
+		}
+		if got := conclude(t, l, first, lifecycle.TurnedAway, ""); got != lifecycle.Replay {
+			t.Errorf("a refusal after the id is answered %v", got)
+		}
+		if o, _ := call(t, l, request("k")); o.Generation != "g1" {
+			t.Errorf("the order has become %+v", o)
+		}
+	})
+}
+
+func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // T3, T10
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		written := write(t, l, request("k"))
+		if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+			t.Errorf("an order under way is resumed: %v", err)
+		}
+		lapse(t, l, url)
+		l = open(t, url)
+		if _, found, err := l.Resume(t.Context(), "another API key"); found || err != nil {
+			t.Errorf("an order is resumed under another API key: %v", err)
+		}
+		o, found, err := l.Resume(t.Context(), theAPIKey)
+		if !found || err != nil || o.ID != written.ID || o.Claims != 2 || o.UpstreamKey != "up-k" || o.Inputs != `{"prompt":"a"}` {
+			t.Fatalf("resumed is %+v, %v, %v", o, found, err)
+		}
+		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
+			t.Errorf("a refusal of a repeat is answered %v", got)
+		}
+		if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+			t.Errorf("it is resumed at once again: %v", err)
+		}
+	})
+}
+
+func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // T11
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		o := write(t, l, request("k"))
+		if possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, "g1"); possible || err != nil {
+			t.Errorf("an order that is under way is resolved: %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		change(t, url, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
+		l = open(t, url)
+		if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+			t.Errorf("it is sent again after the window: %v", err)
+		}
+		if _, step := call(t, l, request("k")); step.Answer != lifecycle.Unresolved {
+			t.Errorf("its caller is told %+v", step)
+		}
+		if possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, "g1"); !possible || err != nil {
+			t.Errorf("an operator can't resolve it: %v", err)
+		}
+		if again, step := call(t, l, request("k")); step.Answer != lifecycle.Replay || again.Generation != "g1" {
+			t.Errorf("then its caller is told %+v", step)
+		}
+	})
+}
+
+func TestAGenerationOfAnotherOrderIsNotStored(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		conclude(t, l, write(t, l, request("a")), lifecycle.Named, "g1")
+		o := write(t, l, request("b"))
+		if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, "g1", nil); !errors.Is(err, ledger.ErrGenerationTaken) {
+			t.Errorf("the error is %v", err)
+		}
+		if _, step := call(t, l, request("b")); step.Action != lifecycle.Wait {
+			t.Errorf("the second order is now %+v", step)
+		}
+	})
+}
+
+func TestABudgetIsNeverPassed(t *testing.T) { // T5
+	onEach(t, func(t *testing.T, url string) {
+		replicas := []*ledger.Ledger{open(t, url)}
+		if strings.HasPrefix(url, "postgres") {
+			replicas = append(replicas, open(t, url), open(t, url))
+		}
+		limit := int64(100)
+		var placed, refused atomic.Int64
+		var all sync.WaitGroup
+		for n := range 100 {
+			all.Go(func() {
+				l, r := replicas[n%len(replicas)], request("k"+string(rune('A'+n)))
+				r.Limits.MonthlyCents = &limit
+				o, free, err := l.Write(t.Context(), r)
+				if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
+					if full.Period != "month" || full.PriceCents != 11 || full.RemainingCents >= 11 || !full.Reset.After(time.Now()) {
+						t.Errorf("the refusal is %+v", full)
+					}
+					refused.Add(1)
+					return
+				}
+				if err != nil || !free {
+					t.Errorf("free %v, %v", free, err)
+					return
+				}
+				placed.Add(1)
+				if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, "g-"+o.ID, &o.ReservedCents); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if placed.Load() != 9 || refused.Load() != 91 {
+			t.Errorf("%d orders of 11 cents are placed with 100 cents, and %d refused", placed.Load(), refused.Load())
+		}
+	})
+}
+
+func TestAKeyThatManySendAtOnceIsWrittenOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		var written atomic.Int64
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if _, free, err := l.Write(t.Context(), request("k")); err != nil {
+					t.Error(err)
+				} else if free {
+					written.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if written.Load() != 1 {
+			t.Errorf("%d orders are written", written.Load())
+		}
+	})
+}
+
+func TestALedgerBelongsToOneCatalog(t *testing.T) { // T10
+	onEach(t, func(t *testing.T, url string) {
+		if err := open(t, url).Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://other.example", ResendWindow: window})
+		if err == nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") || !strings.Contains(err.Error(), theCatalog) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+func TestASQLiteFileHasOneProcess(t *testing.T) {
+	url := "sqlite:" + t.TempDir() + "/book.db"
+	open(t, url)
+	if _, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog}); err == nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
+		t.Errorf("a second one is told %v", err)
+	}
+}
+
+func TestAURLWithATypoIsNamedAndNotPrinted(t *testing.T) {
+	for _, url := range []string{"", "sqlite", "sqlite:", "postgres:secret", "mysql://u:secret@h/d", "postgres://u:secret@ h/d"} {
+		_, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog})
+		if err == nil || !strings.HasPrefix(err.Error(), "EASEL_LEDGER_URL") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}

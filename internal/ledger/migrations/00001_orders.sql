@@ -1,0 +1,61 @@
+-- +goose Up
+CREATE TABLE facts (
+  name  TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+);
+
+CREATE TABLE orders (
+  id              TEXT PRIMARY KEY,
+  -- Whose idempotency keys these are: the owner behind a held API key, else the API key itself.
+  namespace       TEXT NOT NULL,
+  owner           TEXT NOT NULL,
+  caller          TEXT NOT NULL,
+  idempotency_key TEXT NOT NULL,
+  upstream_key    TEXT NOT NULL,
+  -- SHA-256 of the API key of the first attempt, in hex.
+  api_key         TEXT NOT NULL,
+  model_id        TEXT NOT NULL,
+  -- SHA-256 over model and inputs by value, in hex.
+  digest          TEXT NOT NULL,
+  -- What goes to the catalog, until the order has an outcome.
+  inputs          TEXT,
+  state           INTEGER NOT NULL,
+  claims          INTEGER NOT NULL,
+  -- All times are microseconds since 1970, by the clock of this database.
+  claimed_until   BIGINT NOT NULL,
+  order_time      BIGINT NOT NULL,
+  retry_time      BIGINT NOT NULL,
+  generation_id   TEXT UNIQUE,
+  -- What the budgets hold for the order: 0 when it is settled.
+  reserved_cents  BIGINT NOT NULL,
+  cost_cents      BIGINT,
+  refunded_cents  BIGINT NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
+CREATE INDEX orders_caller ON orders (caller, idempotency_key);
+CREATE INDEX orders_open ON orders (retry_time) WHERE state = 1;
+CREATE INDEX orders_owner ON orders (owner, order_time, id);
+
+CREATE TABLE labels (
+  order_id TEXT NOT NULL REFERENCES orders (id),
+  name     TEXT NOT NULL,
+  value    TEXT NOT NULL,
+  PRIMARY KEY (order_id, name)
+);
+CREATE INDEX labels_value ON labels (name, value);
+
+CREATE TABLE budgets (
+  owner          TEXT NOT NULL,
+  -- "day" or "month".
+  period         TEXT NOT NULL,
+  start_time     BIGINT NOT NULL,
+  spent_cents    BIGINT NOT NULL DEFAULT 0,
+  reserved_cents BIGINT NOT NULL DEFAULT 0,
+  PRIMARY KEY (owner, period, start_time)
+);
+
+-- +goose Down
+DROP TABLE budgets;
+DROP TABLE labels;
+DROP TABLE orders;
+DROP TABLE facts;
