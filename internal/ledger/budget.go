@@ -72,30 +72,19 @@ func exceeded(tx *transaction, o Order, p period, limit int64) error {
 	return &BudgetError{p.name, p.end, o.ReservedCents, max(0, limit-used)}
 }
 
-// release gives back what was reserved for an order that certainly does not exist.
-func release(tx *transaction, o Order) error { return move(tx, o, nil) }
-
-// settle replaces what was reserved for an order by what it has cost, once that is known.
-func settle(tx *transaction, o Order, cost *int64) error {
-	if cost == nil {
-		return nil
-	}
-	return move(tx, o, cost)
-}
-
-// move ends the reservation of an order. That its row still has one makes it happen once.
-func move(tx *transaction, o Order, cost *int64) error {
-	rows, err := tx.exec(`UPDATE orders SET reserved_cents = 0, cost_cents = $1 WHERE id = $2 AND cost_cents IS NULL`, cost, o.ID)
-	if err != nil || rows == 0 {
+// move records what the money of an order has become, in its row and in the budgets of its time.
+func move(tx *transaction, o Order, to Money) error {
+	if _, err := tx.exec(`UPDATE orders SET reserved_cents = $1, cost_cents = $2, refunded_cents = $3, unconfirmed_cents = $4 WHERE id = $5`,
+		to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents, o.ID); err != nil {
 		return err
 	}
-	spent := int64(0)
-	if cost != nil {
-		spent = *cost
+	reserved, spent := to.ReservedCents-o.ReservedCents, to.spent()-o.spent()
+	if reserved == 0 && spent == 0 {
+		return nil
 	}
 	for _, p := range (Limits{}).periods(o.Time) {
-		if _, err := tx.exec(`UPDATE budgets SET reserved_cents = reserved_cents - $1, spent_cents = spent_cents + $2
-			WHERE owner = $3 AND period = $4 AND start_time = $5`, o.ReservedCents, spent, o.Owner, p.name, p.start.UnixMicro()); err != nil {
+		if _, err := tx.exec(`UPDATE budgets SET reserved_cents = reserved_cents + $1, spent_cents = spent_cents + $2
+			WHERE owner = $3 AND period = $4 AND start_time = $5`, reserved, spent, o.Owner, p.name, p.start.UnixMicro()); err != nil {
 			return err
 		}
 	}

@@ -147,6 +147,10 @@ func (t *transaction) row(query string, args ...any) *sql.Row {
 	return t.tx.QueryRowContext(t.ctx, t.d.words.Replace(query), args...)
 }
 
+func (t *transaction) rows(query string, args ...any) (*sql.Rows, error) {
+	return t.tx.QueryContext(t.ctx, t.d.words.Replace(query), args...)
+}
+
 // now is the database's time.
 func (t *transaction) now() (now int64, err error) {
 	err = t.row(`SELECT {now}`).Scan(&now)

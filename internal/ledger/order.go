@@ -52,24 +52,28 @@ type Order struct {
 	Owner, Caller, UpstreamKey, APIKey, ModelID, Inputs string
 	// Time is when the order was written down.
 	Time time.Time
-	// ReservedCents is what the budgets hold for it, until CostCents says what it has cost.
-	ReservedCents int64
-	// CostCents is the first charge that could be read, nil before.
-	CostCents *int64
+	Money
+	// Status is the newest state of its generation, and Record what the catalog said then, as JSON. The
+	// catalog has a generation no more that is deleted.
+	Status  Status
+	Record  string
+	Deleted bool
 
 	digest string
 }
 
 // columns are what scan reads.
 const columns = `id, owner, caller, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), claims,
-	claimed_until > {now}, {now} - order_time, order_time, reserved_cents, cost_cents`
+	claimed_until > {now}, {now} - order_time, order_time,
+	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted`
 
 // order reads the order that a condition names, under the API key of now. It is nil where there is none.
 func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
 	o, age, written := &Order{}, int64(0), int64(0)
 	err := tx.row(`SELECT `+columns+` FROM orders WHERE `+condition+` {lock}`, args...).Scan(
 		&o.ID, &o.Owner, &o.Caller, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.digest, &o.State, &o.Generation, &o.Claims,
-		&o.Claimed, &age, &written, &o.ReservedCents, &o.CostCents)
+		&o.Claimed, &age, &written,
+		&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -150,7 +154,7 @@ func (l *Ledger) insert(tx *transaction, r Request) (o Order, free bool, err err
 	life, _ := lifecycle.Order{}.Written()
 	o = Order{
 		Order: life, ID: "ord_" + rand.Text(), Owner: r.Owner, Caller: r.Caller, UpstreamKey: r.UpstreamKey, APIKey: r.APIKey,
-		ModelID: r.ModelID, Inputs: r.Inputs, Time: time.UnixMicro(now).UTC(), ReservedCents: r.PriceCents, digest: r.Digest,
+		ModelID: r.ModelID, Inputs: r.Inputs, Time: time.UnixMicro(now).UTC(), Money: Money{ReservedCents: r.PriceCents}, digest: r.Digest,
 	}
 	rows, err := tx.exec(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest,
 		state, claims, claimed_until, order_time, retry_time, reserved_cents)
@@ -254,9 +258,9 @@ func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, cost *in
 		return err
 	}
 	if next.State == lifecycle.Refused {
-		return release(tx, o)
+		return move(tx, o, Money{})
 	}
-	return settle(tx, o, cost)
+	return move(tx, o, o.charged(cost))
 }
 
 // isTaken reports whether another order has a generation.

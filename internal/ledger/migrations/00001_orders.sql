@@ -26,14 +26,22 @@ CREATE TABLE orders (
   order_time      BIGINT NOT NULL,
   retry_time      BIGINT NOT NULL,
   generation_id   TEXT UNIQUE,
-  -- What the budgets hold for the order: 0 when it is settled.
-  reserved_cents  BIGINT NOT NULL,
-  cost_cents      BIGINT,
-  refunded_cents  BIGINT NOT NULL DEFAULT 0
+  -- What the budgets hold for the order, until it is known what it has cost.
+  reserved_cents    BIGINT NOT NULL,
+  cost_cents        BIGINT,
+  refunded_cents    BIGINT NOT NULL DEFAULT 0,
+  unconfirmed_cents BIGINT NOT NULL DEFAULT 0,
+  -- The newest state of the generation, and its record as JSON.
+  status          INTEGER NOT NULL DEFAULT 0,
+  record          TEXT,
+  deleted         INTEGER NOT NULL DEFAULT 0,
+  settled         INTEGER NOT NULL DEFAULT 0,
+  observed_time   BIGINT NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
 CREATE INDEX orders_caller ON orders (caller, idempotency_key);
 CREATE INDEX orders_open ON orders (retry_time) WHERE state = 1;
+CREATE INDEX orders_unsettled ON orders (observed_time) WHERE state = 2 AND settled = 0;
 CREATE INDEX orders_owner ON orders (owner, order_time, id);
 
 CREATE TABLE labels (

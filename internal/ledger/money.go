@@ -1,0 +1,89 @@
+package ledger
+
+// Money is what an order holds and has cost. All of it counts in the budgets of the time of the order.
+type Money struct {
+	// ReservedCents is the price that is held until CostCents says what the order has cost.
+	ReservedCents int64
+	// CostCents is the first charge that could be read, nil before. A refund does not change it.
+	CostCents *int64
+	// RefundedCents is what came back of it.
+	RefundedCents int64
+	// UnconfirmedCents counts as spent without proof: of what has ended failed, deleted or without a price, and
+	// of which no refund was seen.
+	UnconfirmedCents int64
+}
+
+// spent is what the budgets count as spent.
+func (m Money) spent() int64 {
+	if m.CostCents == nil {
+		return m.UnconfirmedCents
+	}
+	return *m.CostCents - m.RefundedCents
+}
+
+// charged is the money when a charge was read. The first one stays.
+func (m Money) charged(cents *int64) Money {
+	if cents == nil || m.CostCents != nil {
+		return m
+	}
+	return Money{CostCents: cents}
+}
+
+// refunded is the money when a refund was seen, whenever that is. Of a price that was never read nothing is
+// held any more.
+func (m Money) refunded() Money {
+	if m.CostCents == nil {
+		return Money{}
+	}
+	return Money{CostCents: m.CostCents, RefundedCents: *m.CostCents}
+}
+
+// settled is the money when none can move any more. Without proof that it was earned or came back it
+// is unconfirmed.
+func (m Money) settled(status Status) Money {
+	switch {
+	case status == Refunded || status == Succeeded && m.CostCents != nil:
+		return m
+	case m.CostCents == nil:
+		return Money{UnconfirmedCents: m.ReservedCents + m.UnconfirmedCents}
+	}
+	return Money{CostCents: m.CostCents, UnconfirmedCents: *m.CostCents}
+}
+
+// Status is the newest state of a generation. A later one is never followed by an earlier one.
+type Status int
+
+// The states of a generation, in the order in which they may follow each other.
+const (
+	Unseen Status = iota
+	Queued
+	Running
+	Failed
+	Succeeded
+	Refunded
+)
+
+// Observation is what the catalog has said of a generation.
+type Observation struct {
+	// Status is its state, and Record all of it, as JSON.
+	Status Status
+	Record string
+	// CostCents is nil where it can't be read.
+	CostCents *int64
+	// Deleted means that the catalog has it no more.
+	Deleted bool
+	// Settled means that no money can move any more.
+	Settled bool
+}
+
+// after is the money when an observation was made.
+func (m Money) after(o Observation, status Status) Money {
+	m = m.charged(o.CostCents)
+	if status == Refunded {
+		m = m.refunded()
+	}
+	if o.Settled {
+		m = m.settled(status)
+	}
+	return m
+}
