@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -58,6 +57,8 @@ type Order struct {
 	Status  Status
 	Record  string
 	Deleted bool
+	// Labels are those of its [Request], where it comes from a list.
+	Labels map[string]string
 
 	digest string
 }
@@ -67,24 +68,37 @@ const columns = `id, owner, caller, upstream_key, api_key, model_id, COALESCE(in
 	claimed_until > {now}, {now} - order_time, order_time,
 	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted`
 
-// order reads the order that a condition names, under the API key of now. It is nil where there is none.
+// order reads and locks the order that a condition names, under the API key of now. It is nil where there
+// is none.
 func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
-	o, age, written := &Order{}, int64(0), int64(0)
-	err := tx.row(`SELECT `+columns+` FROM orders WHERE `+condition+` {lock}`, args...).Scan(
-		&o.ID, &o.Owner, &o.Caller, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.digest, &o.State, &o.Generation, &o.Claims,
-		&o.Claimed, &age, &written,
-		&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+	all, err := l.orders(tx, apiKey, condition+" {lock}", args...)
+	if err != nil || len(all) == 0 {
+		return nil, err
 	}
+	return &all[0], nil
+}
+
+// orders reads the orders that a condition names.
+func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) (all []Order, err error) {
+	rows, err := tx.rows(`SELECT `+columns+` FROM orders WHERE `+condition, args...)
 	if err != nil {
 		return nil, err
 	}
-	o.Claimed = o.Claimed && o.State == lifecycle.Open
-	o.Expired = age >= l.window.Microseconds()
-	o.Rotated = o.APIKey != apiKey
-	o.Time = time.UnixMicro(written).UTC()
-	return o, nil
+	defer rows.Close()
+	for rows.Next() {
+		o, age, written := Order{}, int64(0), int64(0)
+		if err := rows.Scan(
+			&o.ID, &o.Owner, &o.Caller, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.digest, &o.State, &o.Generation, &o.Claims, &o.Claimed, &age, &written,
+			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted); err != nil {
+			return nil, err
+		}
+		o.Claimed = o.Claimed && o.State == lifecycle.Open
+		o.Expired = age >= l.window.Microseconds()
+		o.Rotated = o.APIKey != apiKey
+		o.Time = time.UnixMicro(written).UTC()
+		all = append(all, o)
+	}
+	return all, rows.Err()
 }
 
 // Call looks an order up by its idempotency key, before anything else is asked about it, and takes its claim

@@ -1,0 +1,122 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Filter chooses orders: everything that is set must match.
+type Filter struct {
+	// Owner is whose orders they are; nil is everybody's.
+	Owner *string
+	// ModelID is their model; "" is any.
+	ModelID string
+	// Statuses are the states of their generations, any of them; none is every state. Deleted is whether those
+	// that the catalog has no more are among them.
+	Statuses []Status
+	Deleted  *bool
+	// Labels are theirs, all of them.
+	Labels map[string]string
+	// Unresolved chooses orders of unknown outcome.
+	Unresolved bool
+	// Unsettled chooses orders whose money may still move.
+	Unsettled bool
+}
+
+// Position is a place in a list: the next page begins after it. The zero value is the beginning.
+type Position struct {
+	Time time.Time
+	ID   string
+}
+
+// clauses collects the conditions of a query, with their arguments in the order in which they stand.
+type clauses struct {
+	all  []string
+	args []any
+}
+
+// add adds a condition, in which each %s is an argument.
+func (c *clauses) add(condition string, args ...any) {
+	names := make([]any, len(args))
+	for n := range args {
+		names[n] = fmt.Sprintf("$%d", len(c.args)+n+1)
+	}
+	c.all = append(c.all, fmt.Sprintf(condition, names...))
+	c.args = append(c.args, args...)
+}
+
+func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
+
+// clauses are the conditions of a filter.
+func (f Filter) clauses() *clauses {
+	c := &clauses{all: []string{"TRUE"}}
+	if f.Owner != nil {
+		c.add("owner = %s", *f.Owner)
+	}
+	if f.ModelID != "" {
+		c.add("model_id = %s", f.ModelID)
+	}
+	if len(f.Statuses) > 0 {
+		any := &clauses{args: c.args}
+		for _, status := range f.Statuses {
+			any.add("status = %s", status)
+		}
+		c.all, c.args = append(c.all, "("+strings.Join(any.all, " OR ")+")"), any.args
+	}
+	if f.Deleted != nil {
+		c.add("deleted = %s", number(*f.Deleted))
+	}
+	for name, value := range f.Labels {
+		c.add("EXISTS (SELECT 1 FROM labels WHERE order_id = orders.id AND name = %s AND value = %s)", name, value)
+	}
+	switch {
+	case f.Unresolved:
+		c.add("state = 1")
+	case f.Unsettled:
+		c.add("state = 2 AND settled = 0")
+	default:
+		c.add("state = 2")
+	}
+	return c
+}
+
+// List gives the newest orders that a filter chooses, after a position, with their labels.
+func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (all []Order, err error) {
+	c := f.clauses()
+	if after.ID != "" {
+		c.add("(order_time < %s OR order_time = %s AND id < %s)", after.Time.UnixMicro(), after.Time.UnixMicro(), after.ID)
+	}
+	c.add("TRUE ORDER BY order_time DESC, id DESC LIMIT %s", most)
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		all, err = l.orders(tx, "", c.String(), c.args...)
+		if err != nil {
+			return err
+		}
+		for n := range all {
+			if all[n].Labels, err = labels(tx, all[n].ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// labels are those of an order.
+func labels(tx *transaction, id string) (all map[string]string, err error) {
+	rows, err := tx.rows(`SELECT name, value FROM labels WHERE order_id = $1`, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for all = map[string]string{}; rows.Next(); {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return nil, err
+		}
+		all[name] = value
+	}
+	return all, rows.Err()
+}

@@ -1,0 +1,153 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// several writes orders of two owners, of which the last one has no outcome.
+func several(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	for n, owner := range []string{"studio", "print", "studio", "studio", "studio"} {
+		r := request(fmt.Sprint("k", n))
+		r.Namespace, r.Owner = owner, owner
+		r.Caller = owner + "-service"
+		r.Labels = map[string]string{"job": fmt.Sprint(n % 2)}
+		if n == 3 {
+			r.ModelID = "vendor/draw"
+		}
+		o := write(t, l, r)
+		if n == 4 {
+			continue
+		}
+		if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, fmt.Sprint("g", n), cents(int64(10+n))); err != nil {
+			t.Fatal(err)
+		}
+		status := ledger.Succeeded
+		if n == 2 {
+			status = ledger.Refunded
+		}
+		if err := l.Observe(t.Context(), fmt.Sprint("g", n), ledger.Observation{Status: status, Settled: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAListHasWhatItsFilterChooses(t *testing.T) {
+	studio := "studio"
+	yes := true
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		several(t, l)
+		for name, row := range map[string]struct {
+			filter ledger.Filter
+			want   []string
+		}{
+			"everybody's":              {ledger.Filter{}, []string{"g3", "g2", "g1", "g0"}},
+			"an owner's":               {ledger.Filter{Owner: &studio}, []string{"g3", "g2", "g0"}},
+			"of a model":               {ledger.Filter{ModelID: "vendor/draw"}, []string{"g3"}},
+			"in a state, or another":   {ledger.Filter{Statuses: []ledger.Status{ledger.Refunded, ledger.Failed}}, []string{"g2"}},
+			"with a label":             {ledger.Filter{Owner: &studio, Labels: map[string]string{"job": "0"}}, []string{"g2", "g0"}},
+			"without a match":          {ledger.Filter{ModelID: "vendor/draw", Labels: map[string]string{"job": "0"}}, nil},
+			"of unknown outcome":       {ledger.Filter{Unresolved: true}, []string{""}},
+			"whose money may move yet": {ledger.Filter{Unsettled: true}, nil},
+			"deleted":                  {ledger.Filter{Deleted: &yes}, nil},
+		} {
+			all, err := l.List(t.Context(), row.filter, ledger.Position{}, 10)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			var got []string
+			for _, o := range all {
+				got = append(got, o.Generation)
+			}
+			if !slices.Equal(got, row.want) {
+				t.Errorf("%s are %q", name, got)
+			}
+		}
+	})
+}
+
+func TestThePagesOfAListHaveEachOrderOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		several(t, l)
+		var got []string
+		at := ledger.Position{}
+		for {
+			page, err := l.List(t.Context(), ledger.Filter{}, at, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, o := range page {
+				got = append(got, o.Generation+o.Labels["job"])
+				at = ledger.Position{Time: o.Time, ID: o.ID}
+			}
+		}
+		if want := []string{"g31", "g20", "g11", "g00"}; !slices.Equal(got, want) {
+			t.Errorf("the pages have %q", got)
+		}
+	})
+}
+
+func TestUsageCountsEveryCentOnce(t *testing.T) {
+	studio := "studio"
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		start := time.Now().Add(-time.Hour)
+		several(t, l)
+		ask := func(q ledger.UsageQuery) []ledger.Usage {
+			q.Start, q.End = start, start.Add(2*time.Hour)
+			if q.Most == 0 {
+				q.Most = 10
+			}
+			all, err := l.Usage(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		total := ask(ledger.UsageQuery{})
+		want := ledger.Usage{Dimensions: []string{}, Orders: 4, Failed: 1, Unknown: 1, CostCents: 46, RefundedCents: 12, ReservedCents: 11}
+		if got := fmt.Sprint(total); got != fmt.Sprint([]ledger.Usage{want}) {
+			t.Errorf("in all: %s", got)
+		}
+		owners := ask(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByOwner, ledger.ByModel}})
+		if len(owners) != 3 || !slices.Equal(owners[0].Dimensions, []string{"print", "studio/poster"}) || owners[0].CostCents != 11 {
+			t.Errorf("by owner and model: %+v", owners)
+		}
+		var paged []ledger.Usage
+		for after := []string(nil); ; after = paged[len(paged)-1].Dimensions {
+			page := ask(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByOwner, ledger.ByModel}, After: after, Most: 1})
+			if len(page) == 0 {
+				break
+			}
+			paged = append(paged, page...)
+		}
+		if fmt.Sprint(paged) != fmt.Sprint(owners) {
+			t.Errorf("by pages: %+v", paged)
+		}
+		labels := ask(ledger.UsageQuery{Owner: &studio, By: []ledger.Dimension{ledger.ByDay, ledger.ByCaller, ledger.ByLabel}, LabelName: "job"})
+		today := time.Now().UTC().Format(time.DateOnly)
+		if len(labels) != 2 || !slices.Equal(labels[0].Dimensions, []string{today, "studio-service", "0"}) || labels[0].CostCents != 22 || labels[1].CostCents != 13 {
+			t.Errorf("by day, caller and label: %+v", labels)
+		}
+	})
+}
+
+func TestUsageOfNobodyHasNoRows(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		if all, err := l.Usage(t.Context(), ledger.UsageQuery{End: time.Now(), Most: 10}); err != nil || len(all) != 0 {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
