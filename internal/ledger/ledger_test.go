@@ -240,8 +240,11 @@ func TestAGenerationOfAnotherOrderIsNotStored(t *testing.T) {
 		if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, "g1", nil); !errors.Is(err, ledger.ErrGenerationTaken) {
 			t.Errorf("the error is %v", err)
 		}
-		if _, step := call(t, l, request("b")); step.Action != lifecycle.Wait {
-			t.Errorf("the second order is now %+v", step)
+		if again, step := call(t, l, request("b")); step.Action != lifecycle.Submit || again.Generation != "" {
+			t.Errorf("the second order is now %+v, %+v", again, step)
+		}
+		if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+			t.Errorf("the second order is sent again at once: %v", err)
 		}
 	})
 }

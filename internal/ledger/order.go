@@ -224,6 +224,7 @@ var ErrGenerationTaken = errors.New("the catalog has named a generation that bel
 // Conclude records the outcome of the attempts under a claim, and gives what may be said then. Generation
 // and cost are those of an outcome that is [lifecycle.Named]; the cost is nil where it can't be read yet.
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lifecycle.Outcome, generation string, cost *int64) (step lifecycle.Step, err error) {
+	taken := false
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, "", `id = $1`, id)
 		if err != nil {
@@ -232,9 +233,15 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lif
 		if o == nil {
 			return fmt.Errorf("the ledger has no order %s", id)
 		}
+		if taken, err = isTaken(tx, id, generation); taken {
+			outcome = lifecycle.Uncertain
+		}
 		step = o.Concluded(claim, outcome, generation)
-		return l.record(tx, *o, step.Order, cost)
+		return errors.Join(err, l.record(tx, *o, step.Order, cost))
 	})
+	if taken && err == nil {
+		err = ErrGenerationTaken
+	}
 	return step, err
 }
 
@@ -245,6 +252,10 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (po
 		o, err := l.order(tx, apiKey, `id = $1`, id)
 		if err != nil || o == nil {
 			return err
+		}
+		taken, err := isTaken(tx, id, generation)
+		if err != nil || taken {
+			return errors.Join(err, ErrGenerationTaken)
 		}
 		var next lifecycle.Order
 		if next, possible = o.Resolved(generation); !possible {
@@ -263,9 +274,6 @@ func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, cost *in
 	if next.State == lifecycle.Open {
 		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1 WHERE id = $2`, retryDelay(next.Claims).Microseconds(), o.ID)
 		return err
-	}
-	if taken, err := isTaken(tx, o.ID, next.Generation); err != nil || taken {
-		return errors.Join(err, ErrGenerationTaken)
 	}
 	if _, err := tx.exec(`UPDATE orders SET state = $1, generation_id = NULLIF($2, ''), claimed_until = 0, inputs = NULL WHERE id = $3`,
 		next.State, next.Generation, o.ID); err != nil {
