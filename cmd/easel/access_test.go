@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,7 +32,10 @@ func startHeldServer(t *testing.T, settings map[string]string) *running {
 
 func TestAServiceTokenSaysWhoCalls(t *testing.T) {
 	hash := sha256.Sum256([]byte("token-of-billing"))
-	addr := startHeld(t, map[string]string{"EASEL_CALLERS_FILE": write(t, "billing sha256:"+hex.EncodeToString(hash[:])+"\n")})
+	addr := startHeld(t, map[string]string{
+		"EASEL_CALLERS_FILE": write(t, "billing sha256:"+hex.EncodeToString(hash[:])+"\n"),
+		"EASEL_LEDGER_URL":   "sqlite:" + filepath.Join(t.TempDir(), "book.db"),
+	})
 	for token, exit := range map[string]int{"token-of-billing": exitOK, "another": exitCredential, "": exitCredential} {
 		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": token}, "account", "--addr", addr)
 		if got.exit != exit {

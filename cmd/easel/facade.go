@@ -16,6 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/rest/page"
 	"github.com/easel-grpc/easel/internal/server"
@@ -36,6 +37,12 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return err
 	}
 	defer flush()
+
+	book, closed, err := c.ledger(ctx, observed.Logger)
+	if err != nil {
+		return err
+	}
+	defer closed()
 
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
@@ -65,7 +72,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer unmeasure()
 
-	services, err := c.services(client, hub, observed.Logger)
+	services, err := c.services(client, hub, book, observed.Logger)
 	if err != nil {
 		return err
 	}
@@ -145,7 +152,7 @@ func ordered(o *telemetry.Observer) func(context.Context, catalog.Order, catalog
 }
 
 // services puts the services in front of what they stand on.
-func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, logger *slog.Logger) (*service.Service, error) {
+func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, book *ledger.Ledger, logger *slog.Logger) (*service.Service, error) {
 	held, err := c.held(logger)
 	if err != nil {
 		return nil, wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
@@ -155,7 +162,7 @@ func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, logger *slog
 		return nil, wrongSetting("EASEL_CALLERS_FILE", err)
 	}
 	return service.New(service.Config{
-		Catalog: client, Hub: hub, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
+		Catalog: client, Hub: hub, Ledger: book, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
 		// Whoever is on this machine may call an unguarded server: see guard.
 		AllowAnonymous: c.AllowAnonymous || c.unguarded(),
 	})

@@ -23,6 +23,7 @@ type serveCmd struct {
 	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a held key: names and token hashes of those who may call, a line each: name sha256:HEX."`
 	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a held key: let everybody call who reaches the address."`
 
+	ledgerFlags
 	listenFlags
 	tuningFlags
 
@@ -77,6 +78,7 @@ func (c *serveCmd) Faults() []string {
 	list := &cli.FaultList{}
 	c.upstreamFaults(list)
 	c.callerFaults(list)
+	c.ledgerFaults(list)
 	c.addressFaults(list)
 	c.hostFaults(list)
 	c.tuningFaults(list)

@@ -40,6 +40,10 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_HTTP_ADDR": "gateway.example:1"}, []string{"EASEL_HTTP_ADDR", "loopback"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": "/nowhere/callers"}, []string{"EASEL_CALLERS_FILE", "/nowhere/callers"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "billing hunter2\n")}, []string{"EASEL_CALLERS_FILE", "line 1"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "billing sha256:"+strings.Repeat("0", 64)+"\n")}, []string{"EASEL_CALLERS_FILE needs EASEL_LEDGER_URL"}},
+		{map[string]string{"EASEL_LEDGER_URL": "postgress://me:hunter2@127.0.0.1/easel"}, []string{"EASEL_LEDGER_URL must be sqlite:FILE"}},
+		{map[string]string{"EASEL_LEDGER_URL": "postgres://me:hunter2@:x/easel"}, []string{"EASEL_LEDGER_URL must be"}},
+		{map[string]string{"EASEL_LEDGER_URL": "sqlite:"}, []string{"EASEL_LEDGER_URL must be"}},
 		{map[string]string{"EASEL_CALLERS_FILE": write(t, "")}, []string{"EASEL_CALLERS_FILE"}},
 		{map[string]string{"EASEL_ALLOW_ANONYMOUS": "true"}, []string{"EASEL_ALLOW_ANONYMOUS", "EASEL_UPSTREAM_KEY_FILE"}},
 		{map[string]string{"EASEL_GRPC_ADDR": "50051"}, []string{"EASEL_GRPC_ADDR"}},
@@ -197,7 +201,7 @@ func TestAFlagWinsOverItsVariable(t *testing.T) {
 func TestTheHelpHasEverySetting(t *testing.T) {
 	for command, names := range map[string][]string{
 		"serve": {
-			"EASEL_UPSTREAM_URL", "EASEL_UPSTREAM_KEY_FILE", "EASEL_UPSTREAM_INSECURE", "EASEL_CALLERS_FILE", "EASEL_ALLOW_ANONYMOUS",
+			"EASEL_UPSTREAM_URL", "EASEL_UPSTREAM_KEY_FILE", "EASEL_UPSTREAM_INSECURE", "EASEL_CALLERS_FILE", "EASEL_ALLOW_ANONYMOUS", "EASEL_LEDGER_URL",
 			"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_POLL_MIN_INTERVAL", "EASEL_POLL_MAX_INTERVAL",
 			"EASEL_POLL_RATE", "EASEL_REFUND_WINDOW", "EASEL_RESEND_WINDOW", "EASEL_MAX_STREAM_AGE", "EASEL_DRAIN_TIMEOUT", "EASEL_TLS_CERT_FILE",
 			"EASEL_TLS_KEY_FILE", "EASEL_TLS_CLIENT_CA_FILE", "EASEL_TLS_CLIENT_AUTH", "EASEL_HTTP_ALLOWED_HOSTS", "EASEL_NATS_URL", "EASEL_NATS_CREDS_FILE",

@@ -46,6 +46,12 @@ var sqlite = dialect{
 // a commit returns.
 const sqliteOptions = "?_txlock=immediate&_pragma=locking_mode(EXCLUSIVE)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)"
 
+// Check says what is wrong with a URL, without the password in it.
+func Check(url string) error {
+	_, _, err := parse(url)
+	return err
+}
+
 // parse reads EASEL_LEDGER_URL.
 func parse(address string) (d dialect, dsn string, err error) {
 	scheme, rest, _ := strings.Cut(address, ":")

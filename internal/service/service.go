@@ -15,6 +15,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -28,6 +29,8 @@ const (
 type Config struct {
 	Catalog *catalog.Client // required
 	Hub     *watch.Hub      // required
+	// Ledger is the book of orders. Nil means that there is none.
+	Ledger *ledger.Ledger
 
 	// Held is the credential of a server with an API key of its own. Nil forwards the API key of
 	// each caller.
