@@ -121,6 +121,10 @@ type Order struct {
 	// Hold is called when this call starts a submission. The function that Hold returns is
 	// called when the submission ends, which may be after the call. Nil holds nothing.
 	Hold func() (release func())
+	// Journal writes the order down; it then has no MaxCostCents to check here. Nil remembers it in memory.
+	Journal Journal
+	// Digest tells two orders under one idempotency key apart, beside a journal.
+	Digest [sha256.Size]byte
 }
 
 // hold calls Hold.
@@ -135,6 +139,7 @@ func (o Order) hold() (release func()) {
 type Receipt struct {
 	Generation Generation
 	Placed     time.Time // when this process first learned that the order was taken
+	Replayed   bool      // an earlier call has used the idempotency key
 }
 
 // Generation is one paid job of the catalog. A value is never changed once it is shared.

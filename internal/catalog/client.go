@@ -181,6 +181,7 @@ func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inp
 func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Receipt, error) {
 	receipt, known, err := c.orders.place(ctx, cred, order)
 	if known {
+		receipt.Replayed = true
 		if newest, err := c.Generation(ctx, cred, receipt.Generation.ID); err == nil {
 			receipt.Generation = newest.Generation
 		}

@@ -269,7 +269,7 @@ func TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore(t *testing.T) { // A6
 		t.Errorf("another owner: %v", err)
 	}
 	run := &submitRun{book: b, done: make(chan struct{})}
-	b.finish(sub, run, Generation{ID: "g"}, nil)
+	b.finish(sub, run, Receipt{Generation: Generation{ID: "g"}}, nil)
 	if _, err := b.find(testCredential, order(maxPendingOrders)); err != nil {
 		t.Errorf("after one was named: %v", err)
 	}

@@ -33,33 +33,64 @@ func (o orders) place(ctx context.Context, cred Credential, order Order) (receip
 	if err != nil || run == nil {
 		return receipt, err == nil, err
 	}
-	receipt, err = run.wait(ctx)
-	return receipt, false, err
+	outcome, err := run.wait(ctx)
+	outcome.Replayed = outcome.Replayed || receipt.Replayed
+	return outcome, false, err
 }
 
-// submit makes attempts until the outcome is certain, or the time of all callers is over.
+// submit makes attempts until the outcome is certain, or the time of all callers is over. Nobody is told the
+// outcome before the journal has it.
 func (o orders) submit(ctx context.Context, cred Credential, order Order, sub *submission, run *submitRun) {
 	cred = o.book.credential(sub, cred)
-	g, err := Generation{}, error(nil)
-	if order.MaxCostCents != nil && !sub.mayExist {
-		err = unsent(o.withinLimit(ctx, cred, order))
+	receipt, err := o.attempts(ctx, cred, order, sub, run)
+	err = sub.withholdRefusal(err)
+	if order.Journal != nil && !receipt.Replayed {
+		receipt.Generation, err = order.Journal.Conclude(ctx, receipt.Generation, err, err != nil && !sub.mayExist)
 	}
-	for attempt := 0; err == nil; attempt++ {
-		if err = o.book.begin(sub, run); err != nil {
-			break
+	if !receipt.Replayed {
+		o.ordered(ctx, order, receipt.Generation, err)
+	}
+	o.book.finish(sub, run, receipt, err)
+}
+
+// attempts makes attempts until one is answered, or none may begin.
+func (o orders) attempts(ctx context.Context, cred Credential, order Order, sub *submission, run *submitRun) (Receipt, error) {
+	if order.Journal == nil && order.MaxCostCents != nil && !sub.mayExist {
+		if err := o.withinLimit(ctx, cred, order); err != nil {
+			return Receipt{}, unsent(err)
 		}
-		if g, err = o.post(withAttempt(ctx, attempt+1), cred, order); err == nil {
-			break
+	}
+	for attempt := 0; ; attempt++ {
+		if err := o.book.begin(sub, run); err != nil {
+			return Receipt{}, err
+		}
+		turn, err := o.turn(ctx, cred, order)
+		if err != nil || turn.Placed != nil {
+			return turn.receipt(), err
+		}
+		o.book.resume(sub, turn)
+		if turn.Pause > 0 {
+			run.pause(turn.Pause)
+			continue
+		}
+		order.Inputs = turn.Inputs
+		g, err := o.post(withAttempt(ctx, attempt+1), cred, order)
+		if err == nil {
+			return Receipt{Generation: g}, nil
 		}
 		if err = o.book.failed(sub, run, err); !retryableOrder(err, sub.mayExist) {
-			break
+			return Receipt{}, err
 		}
 		run.pause(o.backoff(attempt, err))
-		err = nil
 	}
-	err = sub.withholdRefusal(err)
-	o.ordered(ctx, order, g, err)
-	o.book.finish(sub, run, g, err)
+}
+
+// turn asks the journal what to do next. Without one it is to send the order.
+func (o orders) turn(ctx context.Context, cred Credential, order Order) (Turn, error) {
+	if order.Journal == nil {
+		return Turn{Inputs: order.Inputs}, nil
+	}
+	return order.Journal.Next(ctx, cred)
 }
 
 // withinLimit prices the order first.

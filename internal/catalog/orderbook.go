@@ -52,6 +52,7 @@ type submission struct {
 	digest       [sha256.Size]byte
 	run          *submitRun // its present run; nil when there is none
 	receipt      *Receipt   // set once the order has succeeded
+	written      bool       // a journal remembers the order
 	cred         Credential // of every attempt: its API key is the one of the first
 	mayExist     bool       // an attempt of unknown outcome was made
 	unknownSince time.Time  // when the first such attempt began
@@ -75,6 +76,7 @@ type submitRun struct {
 
 // join joins the run of an idempotency key, which it starts where there is none, for a caller that waits as
 // long as ctx allows. The run is nil where the order has succeeded before, and then the receipt counts.
+// Beside a run, it says only whether an earlier call has begun it.
 func (b *orderBook) join(ctx context.Context, cred Credential, order Order, start func(*submission, *submitRun)) (Receipt, *submitRun, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,6 +88,7 @@ func (b *orderBook) join(ctx context.Context, cred Credential, order Order, star
 	if sub.receipt != nil {
 		return *sub.receipt, nil, nil
 	}
+	joined := sub.run != nil
 	if sub.run == nil {
 		run, release := &submitRun{book: b, done: make(chan struct{})}, order.hold()
 		sub.run = run
@@ -98,7 +101,7 @@ func (b *orderBook) join(ctx context.Context, cred Credential, order Order, star
 	if until := answerBy(ctx); until.After(sub.run.until) {
 		sub.run.until = until
 	}
-	return Receipt{}, sub.run, nil
+	return Receipt{Replayed: joined}, sub.run, nil
 }
 
 // find finds or makes the submission of an idempotency key; mu is held.
@@ -109,7 +112,7 @@ func (b *orderBook) find(cred Credential, order Order) (*submission, error) {
 	case sub == nil && b.pending[by] >= maxPendingOrders:
 		return nil, &Error{Kind: KindBusy, Op: opCreate, Unsent: true, Message: "too many orders of this caller are on their way or of unknown outcome"}
 	case sub == nil:
-		sub = &submission{key: key, owner: by, digest: digest}
+		sub = &submission{key: key, owner: by, digest: digest, written: order.Journal != nil}
 		b.orders[key] = sub
 		b.pending[by]++
 	case sub.digest != digest:
@@ -172,20 +175,34 @@ func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
 	return err
 }
 
+// resume notes that an attempt before this submission may have been taken.
+func (b *orderBook) resume(sub *submission, turn Turn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if turn.MayExist && !sub.mayExist {
+		sub.mayExist, sub.unknownSince = true, time.Now() // the journal knows since when
+	}
+}
+
 // finish ends a run: it keeps the outcome for later calls, and gives it to the waiting ones.
-func (b *orderBook) finish(sub *submission, run *submitRun, g Generation, err error) {
+func (b *orderBook) finish(sub *submission, run *submitRun, receipt Receipt, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	run.err = err
 	sub.run = nil
+	if err == nil {
+		run.receipt = receipt
+		if receipt.Placed.IsZero() {
+			run.receipt.Placed = time.Now()
+		}
+	}
 	switch {
-	case err == nil:
-		run.receipt = Receipt{Generation: g, Placed: time.Now()}
-		sub.receipt, sub.mayExist, sub.cred = receiptOf(g, run.receipt.Placed), false, Credential{}
-		b.forget(b.receipts.add(sub))
-		b.resolved(sub)
-	case !sub.mayExist:
+	case sub.written || err != nil && !sub.mayExist:
 		delete(b.orders, sub.key)
+		b.resolved(sub)
+	case err == nil:
+		sub.receipt, sub.mayExist, sub.cred = receiptOf(receipt.Generation, run.receipt.Placed), false, Credential{}
+		b.forget(b.receipts.add(sub))
 		b.resolved(sub)
 	}
 	close(run.done)
@@ -222,8 +239,12 @@ func (b *orderBook) close(ctx context.Context) error {
 }
 
 // digestOf tells two orders under one idempotency key apart. The cost limit is no part of it, so that a
-// caller may raise it to send a refused order again. During a run the limit of its first call counts.
+// caller may raise it to send a refused order again. During a run the limit of its first call counts. A
+// journal tells orders apart by value, the memory of this process by their bytes, which it does not keep.
 func digestOf(o Order) [sha256.Size]byte {
+	if o.Digest != [sha256.Size]byte{} {
+		return o.Digest
+	}
 	return sha256.Sum256([]byte(o.ModelID + "\x00" + string(o.Inputs)))
 }
 
