@@ -41,7 +41,7 @@ func Easel(t testing.TB) string {
 	return Build(t, "./cmd/easel")
 }
 
-// Main runs the tests of a package that builds programs, and gives the exit code.
+// Main runs the tests of a package that builds programs or needs a [Database], and gives the exit code.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "easel-test-")
 	if err != nil {
@@ -49,6 +49,7 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	defer stopCluster()
 	built.dir, built.programs = dir, map[string]string{}
 	return m.Run()
 }

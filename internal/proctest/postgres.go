@@ -1,4 +1,4 @@
-package ledger_test
+package proctest
 
 import (
 	"context"
@@ -11,15 +11,17 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 )
 
-// cluster is a PostgreSQL of these tests' own, on a port of loopback.
+// cluster is a PostgreSQL of the tests' own, on a port of loopback. The user postgres needs no password,
+// everybody else does.
 type cluster struct {
 	address string
 	stop    func()
@@ -31,18 +33,18 @@ var (
 	databaseCount atomic.Int64
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if clusterInUse.Load() {
-		if c, err := startCluster(); err == nil {
-			c.stop()
-		}
+// stopCluster stops the cluster, if there is one.
+func stopCluster() {
+	if !clusterInUse.Load() {
+		return
 	}
-	os.Exit(code)
+	if c, err := startCluster(); err == nil {
+		c.stop()
+	}
 }
 
-// newDatabase gives the URL of an empty database.
-func newDatabase(t *testing.T) string {
+// Database gives the URL of an empty database of PostgreSQL, for tests that [Main] runs.
+func Database(t testing.TB) string {
 	t.Helper()
 	clusterInUse.Store(true)
 	c, err := startCluster()
@@ -94,6 +96,10 @@ func newCluster() (c cluster, err error) {
 	data := filepath.Join(dir, "data")
 	if out, err := run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8").CombinedOutput(); err != nil {
 		return c, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	access := "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o600); err != nil {
+		return c, err
 	}
 	server := run("postgres", "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-c", "fsync=off", "-c", "max_connections=200")
 	if err := server.Start(); err != nil {
@@ -165,32 +171,4 @@ func unprivileged(dir string) (*syscall.Credential, error) {
 		return nil, err
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid))
-}
-
-// onEach runs a test against both databases. Url gives an empty one.
-func onEach(t *testing.T, test func(t *testing.T, url string)) {
-	t.Helper()
-	for name, url := range map[string]func(*testing.T) string{
-		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "the book?.db") },
-		"PostgreSQL": newDatabase,
-	} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, url(t)) })
-	}
-}
-
-// change changes the book behind the ledger's back: a test moves its clock so.
-func change(t *testing.T, url, statement string) {
-	t.Helper()
-	driver, source := "pgx", url
-	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, source = "sqlite", "file:"+strings.ReplaceAll(file, "?", "%3f")
-	}
-	db, err := sql.Open(driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
 }
