@@ -1,6 +1,9 @@
 package catalog
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // acceptedLimit is how many API keys are remembered as accepted.
 const acceptedLimit = 1 << 16
@@ -9,22 +12,30 @@ const acceptedLimit = 1 << 16
 // which there may be any number, never get in.
 type accepted struct {
 	mu      sync.RWMutex
-	tenants map[Tenant]struct{}
+	tenants map[Tenant]time.Time // when it was noted last
 }
 
-func newAccepted() *accepted { return &accepted{tenants: map[Tenant]struct{}{}} }
+// acceptedEvery is how often the time of an acceptance is noted.
+const acceptedEvery = 10 * time.Second
 
-func (a *accepted) has(t Tenant) bool {
+func newAccepted() *accepted { return &accepted{tenants: map[Tenant]time.Time{}} }
+
+func (a *accepted) at(t Tenant) (at time.Time, known bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	_, ok := a.tenants[t]
-	return ok
+	at, known = a.tenants[t]
+	return at, known
+}
+
+func (a *accepted) has(t Tenant) bool {
+	_, known := a.at(t)
+	return known
 }
 
 // record learns from the end of a request. Every 2xx proves the API key, as the catalog always requires one.
 func (a *accepted) record(t Tenant, err error) {
-	switch known := a.has(t); {
-	case err == nil && !known:
+	switch at, known := a.at(t); {
+	case err == nil && time.Since(at) > acceptedEvery:
 		a.add(t)
 	case known && KindOf(err) == KindCredentialRejected:
 		a.remove(t)
@@ -36,12 +47,12 @@ func (a *accepted) add(t Tenant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for other := range a.tenants {
-		if len(a.tenants) < acceptedLimit {
+		if _, known := a.tenants[t]; known || len(a.tenants) < acceptedLimit {
 			break
 		}
 		delete(a.tenants, other)
 	}
-	a.tenants[t] = struct{}{}
+	a.tenants[t] = time.Now()
 }
 
 func (a *accepted) remove(t Tenant) {
@@ -52,4 +63,12 @@ func (a *accepted) remove(t Tenant) {
 
 // Accepted reports whether the catalog has accepted the API key of a tenant lately: it has answered
 // a request under the API key, and rejected none since.
-func (c *Client) Accepted(t Tenant) bool { return c.upstream.accepted.has(t) }
+func (c *Client) Accepted(t Tenant) bool {
+	return c.upstream.accepted.has(t)
+}
+
+// AcceptedWithin reports whether it did so within a time, which is known to within ten seconds.
+func (c *Client) AcceptedWithin(t Tenant, within time.Duration) bool {
+	at, known := c.upstream.accepted.at(t)
+	return known && time.Since(at) < within
+}

@@ -59,11 +59,11 @@ func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // T2
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-		if o, own, err := l.Own(t.Context(), "studio", "g1"); !own || err != nil || o.Caller != "poster-service" {
+		if o, own, err := l.Own(t.Context(), new("studio"), "g1"); !own || err != nil || o.Caller != "poster-service" {
 			t.Errorf("one's own is %+v, %v, %v", o, own, err)
 		}
 		for owner, generation := range map[string]string{"print": "g1", "studio": "g2"} {
-			if o, own, err := l.Own(t.Context(), owner, generation); own || err != nil || o.ID != "" {
+			if o, own, err := l.Own(t.Context(), &owner, generation); own || err != nil || o.ID != "" {
 				t.Errorf("%s of %s is %+v, %v", generation, owner, o, err)
 			}
 		}

@@ -5,14 +5,21 @@ import (
 	"time"
 )
 
-// Own is the order of a generation, if it belongs to an owner. A generation of somebody else and one that
-// the ledger does not know take the same way, and give the same.
-func (l *Ledger) Own(ctx context.Context, owner, generation string) (o Order, own bool, err error) {
+// Own is the order of a generation, with its labels, if it belongs to an owner; nil is anybody. A generation of
+// somebody else and one that the ledger does not know take the same way, and give the same.
+func (l *Ledger) Own(ctx context.Context, owner *string, generation string) (o Order, own bool, err error) {
+	c := &clauses{}
+	c.add("generation_id = %s", generation)
+	if owner != nil {
+		c.add("owner = %s", *owner)
+	}
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		found, err := l.order(tx, "", `generation_id = $1 AND owner = $2`, generation, owner)
-		if found != nil {
-			o, own = *found, true
+		found, err := l.orders(tx, "", c.String(), c.args...)
+		if err != nil || len(found) == 0 {
+			return err
 		}
+		o, own = found[0], true
+		o.Labels, err = labels(tx, o.ID)
 		return err
 	})
 	return o, own && err == nil, err

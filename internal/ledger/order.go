@@ -13,7 +13,7 @@ import (
 const (
 	// retryAfter is how long the recovery of an order waits after its first uncertain outcome. It
 	// doubles, up to retryAtMost.
-	retryAfter, retryAtMost = 5 * time.Second, 10 * time.Minute
+	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
 // Request is an order as a caller sends it.
@@ -47,8 +47,8 @@ type Order struct {
 
 	// ID is the ledger's own name for the order. Recovery and operators use it.
 	ID string
-	// Owner, Caller, UpstreamKey, APIKey, ModelID and Inputs are those of its [Request].
-	Owner, Caller, UpstreamKey, APIKey, ModelID, Inputs string
+	// Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs and Digest are those of its [Request].
+	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest string
 	// Time is when the order was written down.
 	Time time.Time
 	Money
@@ -57,14 +57,12 @@ type Order struct {
 	Status  Status
 	Record  string
 	Deleted bool
-	// Labels are those of its [Request], where it comes from a list.
+	// Labels are those of its [Request], where it comes from [Ledger.List] or [Ledger.Own].
 	Labels map[string]string
-
-	digest string
 }
 
 // columns are what scan reads.
-const columns = `id, owner, caller, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), claims,
+const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), claims,
 	claimed_until > {now}, {now} - order_time, order_time,
 	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted`
 
@@ -88,7 +86,7 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 	for rows.Next() {
 		o, age, written := Order{}, int64(0), int64(0)
 		if err := rows.Scan(
-			&o.ID, &o.Owner, &o.Caller, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.digest, &o.State, &o.Generation, &o.Claims, &o.Claimed, &age, &written,
+			&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.State, &o.Generation, &o.Claims, &o.Claimed, &age, &written,
 			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted); err != nil {
 			return nil, err
 		}
@@ -113,7 +111,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 			step, err = l.unwritten(tx, r)
 			return err
 		}
-		o, step = *found, found.Call(found.digest == r.Digest)
+		o, step = *found, found.Call(found.Digest == r.Digest)
 		return l.claim(tx, &o, step)
 	})
 	return o, step, err
@@ -167,8 +165,8 @@ func (l *Ledger) insert(tx *transaction, r Request) (o Order, free bool, err err
 	}
 	life, _ := lifecycle.Order{}.Written()
 	o = Order{
-		Order: life, ID: "ord_" + rand.Text(), Owner: r.Owner, Caller: r.Caller, UpstreamKey: r.UpstreamKey, APIKey: r.APIKey,
-		ModelID: r.ModelID, Inputs: r.Inputs, Time: time.UnixMicro(now).UTC(), Money: Money{ReservedCents: r.PriceCents}, digest: r.Digest,
+		Order: life, ID: "ord_" + rand.Text(), Namespace: r.Namespace, Owner: r.Owner, Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
+		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, Time: time.UnixMicro(now).UTC(), Money: Money{ReservedCents: r.PriceCents},
 	}
 	rows, err := tx.exec(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest,
 		state, claims, claimed_until, order_time, retry_time, reserved_cents)

@@ -1,0 +1,224 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+const (
+	opCreate = "POST /generations"
+
+	rowPause     = 200 * time.Millisecond // before the row of an order is read again that another sends
+	recordPause  = 50 * time.Millisecond  // before an outcome is recorded again that the ledger has refused; doubles
+	recordWithin = ledger.ClaimTime - ledgerTimeout
+)
+
+// entry is an order in the ledger, as whoever sends it sees it. It is the [catalog.Journal] of one submission.
+type entry struct {
+	orders  *Orders
+	asked   Request
+	request ledger.Request
+	order   ledger.Order
+	claim   int // the claim that this submission holds; 0 is none
+}
+
+// Next says what to do before an attempt. The ledger is asked each time, so that one who was stopped for long
+// finds out what others have done meanwhile.
+func (e *entry) Next(ctx context.Context, cred catalog.Credential) (catalog.Turn, error) {
+	e.request.APIKey = cred.APIKeySum()
+	if e.claim > 0 {
+		may, err := e.renew(ctx)
+		if err != nil || may {
+			return e.send(), err
+		}
+		e.claim = 0 // somebody else has it
+	}
+	order, step, err := e.call(ctx)
+	if turn, known := e.orders.remembered(e.request); err != nil && known {
+		return turn, nil
+	}
+	if err != nil {
+		return catalog.Turn{}, err
+	}
+	switch step.Action {
+	case lifecycle.Write:
+		return e.write(ctx, cred)
+	case lifecycle.Submit:
+		e.order, e.claim = order, step.Order.Claims
+		return e.send(), nil
+	case lifecycle.Wait:
+		return catalog.Turn{MayExist: true, Pause: rowPause}, nil
+	}
+	return e.answer(order, step.Answer)
+}
+
+func (e *entry) renew(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	may, err := e.orders.Ledger.Renew(ctx, e.order.ID, e.claim, e.request.APIKey)
+	return may, inDoubt(err)
+}
+
+func (e *entry) call(ctx context.Context) (ledger.Order, lifecycle.Step, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	order, step, err := e.orders.Ledger.Call(ctx, e.request)
+	return order, step, inDoubt(err)
+}
+
+// send is the turn of an order whose claim this submission holds. It is sent as it was written down.
+func (e *entry) send() catalog.Turn {
+	inputs := []byte(e.order.Inputs)
+	if e.order.Inputs == "" {
+		inputs = e.asked.Inputs
+	}
+	return catalog.Turn{Inputs: inputs, MayExist: e.claim > 1}
+}
+
+// write writes a new order down, when it fits the models and limits.
+func (e *entry) write(ctx context.Context, cred catalog.Credential) (catalog.Turn, error) {
+	if e.asked.AllowsModel != nil && !e.asked.AllowsModel(e.request.ModelID) {
+		return catalog.Turn{}, &NotPlacedError{ErrModelNotAllowed}
+	}
+	price, err := e.price(ctx, cred)
+	if err != nil {
+		return catalog.Turn{}, &NotPlacedError{err}
+	}
+	e.request.PriceCents = price
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	order, free, err := e.orders.Ledger.Write(ctx, e.request)
+	var budget *ledger.BudgetError
+	switch {
+	case errors.As(err, &budget):
+		return catalog.Turn{}, &NotPlacedError{err}
+	case err != nil:
+		return catalog.Turn{}, inDoubt(err)
+	case !free: // another replica was quicker
+		return catalog.Turn{MayExist: true, Pause: rowPause}, nil
+	}
+	e.order, e.claim = order, order.Claims
+	return e.send(), nil
+}
+
+// price is what the order reserves. It is quoted where a limit or budget asks for it.
+func (e *entry) price(ctx context.Context, cred catalog.Credential) (int64, error) {
+	most := e.asked.MaxCostCents
+	if most == nil && e.request.Limits == (ledger.Limits{}) {
+		return 0, nil
+	}
+	quote, err := e.orders.Catalog.Quote(ctx, cred, e.request.ModelID, e.asked.Inputs)
+	if err == nil && most != nil && quote.PriceCents > *most {
+		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: opCreate, PriceCents: quote.PriceCents, Unsent: true}
+	}
+	return quote.PriceCents, err
+}
+
+// errRotated is why an order of unknown outcome is not sent again for now.
+var errRotated = errors.New("it was sent under another API key, and only under that it can be sent again")
+
+// answer is what a caller is told of an order that is not sent now.
+func (e *entry) answer(order ledger.Order, answer lifecycle.Answer) (catalog.Turn, error) {
+	switch answer {
+	case lifecycle.Replay:
+		g := recordedGeneration(order)
+		e.orders.remember(e.request, g, order.Time)
+		return catalog.Turn{Placed: &catalog.Receipt{Generation: g, Placed: order.Time}}, nil
+	case lifecycle.Reused:
+		return catalog.Turn{}, &catalog.Error{Kind: catalog.KindKeyReused, Op: opCreate, Unsent: true}
+	case lifecycle.Unresolved:
+		return catalog.Turn{}, unknown(catalog.ErrResendWindow)
+	}
+	return catalog.Turn{}, unknown(errRotated)
+}
+
+func unknown(err error) error {
+	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: opCreate, Err: err}
+}
+
+// inDoubt turns a commit that may have been carried out into an unknown outcome. Any other error of the ledger
+// stays: nothing was recorded.
+func inDoubt(err error) error {
+	var doubt *ledger.Doubt
+	if errors.As(err, &doubt) {
+		return unknown(err)
+	}
+	return err
+}
+
+// Conclude records the outcome, and gives what may be told then.
+func (e *entry) Conclude(ctx context.Context, g catalog.Generation, err error, certain bool) (catalog.Generation, error) {
+	if e.claim == 0 {
+		return g, err
+	}
+	outcome := lifecycle.Uncertain
+	switch {
+	case err == nil:
+		outcome = lifecycle.Named
+	case certain:
+		outcome = lifecycle.TurnedAway
+	}
+	step, failed := e.record(ctx, outcome, g)
+	if failed != nil {
+		return catalog.Generation{}, unknown(failed)
+	}
+	switch step.Answer {
+	case lifecycle.Replay:
+		return e.named(g, step), nil
+	case lifecycle.NotPlaced:
+		return catalog.Generation{}, &NotPlacedError{err}
+	}
+	if catalog.KindOf(err) != catalog.KindOutcomeUnknown && catalog.KindOf(err) != catalog.KindInProgress {
+		err = unknown(err)
+	}
+	return catalog.Generation{}, err
+}
+
+// record records an outcome. While the ledger fails it tries again, for as long as the claim may last.
+func (e *entry) record(ctx context.Context, outcome lifecycle.Outcome, g catalog.Generation) (lifecycle.Step, error) {
+	end := time.Now().Add(recordWithin)
+	for pause := recordPause; ; pause *= 2 {
+		step, err := e.conclude(ctx, outcome, g)
+		if errors.Is(err, ledger.ErrGenerationTaken) {
+			e.fault("the catalog has given two orders one generation", g.ID)
+			return step, err
+		}
+		if err == nil || time.Now().Add(pause).After(end) {
+			return step, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+func (e *entry) conclude(ctx context.Context, outcome lifecycle.Outcome, g catalog.Generation) (lifecycle.Step, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	return e.orders.Ledger.Conclude(ctx, e.order.ID, e.claim, outcome, g.ID, g.CostCents)
+}
+
+// named is the generation of the order: the first that was recorded.
+func (e *entry) named(g catalog.Generation, step lifecycle.Step) catalog.Generation {
+	if step.Action == lifecycle.Report {
+		e.fault("the catalog has given one order two generations, or one that an operator has called refused", g.ID)
+	}
+	if g.ID != step.Order.Generation {
+		g = catalog.Generation{ID: step.Order.Generation, ModelID: e.request.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
+	}
+	if g.CostCents != nil && *g.CostCents > e.order.ReservedCents && e.order.ReservedCents > 0 {
+		e.orders.Logger.Warn("the catalog has charged more than it quoted", "generation", g.ID, "quoted_cents", e.order.ReservedCents, "cost_cents", *g.CostCents)
+		e.orders.Dearer()
+	}
+	e.orders.remember(e.request, g, e.order.Time)
+	return g
+}
+
+// fault tells of two truths that meet.
+func (e *entry) fault(what, generation string) {
+	e.orders.Logger.Error("a fault of the book: "+what, "order", e.order.ID, "generation", generation)
+	e.orders.Fault()
+}

@@ -1,0 +1,176 @@
+// Package orders is how an order gets from the ledger to the catalog and back: it is written down and
+// placed, sent again where its outcome is unknown, observed, and settled.
+package orders
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// ledgerTimeout bounds each question to the ledger.
+const ledgerTimeout = 5 * time.Second
+
+// Config has the dependencies of [Orders].
+type Config struct {
+	Ledger  *ledger.Ledger  // required
+	Catalog *catalog.Client // required
+	// Logger hears of faults of the book. Required.
+	Logger *slog.Logger
+	// Fault counts a fault of the book, and Dearer a charge above the quote. They may be nil.
+	Fault, Dearer func()
+}
+
+// Orders takes orders through the ledger to the catalog.
+type Orders struct {
+	Config
+
+	placed *recent[placedKey, placedOrder]
+	owned  *recent[ownedKey, Attribution]
+}
+
+// New makes Orders. It asks nobody.
+func New(cfg Config) *Orders {
+	if cfg.Fault == nil {
+		cfg.Fault = func() {}
+	}
+	if cfg.Dearer == nil {
+		cfg.Dearer = func() {}
+	}
+	return &Orders{Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, Attribution](maxOwned)}
+}
+
+// Request is an order of a caller.
+type Request struct {
+	Caller         string // "" where the caller forwards its own API key
+	ModelID        string
+	Inputs         json.RawMessage
+	IdempotencyKey string // the caller's
+	UpstreamKey    string // what the catalog gets
+	MaxCostCents   *int64
+	Labels         map[string]string
+	// Limits are the budgets of the owner, and AllowsModel its models; nil allows every model.
+	Limits      ledger.Limits
+	AllowsModel func(modelID string) bool
+	// Hold is that of [catalog.Order].
+	Hold func() (release func())
+}
+
+// NotPlacedError is the error of an order that certainly does not exist: the ledger would know of it.
+type NotPlacedError struct{ Err error }
+
+func (e *NotPlacedError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *NotPlacedError) Unwrap() error { return e.Err }
+
+// ErrModelNotAllowed means that the owner may not order from the model.
+var ErrModelNotAllowed = errors.New("the team may not order from this model")
+
+// Place places an order, or gives the generation that its idempotency key has placed before. Its promise is
+// that of [catalog.Client.Create], on every replica and after every restart: nothing is sent that the ledger
+// has not, and nothing is answered that it does not hold.
+func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) (catalog.Receipt, error) {
+	if err := o.Proven(ctx, cred); err != nil {
+		return catalog.Receipt{}, err
+	}
+	digest, err := digestOf(r.ModelID, r.Inputs)
+	if err != nil {
+		return catalog.Receipt{}, err
+	}
+	e := &entry{orders: o, asked: r, request: ledgerRequest(cred, r, digest)}
+	receipt, err := o.create(ctx, cred, e, r.Hold, digest)
+	if receipt.Replayed && err == nil {
+		receipt.Generation = o.newest(ctx, cred, receipt)
+	}
+	return receipt, err
+}
+
+// create sends the order of an entry through the catalog's single flight.
+func (o *Orders) create(ctx context.Context, cred catalog.Credential, e *entry, hold func() func(), digest [sha256.Size]byte) (catalog.Receipt, error) {
+	return o.Catalog.Create(ctx, cred, catalog.Order{
+		ModelID: e.request.ModelID, Inputs: e.asked.Inputs, IdempotencyKey: e.request.UpstreamKey, Hold: hold, Journal: e, Digest: digest,
+	})
+}
+
+// Owner is whom the orders of a credential belong to in the ledger: the owner behind a held API key, else the
+// API key itself.
+func Owner(cred catalog.Credential) string {
+	if cred.Held {
+		return cred.Owner
+	}
+	return cred.APIKeySum()
+}
+
+// ledgerRequest is an order as the ledger has it. The bytes of a forwarded API key's order are not kept: nobody
+// but its caller could send them.
+func ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
+	request := ledger.Request{
+		Namespace: Owner(cred), Owner: Owner(cred), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
+		ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), Labels: r.Labels, Limits: r.Limits,
+	}
+	if cred.Held {
+		request.Inputs = string(r.Inputs)
+	}
+	return request
+}
+
+// provenTime is how long the catalog's acceptance of a forwarded API key opens the ledger.
+const provenTime = time.Minute
+
+// Proven makes sure that the catalog has accepted the API key lately: strangers never reach the ledger.
+func (o *Orders) Proven(ctx context.Context, cred catalog.Credential) error {
+	if cred.Held || o.Catalog.AcceptedWithin(cred.Tenant, provenTime) {
+		return nil
+	}
+	_, err := o.Catalog.Account(ctx, cred)
+	if o.Catalog.AcceptedWithin(cred.Tenant, provenTime) { // the answer may be unreadable
+		return nil
+	}
+	var upstream *catalog.Error
+	if errors.As(err, &upstream) {
+		unsent := *upstream
+		unsent.Unsent = true
+		return &unsent
+	}
+	return err
+}
+
+// newest is the state of a generation that was placed before: what the catalog says, or what the ledger has.
+func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt catalog.Receipt) catalog.Generation {
+	recorded := receipt.Generation
+	if recorded.State == catalog.StateDeleted {
+		return recorded
+	}
+	read, err := o.Catalog.Generation(ctx, cred, recorded.ID)
+	switch {
+	case err == nil:
+		return read.Generation
+	case catalog.KindOf(err) == catalog.KindNotFound && time.Since(receipt.Placed) > notYetVisible:
+		recorded.State = catalog.StateDeleted
+	}
+	return recorded
+}
+
+// notYetVisible is how long after an order a 404 is no deletion.
+const notYetVisible = 30 * time.Second
+
+// digestOf is the digest of model and inputs by value: members in any order, numbers by their digits.
+func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
+	decoder := json.NewDecoder(strings.NewReader(string(inputs)))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return digest, err // the contract's rules have refused it before
+	}
+	canonical, err := json.Marshal([]any{modelID, value})
+	return sha256.Sum256(canonical), err
+}

@@ -1,0 +1,65 @@
+package orders
+
+import (
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// recent keeps so many values in memory. Where there are too many, any other is forgotten.
+type recent[K comparable, V any] struct {
+	most int
+
+	mu  sync.RWMutex
+	all map[K]V
+}
+
+func newRecent[K comparable, V any](most int) *recent[K, V] {
+	return &recent[K, V]{most: most, all: map[K]V{}}
+}
+
+func (r *recent[K, V]) get(key K) (value V, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	value, ok = r.all[key]
+	return value, ok
+}
+
+func (r *recent[K, V]) put(key K, value V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other := range r.all {
+		if len(r.all) < r.most {
+			break
+		}
+		delete(r.all, other)
+	}
+	r.all[key] = value
+}
+
+// maxPlaced is how many placed orders are known in memory, for when the ledger is away.
+const maxPlaced = 10_000
+
+type placedKey struct{ namespace, idempotencyKey, digest string }
+
+// placedOrder is what a repeat of an order is answered with.
+type placedOrder struct {
+	generationID string
+	placed       time.Time
+}
+
+func keyOf(r ledger.Request) placedKey { return placedKey{r.Namespace, r.IdempotencyKey, r.Digest} }
+
+// remember keeps that an order was placed.
+func (o *Orders) remember(r ledger.Request, g catalog.Generation, placed time.Time) {
+	o.placed.put(keyOf(r), placedOrder{g.ID, placed})
+}
+
+// remembered answers a repeat of an order while the ledger is away.
+func (o *Orders) remembered(r ledger.Request) (catalog.Turn, bool) {
+	p, ok := o.placed.get(keyOf(r))
+	g := catalog.Generation{ID: p.generationID, ModelID: r.ModelID, State: catalog.StateQueued, ObserveTime: p.placed}
+	return catalog.Turn{Placed: &catalog.Receipt{Generation: g, Placed: p.placed}}, ok
+}
