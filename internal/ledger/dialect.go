@@ -1,17 +1,19 @@
 package ledger
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	_ "modernc.org/sqlite" // SQLite
+	modernc "modernc.org/sqlite"
 )
 
 // dialect is in what two databases differ.
@@ -33,13 +35,20 @@ var postgres = dialect{
 	locker: func() (lock.SessionLocker, error) { return lock.NewPostgresSessionLocker() },
 }
 
-// A transaction of SQLite has the whole file: it begins with BEGIN IMMEDIATE, and there is one connection.
+// A transaction of SQLite has the whole file: it begins with BEGIN IMMEDIATE, and there is one connection. Its
+// clock is that of its one process.
 var sqlite = dialect{
 	driver: "sqlite",
 	goose:  goose.DialectSQLite3,
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
-	words:  strings.NewReplacer("{now}", "CAST(ROUND(unixepoch('subsec') * 1000000) AS INTEGER)", "{lock}", ""),
+	words:  strings.NewReplacer("{now}", "easel_now()", "{lock}", ""),
+}
+
+func init() {
+	modernc.MustRegisterScalarFunction("easel_now", 0, func(*modernc.FunctionContext, []driver.Value) (driver.Value, error) {
+		return time.Now().UnixMicro(), nil
+	})
 }
 
 // sqliteOptions make a file durable, and this process its only one: the journal goes to the disk before
