@@ -33,7 +33,7 @@ func startHeldServer(t *testing.T, settings map[string]string) *running {
 func TestAServiceTokenSaysWhoCalls(t *testing.T) {
 	hash := sha256.Sum256([]byte("token-of-billing"))
 	addr := startHeld(t, map[string]string{
-		"EASEL_CALLERS_FILE": write(t, "billing sha256:"+hex.EncodeToString(hash[:])+"\n"),
+		"EASEL_CALLERS_FILE": write(t, "callers: [{name: billing, tokens: [\"sha256:"+hex.EncodeToString(hash[:])+"\"]}]\n"),
 		"EASEL_LEDGER_URL":   "sqlite:" + filepath.Join(t.TempDir(), "book.db"),
 	})
 	for token, exit := range map[string]int{"token-of-billing": exitOK, "another": exitCredential, "": exitCredential} {

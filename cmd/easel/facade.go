@@ -238,7 +238,7 @@ func (c *serveCmd) callers(logger *slog.Logger) (*service.Callers, error) {
 	if c.CallersFile == "" {
 		return nil, nil
 	}
-	return service.LoadCallers(c.CallersFile, logger)
+	return service.LoadCallers(c.CallersFile, logger, nil)
 }
 
 // level is the log level; its name has been checked.

@@ -20,7 +20,7 @@ type serveCmd struct {
 	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the key that this server holds for all callers. Without it the key of each caller is forwarded."`
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let keys travel over http to a host that is not loopback."`
 
-	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a held key: names and token hashes of those who may call, a line each: name sha256:HEX."`
+	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a held key: those who may call, their tokens, teams and budgets, in YAML: docs/teams.md. easel callers check reads it, easel callers token makes a token."`
 	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a held key: let everybody call who reaches the address."`
 
 	ledgerFlags
@@ -106,7 +106,7 @@ func (c *serveCmd) upstreamFaults(list *cli.FaultList) {
 
 func (c *serveCmd) callerFaults(list *cli.FaultList) {
 	if c.CallersFile != "" {
-		_, err := service.LoadCallers(c.CallersFile, slog.New(slog.DiscardHandler))
+		_, err := service.LoadCallers(c.CallersFile, slog.New(slog.DiscardHandler), nil)
 		list.AddError("EASEL_CALLERS_FILE", err)
 	}
 	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {

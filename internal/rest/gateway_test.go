@@ -45,8 +45,8 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 	if got := s.LastMetadata().Get("authorization"); !slices.Equal(got, []string{"Bearer key"}) {
 		t.Errorf("authorization %q", got)
 	}
-	if s.CertNames()[0] != "" {
-		t.Errorf("a header made the certificate name %q", s.CertNames()[0])
+	if s.Certificates()[0].Name() != "" {
+		t.Errorf("a header made the certificate name %q", s.Certificates()[0].Name())
 	}
 	for name := range answer.Header {
 		if strings.HasPrefix(name, "Grpc-") {

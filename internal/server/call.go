@@ -47,7 +47,7 @@ func (c *call) serve(ctx context.Context, handle func(context.Context, *call) er
 	c.span.from(c.from.peer)
 	ctx = withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
 	if !public(c.method) {
-		known, denied := c.service.Authenticate(ctx, c.from.certName)
+		known, denied := c.service.Authenticate(ctx, c.from.certificate)
 		if denied != nil {
 			return denied
 		}

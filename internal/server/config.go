@@ -22,9 +22,9 @@ type Service interface {
 	// once for the public server and once for the one in memory.
 	Register(grpc.ServiceRegistrar)
 	// Authenticate decides whether a call may be made. It reads the metadata
-	// "authorization"; certName is the name in the caller's verified client
-	// certificate, or "". The context it returns says who calls.
-	Authenticate(ctx context.Context, certName string) (context.Context, error)
+	// "authorization"; certificate is the caller's verified one. The context it
+	// returns says who calls.
+	Authenticate(ctx context.Context, certificate service.Certificate) (context.Context, error)
 	// Accepted reports whether the catalog is known to accept the API key of a caller, by the
 	// subject of its calls. Unverified API keys share a small part of the limits.
 	Accepted(subject string) bool

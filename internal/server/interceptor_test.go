@@ -233,11 +233,11 @@ func TestAMessageOverTheLimitIsRefused(t *testing.T) { // I1
 
 func TestTheGatewaysMetadataIsBelievedFromTheGatewayAlone(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
-	ctx := metadata.AppendToOutgoingContext(t.Context(), metadataCertificate, "admin", metadataPeer, "1.2.3.4", metadataIdempotencyKey, "stolen")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), metadataCertificate, "admin", metadataCommonName, "admin", metadataPeer, "1.2.3.4", metadataIdempotencyKey, "stolen")
 	_, err := s.Generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
 	servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
-	if s.CertNames()[0] != "" {
-		t.Errorf("a caller named itself %q", s.CertNames()[0])
+	if s.Certificates()[0].Name() != "" {
+		t.Errorf("a caller named itself %q", s.Certificates()[0].Name())
 	}
 	for key := range s.LastMetadata() {
 		if strings.HasPrefix(key, "easel-") {

@@ -74,7 +74,7 @@ func (l *Local) Metadata(_ context.Context, r *http.Request) metadata.MD { retur
 // becomes decides it again.
 func (l *Local) Authenticate(r *http.Request) (context.Context, error) {
 	md := metadata.MD{"authorization": r.Header.Values("Authorization")}
-	return l.calls.service.Authenticate(metadata.NewIncomingContext(r.Context(), md), certificateName(r.TLS))
+	return l.calls.service.Authenticate(metadata.NewIncomingContext(r.Context(), md), certificate(r.TLS))
 }
 
 // ReadBody reads the body of a request for a method, within its time and the budget of bytes. ctx is

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // What Local says of a REST call, beside the call's own metadata. Only the gRPC server in memory reads
@@ -18,14 +20,15 @@ import (
 const (
 	metadataPeer           = "easel-rest-peer-bin"
 	metadataCertificate    = "easel-rest-certificate-bin"
+	metadataCommonName     = "easel-rest-common-name-bin"
 	metadataIdempotencyKey = "easel-rest-idempotency-key-bin"
 )
 
 // origin is who makes a call.
 type origin struct {
-	peer     string       // network address, for logs
-	certName string       // name in the verified client certificate, or ""
-	conn     *countedConn // nil for a REST call
+	peer        string              // network address, for logs
+	certificate service.Certificate // the verified one of the client
+	conn        *countedConn        // nil for a REST call
 	// idempotencyKeys are the values of the Idempotency-Key header of a REST call.
 	idempotencyKeys []string
 }
@@ -44,7 +47,7 @@ func peerOrigin(ctx context.Context) (from origin) {
 		from.conn = addr.conn
 	}
 	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
-		from.certName = certificateName(&info.State)
+		from.certificate = certificate(&info.State)
 	}
 	return from
 }
@@ -52,9 +55,11 @@ func peerOrigin(ctx context.Context) (from origin) {
 // restOrigin reads the origin that describeCall wrote.
 func restOrigin(ctx context.Context) origin {
 	return origin{
-		peer:     first(metadata.ValueFromIncomingContext(ctx, metadataPeer)),
-		certName: first(metadata.ValueFromIncomingContext(ctx, metadataCertificate)),
-
+		peer: first(metadata.ValueFromIncomingContext(ctx, metadataPeer)),
+		certificate: service.Certificate{
+			Names:      metadata.ValueFromIncomingContext(ctx, metadataCertificate),
+			CommonName: first(metadata.ValueFromIncomingContext(ctx, metadataCommonName)),
+		},
 		idempotencyKeys: metadata.ValueFromIncomingContext(ctx, metadataIdempotencyKey),
 	}
 }
@@ -62,8 +67,12 @@ func restOrigin(ctx context.Context) origin {
 // describeCall writes what restOrigin reads.
 func describeCall(r *http.Request) metadata.MD {
 	md := metadata.Pairs(metadataPeer, r.RemoteAddr)
-	if name := certificateName(r.TLS); name != "" {
-		md.Set(metadataCertificate, name)
+	client := certificate(r.TLS)
+	if len(client.Names) > 0 {
+		md.Set(metadataCertificate, client.Names...)
+	}
+	if client.CommonName != "" {
+		md.Set(metadataCommonName, client.CommonName)
 	}
 	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 0 {
 		md.Set(metadataIdempotencyKey, keys...)
@@ -76,7 +85,7 @@ func describeCall(r *http.Request) metadata.MD {
 func allowMetadata(ctx context.Context) context.Context {
 	all, _ := metadata.FromOutgoingContext(ctx)
 	allowed := metadata.MD{}
-	for _, key := range []string{"authorization", metadataPeer, metadataCertificate, metadataIdempotencyKey} {
+	for _, key := range []string{"authorization", metadataPeer, metadataCertificate, metadataCommonName, metadataIdempotencyKey} {
 		if values := all.Get(key); len(values) > 0 {
 			allowed[key] = values
 		}
@@ -105,7 +114,7 @@ func idempotencyKeys(ctx context.Context) []string {
 	return keys
 }
 
-var privateMetadata = []string{metadataPeer, metadataCertificate, metadataIdempotencyKey}
+var privateMetadata = []string{metadataPeer, metadataCertificate, metadataCommonName, metadataIdempotencyKey}
 
 // withoutPrivateMetadata hides the private metadata from handlers, and with it what a caller of the
 // public server may have written there. Where there is none, as in nearly all calls over gRPC, nothing
@@ -122,22 +131,18 @@ func withoutPrivateMetadata(ctx context.Context) context.Context {
 	return metadata.NewIncomingContext(ctx, md)
 }
 
-// certificateName is the name of the verified client: the first URI of its
-// certificate (as in SPIFFE), else its first DNS name, else its common name. A
-// connection without a verified certificate has none.
-func certificateName(state *tls.ConnectionState) string {
+// certificate is that of the verified client. A connection without a verified certificate has none.
+func certificate(state *tls.ConnectionState) (client service.Certificate) {
 	if state == nil || len(state.VerifiedChains) == 0 {
-		return ""
+		return client
 	}
 	leaf := state.PeerCertificates[0]
-	switch {
-	case len(leaf.URIs) > 0:
-		return leaf.URIs[0].String()
-	case len(leaf.DNSNames) > 0:
-		return leaf.DNSNames[0]
-	default:
-		return leaf.Subject.CommonName
+	for _, uri := range leaf.URIs {
+		client.Names = append(client.Names, uri.String())
 	}
+	client.Names = append(client.Names, leaf.DNSNames...)
+	client.CommonName = leaf.Subject.CommonName
+	return client
 }
 
 func first(values []string) string {

@@ -134,11 +134,11 @@ func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
 // writeCallers writes a callers file of callers whose tokens are their names.
 func writeCallers(t *testing.T, file string, names ...string) {
 	t.Helper()
-	var lines strings.Builder
+	lines := "callers:\n"
 	for _, name := range names {
-		fmt.Fprintf(&lines, "%s sha256:%x\n", name, sha256.Sum256([]byte(name)))
+		lines += fmt.Sprintf("  - {name: %s, tokens: [sha256:%x]}\n", name, sha256.Sum256([]byte(name)))
 	}
-	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -146,7 +146,7 @@ func writeCallers(t *testing.T, file string, names ...string) {
 // heldStackFrom is a stack with a held API key for the callers of a file.
 func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	t.Helper()
-	callers, err := service.LoadCallers(file, slog.New(slog.DiscardHandler))
+	callers, err := service.LoadCallers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

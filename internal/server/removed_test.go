@@ -91,10 +91,54 @@ func TestATokenThatIsAnotherCallersNowEndsTheWatch(t *testing.T) { // A9
 		ended := make(chan error, 1)
 		go func() { ended <- streams["a watch"](t.Context(), c, id, time.Second) }()
 		time.Sleep(time.Minute) // nothing has changed
-		text := fmt.Sprintf("blog sha256:%x\n", sha256.Sum256([]byte("shop")))
+		text := fmt.Sprintf("callers: [{name: blog, tokens: [sha256:%x]}]\n", sha256.Sum256([]byte("shop")))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		wantRemoved(t, <-ended)
 	})
+}
+
+func TestACallerThatHasChangedItsTeamIsOut(t *testing.T) { // T8
+	for name, changed := range map[string]string{
+		"another team":        "teams: {a: {}, b: {}}\ncallers: [{name: shop, team: b, operator: true, %s}]\n",
+		"no team":             "teams: {a: {}}\ncallers: [{name: shop, operator: true, %s}]\n",
+		"no operator":         "teams: {a: {}}\ncallers: [{name: shop, team: a, %s}]\n",
+		"another of its team": "teams: {a: {}}\ncallers: [{name: blog, team: a, operator: true, %s}]\n",
+		"other limits":        "teams: {a: {budget: {daily_cents: 1}}}\ncallers: [{name: shop, team: a, operator: true, %s}]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "callers")
+			write := func(text string) {
+				tokens := fmt.Sprintf("tokens: [sha256:%x]", sha256.Sum256([]byte("shop")))
+				if err := os.WriteFile(file, fmt.Appendf(nil, text, tokens), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				write("teams: {a: {}}\ncallers: [{name: shop, team: a, operator: true, %s}]\n")
+				s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
+				c := grpcCaller{s, "shop"}
+				id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
+				ctx, leave := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- streams["a watch"](ctx, c, id, time.Second) }()
+				time.Sleep(time.Second)
+				write(changed)
+				time.Sleep(5 * time.Second)
+				if name == "other limits" {
+					select {
+					case err := <-ended:
+						t.Errorf("it ended with %v", err)
+					default:
+					}
+					leave()
+					<-ended
+					return
+				}
+				wantRemoved(t, <-ended)
+				leave()
+			})
+		})
+	}
 }

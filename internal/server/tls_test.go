@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/server/servertest"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // authority signs the certificates of a test.
@@ -141,20 +143,20 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		template *x509.Certificate
-		want     string
+		want     service.Certificate
 	}{
-		{"a URI before all", &x509.Certificate{
-			URIs: []*url.URL{parseURL(t, "spiffe://house/shop")}, DNSNames: []string{"shop.test"}, Subject: pkix.Name{CommonName: "shop"},
-		}, "spiffe://house/shop"},
-		{"a DNS name before the common name", &x509.Certificate{DNSNames: []string{"shop.test"}, Subject: pkix.Name{CommonName: "shop"}}, "shop.test"},
-		{"the common name", &x509.Certificate{Subject: pkix.Name{CommonName: "lädchen"}}, "lädchen"},
-		{"no certificate", nil, ""},
+		{"URIs before DNS names", &x509.Certificate{
+			URIs: []*url.URL{parseURL(t, "spiffe://house/shop")}, DNSNames: []string{"shop.test", "www.shop.test"}, Subject: pkix.Name{CommonName: "shop"},
+		}, service.Certificate{Names: []string{"spiffe://house/shop", "shop.test", "www.shop.test"}, CommonName: "shop"}},
+		{"a DNS name", &x509.Certificate{DNSNames: []string{"shop.test"}}, service.Certificate{Names: []string{"shop.test"}}},
+		{"the common name", &x509.Certificate{Subject: pkix.Name{CommonName: "lädchen"}}, service.Certificate{CommonName: "lädchen"}},
+		{"no certificate", nil, service.Certificate{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 			config := files.clientConfig(t, test.template)
 			_, err := s.getOverTLS(t, config)
-			if denied := status.Code(err) == codes.Unauthenticated; denied != (test.want == "") {
+			if denied := status.Code(err) == codes.Unauthenticated; denied != (test.want.Name() == "") {
 				t.Errorf("the call is answered with %v", err)
 			}
 			transport := s.HTTP.Transport.(*http.Transport)
@@ -165,8 +167,8 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("answered over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			if len(s.CertNames()) != 2 || s.CertNames()[0] != test.want || s.CertNames()[1] != test.want {
-				t.Errorf("the names are %q, want %q", s.CertNames(), test.want)
+			if want := []service.Certificate{test.want, test.want}; !reflect.DeepEqual(s.Certificates(), want) {
+				t.Errorf("the certificates are %q, want %q", s.Certificates(), want)
 			}
 		})
 	}

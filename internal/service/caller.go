@@ -10,38 +10,66 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 // call says who calls, and under which API key.
 type call struct {
-	credential catalog.Credential
-	caller     string // name of a known caller; "" where the caller forwards its own API key
-	// listed is the list that has the caller's token; nil where it has none.
-	listed *callerList
+	credential catalog.Credential // its Owner is whom the orders of the call belong to
+	caller     string             // name of a known caller; "" where the caller forwards its own API key
+	operator   bool               // sees every owner's orders
+	team       callers.Team       // what the owner may spend and order; no limit without a callers file
+
+	certificate Certificate
+	// listed is the list of callers in force; nil without a callers file.
+	listed *callers.List
+}
+
+// seesAccount reports whether the account's money is the caller's business: behind a callers file it is the
+// operators'.
+func (c call) seesAccount() bool { return c.listed == nil || c.operator }
+
+// allowsModel reports whether the caller may order from a model.
+func (c call) allowsModel(id string) bool { return c.team.Allows(id) }
+
+// Certificate is how a caller's verified client certificate calls it. The zero value is no certificate.
+type Certificate struct {
+	// Names are its URIs, then its DNS names.
+	Names []string
+	// CommonName is that of its subject.
+	CommonName string
+}
+
+// Name is the first URI (as in SPIFFE), else the first DNS name, else the common name.
+func (c Certificate) Name() string {
+	if len(c.Names) > 0 {
+		return c.Names[0]
+	}
+	return c.CommonName
 }
 
 type callKey struct{}
 
 // credential gives the API key of the call. Authenticate has put it there: without it there
 // is none, and the catalog refuses.
-func credential(ctx context.Context) catalog.Credential {
+func credential(ctx context.Context) catalog.Credential { return who(ctx).credential }
+
+// who gives who calls.
+func who(ctx context.Context) call {
 	c, _ := ctx.Value(callKey{}).(call)
-	return c.credential
+	return c
 }
 
 // Caller gives the name of the caller, for logs; "" where it has none.
-func Caller(ctx context.Context) string {
-	c, _ := ctx.Value(callKey{}).(call)
-	return c.caller
-}
+func Caller(ctx context.Context) string { return who(ctx).caller }
 
 // upstreamIdempotencyKey gives the idempotency key that goes to the catalog. Under a held API key it is
 // derived from the owner and the caller's idempotency key, so that two owners who choose the same one
 // have two orders; it is the same in every process. Forwarded API keys separate their owners already,
 // and the idempotency key goes as it is.
 func upstreamIdempotencyKey(ctx context.Context, key string) string {
-	c, _ := ctx.Value(callKey{}).(call)
+	c := who(ctx)
 	if !c.credential.Held {
 		return key
 	}
@@ -60,7 +88,7 @@ func APIKey(ctx context.Context) string {
 // Subject names the caller that a call counts for in the limits of the server: the caller that has
 // proved who it is, else the tenant of the API key that it brings.
 func Subject(ctx context.Context) string {
-	c, _ := ctx.Value(callKey{}).(call)
+	c := who(ctx)
 	if c.caller != "" {
 		return c.caller
 	}
@@ -74,11 +102,10 @@ func (s *Service) Accepted(subject string) bool {
 }
 
 // Authenticate finds out under which credential a call runs, and denies by default.
-// certName is the name in the caller's verified client certificate, or "".
 //
 // Without a held API key the caller's own API key is forwarded. With one, the caller proves who
 // it is by its certificate or by a service token; its token never goes upstream.
-func (s *Service) Authenticate(ctx context.Context, certName string) (context.Context, error) {
+func (s *Service) Authenticate(ctx context.Context, certificate Certificate) (context.Context, error) {
 	token, err := bearer(ctx)
 	if err != nil {
 		return nil, err
@@ -90,33 +117,52 @@ func (s *Service) Authenticate(ctx context.Context, certName string) (context.Co
 		}
 		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token))}), nil
 	}
-	who, err := s.identify(token, certName)
+	caller, err := s.identify(token, certificate)
 	if err != nil {
 		return nil, err
 	}
-	return with(ctx, who), nil
+	return with(ctx, caller), nil
 }
 
 func with(ctx context.Context, c call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// identify names the caller behind a held API key, and the owner of its orders. A wrong token is never
-// overlooked.
-func (s *Service) identify(token, certName string) (call, error) {
-	if token != "" && s.cfg.Callers != nil {
-		list := s.cfg.Callers.list.Get()
-		name, ok := list.find(token)
-		if !ok {
-			return call{}, errTokenUnknown
-		}
-		return call{s.held(name), name, list}, nil
+// identify names the caller behind a held API key, and the owner of its orders.
+func (s *Service) identify(token string, certificate Certificate) (call, error) {
+	if s.cfg.Callers != nil {
+		return s.find(s.cfg.Callers.list.Get(), token, certificate)
 	}
-	if certName != "" {
-		return call{s.held(certName), certName, nil}, nil
+	if name := certificate.Name(); name != "" {
+		return call{credential: s.held(name), caller: name}, nil
 	}
+	return s.anonymous(nil)
+}
+
+// find finds the caller in a list, by its token or else by its certificate. A wrong token or certificate is
+// never overlooked.
+func (s *Service) find(list *callers.List, token string, certificate Certificate) (call, error) {
+	var caller callers.Caller
+	known, unknown := false, errTokenUnknown
+	switch {
+	case token != "":
+		caller, known = list.ByToken(token)
+	case certificate.Name() != "":
+		caller, known = list.ByCertificate(certificate.Names)
+		unknown = errCertificateUnknown
+	default:
+		return s.anonymous(list)
+	}
+	if !known {
+		return call{}, unknown
+	}
+	return call{s.held(caller.Owner()), caller.Name, caller.Operator, caller.Team, certificate, list}, nil
+}
+
+// anonymous is a caller without any proof of its name, where such may call.
+func (s *Service) anonymous(list *callers.List) (call, error) {
 	if s.cfg.AllowAnonymous {
-		return call{s.held(""), "anonymous", nil}, nil
+		return call{credential: s.held(""), caller: callers.Anonymous, listed: list}, nil
 	}
 	return call{}, Fail(codes.Unauthenticated, "CALLER_UNKNOWN",
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
@@ -129,12 +175,17 @@ func (s *Service) held(owner string) catalog.Credential {
 	return cred
 }
 
-var errTokenUnknown = Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
+var (
+	errTokenUnknown       = Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
+	errCertificateUnknown = Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "no caller here has a name of the client certificate")
+	errCallerChanged      = Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "this caller, its team or what it may see has changed since the call began")
+)
 
-// stillKnown gives what tells an open stream whether its caller may still call: a token may have been
-// taken out of the callers file since, or be another caller's now. It costs little while the file stays.
+// stillKnown gives what tells an open stream whether its caller may still call: since it began, the caller may
+// have gone from the callers file or moved to another team, or its token may be another's. It costs little
+// while the file stays.
 func (s *Service) stillKnown(ctx context.Context) func() error {
-	c, _ := ctx.Value(callKey{}).(call)
+	c := who(ctx)
 	if c.listed == nil {
 		return func() error { return nil }
 	}
@@ -147,8 +198,12 @@ func (s *Service) stillKnown(ctx context.Context) func() error {
 		if err != nil {
 			return err
 		}
-		if name, ok := newest.find(token); !ok || name != c.caller {
-			return errTokenUnknown
+		now, err := s.find(newest, token, c.certificate)
+		if err != nil {
+			return err
+		}
+		if now.caller != c.caller || now.credential.Owner != c.credential.Owner || now.operator != c.operator {
+			return errCallerChanged
 		}
 		c.listed = newest
 		return nil

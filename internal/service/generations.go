@@ -40,9 +40,13 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 	return &easelv1.QuoteGenerationResponse{Quote: out}, nil
 }
 
-// balance reads the balance meanwhile; nil where it can't be read.
+// balance reads the balance meanwhile; nil where it can't be read, or is not the caller's business.
 func (s *generations) balance(ctx context.Context) <-chan *int64 {
 	out := make(chan *int64, 1)
+	if !who(ctx).seesAccount() {
+		out <- nil
+		return out
+	}
 	go func() {
 		account, err := s.cfg.Catalog.Account(ctx, credential(ctx))
 		if err != nil {

@@ -11,11 +11,14 @@ type accounts struct {
 	easelv1.UnimplementedAccountServiceServer
 }
 
-// GetAccount reads the balance.
+// GetAccount reads the balance. What a caller may not see of the account is absent.
 func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
 	account, err := s.cfg.Catalog.Account(ctx, credential(ctx))
 	if err != nil {
 		return nil, err
+	}
+	if !who(ctx).seesAccount() {
+		account.BalanceCents, account.Extra = nil, nil
 	}
 	return &easelv1.GetAccountResponse{Account: accountMessage(account)}, nil
 }

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
@@ -41,41 +42,67 @@ func callersFile(t *testing.T, text string) string {
 	return path
 }
 
-func TestACallersFileNamesWhoHasWhichToken(t *testing.T) {
-	path := callersFile(t, "# who may call\n\nbilling "+hashOf("one")+"\nbilling "+hashOf("two")+"\r\nshop\t"+hashOf("three")+"\n")
-	callers, err := LoadCallers(path, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
+// callersText is a callers file of callers without teams, each with the token of its place in the list.
+func callersText(callers ...[2]string) string {
+	lines := []string{"callers:"}
+	for _, c := range callers {
+		lines = append(lines, fmt.Sprintf("  - {name: %s, tokens: [%s], certificates: [%s.internal]}", c[0], hashOf(c[1]), c[0]))
 	}
-	for token, want := range map[string]string{"one": "billing", "two": "billing", "three": "shop", "four": "", "": ""} {
-		if name, ok := callers.Lookup(token); name != want || ok != (want != "") {
-			t.Errorf("the token %q is of %q", token, name)
-		}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// named gives the name of the caller with a token.
+func named(callers *Callers, token string) string {
+	caller, _ := callers.list.Get().ByToken(token)
+	return caller.Name
+}
+
+func TestACallersFileThatNamesNobodyIsNoStart(t *testing.T) {
+	_, err := LoadCallers(callersFile(t, "callers: []\n"), slog.New(slog.DiscardHandler), nil)
+	if err == nil || !strings.Contains(err.Error(), "names no caller") {
+		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestACallersFileThatCantBeMeantIsRefusedWithoutRepeatingIt(t *testing.T) {
-	for name, text := range map[string]string{
-		"nobody":             "# nobody\n",
-		"a token in clear":   "billing my-secret-token\n",
-		"a short hash":       "billing sha256:abcd\n",
-		"three words":        "billing my-secret-token " + hashOf("x") + "\n",
-		"another kind":       "billing md5:" + strings.Repeat("0", 64) + "\n",
-		"a name on its own":  "my-secret-token\n",
-		"not hexadecimal at": "billing sha256:" + strings.Repeat("z", 64) + "\n",
-	} {
-		_, err := LoadCallers(callersFile(t, text), slog.New(slog.DiscardHandler))
-		if err == nil || strings.Contains(err.Error(), "my-secret-token") {
-			t.Errorf("%s: %v", name, err)
+func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := callersFile(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
+		var logs strings.Builder
+		unsettled := true
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(inForce, next *callers.List) error {
+			if dropped := inForce.Dropped(next); unsettled && len(dropped) > 0 {
+				return fmt.Errorf("%v have orders", dropped)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		if err := os.WriteFile(path, []byte(callersText([2]string{"blog", "two"})), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(time.Second)
+			if named(callers, "one") != "shop" {
+				t.Error("a file that was refused is in force")
+			}
+		}
+		if n := strings.Count(logs.String(), "[shop] have orders"); n != 1 {
+			t.Errorf("the refusal is logged %d times", n)
+		}
+		unsettled = false
+		time.Sleep(time.Second)
+		if got := named(callers, "one"); got != "" {
+			t.Errorf("later the token is %q's", got)
+		}
+	})
 }
 
 func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path := callersFile(t, "billing "+hashOf("one")+"\n")
+		path := callersFile(t, callersText([2]string{"billing", "one"}))
 		var logs strings.Builder
-		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)))
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,31 +112,32 @@ func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		change("billing-new " + hashOf("two") + "\n")
-		if _, ok := callers.Lookup("one"); ok {
+		change(callersText([2]string{"billing-new", "two"}))
+		if named(callers, "one") != "" {
 			t.Error("a token that was taken out is still let in")
 		}
-		if name, _ := callers.Lookup("two"); name != "billing-new" {
+		if name := named(callers, "two"); name != "billing-new" {
 			t.Errorf("the new token is of %q", name)
 		}
 		change("broken")
-		if _, ok := callers.Lookup("two"); !ok {
+		if named(callers, "two") == "" {
 			t.Error("a file that can't be read took the callers away")
 		}
 		time.Sleep(5 * time.Second)
-		callers.Lookup("two")
+		named(callers, "two")
 		if n := strings.Count(logs.String(), "can't be read"); n != 1 {
 			t.Errorf("one broken file is logged %d times", n)
 		}
-		change("# nobody any more\n")
-		if _, ok := callers.Lookup("two"); ok {
+		change("callers: [] # nobody any more\n")
+		if named(callers, "two") != "" {
 			t.Error("a file that names nobody lets somebody in")
 		}
 	})
 }
 
 func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
-	callers, err := LoadCallers(callersFile(t, "shop "+hashOf("token")+"\n"), slog.New(slog.DiscardHandler))
+	callers, err := LoadCallers(callersFile(t, "teams: {studio: {}}\n"+callersText([2]string{"shop", "token"})+
+		"  - {name: poster, team: studio, tokens: ["+hashOf("of-poster")+"]}\n"), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +149,11 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		cfg    Config
 		auth   []string
 		cert   string
-		caller string // of a call that is let in
+		caller string // of a call that is let in, and its owner after a slash
 		reason string // of one that is not
 	}{
-		{"forwarded: a key", forward, []string{"Bearer key"}, "", "", ""},
-		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "", ""},
+		{"forwarded: a key", forward, []string{"Bearer key"}, "", "/", ""},
+		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "/", ""},
 		{"forwarded: no key", forward, nil, "", "", "CREDENTIAL_MISSING"},
 		{"forwarded: a certificate is no key", forward, nil, "shop", "", "CREDENTIAL_MISSING"},
 		{"forwarded: another scheme", forward, []string{"Basic key"}, "", "", "CREDENTIAL_MALFORMED"},
@@ -135,17 +163,22 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		{"forwarded: a key of 5 KB", forward, []string{"Bearer " + strings.Repeat("k", 5000)}, "", "", "CREDENTIAL_MALFORMED"},
 		{"held: nobody knows anybody", hold, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
 		{"held: no proof", known, nil, "", "", "CALLER_UNKNOWN"},
-		{"held: a known token", known, []string{"Bearer token"}, "", "shop", ""},
+		{"held: a known token", known, []string{"Bearer token"}, "", "shop/shop", ""},
+		{"held: a known token of a team", known, []string{"Bearer of-poster"}, "", "poster/studio", ""},
 		{"held: a wrong token", known, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
 		{"held: the key itself is no token", known, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
-		{"held: a certificate", known, nil, "billing", "billing", ""},
-		{"held: a wrong token is not saved by a certificate", known, []string{"Bearer wrong"}, "billing", "", "CALLER_UNKNOWN"},
-		{"anonymous: no proof", anybody, nil, "", "anonymous", ""},
+		{"held: a certificate", known, nil, "shop.internal", "shop/shop", ""},
+		{"held: a certificate that nobody lists", known, nil, "shop", "", "CALLER_UNKNOWN"},
+		{"held: a token before a certificate", known, []string{"Bearer of-poster"}, "shop.internal", "poster/studio", ""},
+		{"held: a certificate without a callers file", hold, nil, "billing", "billing/billing", ""},
+		{"held: a wrong token is not saved by a certificate", known, []string{"Bearer wrong"}, "shop.internal", "", "CALLER_UNKNOWN"},
+		{"anonymous: no proof", anybody, nil, "", "anonymous/", ""},
+		{"anonymous: a certificate that nobody lists", anybody, nil, "shop", "", "CALLER_UNKNOWN"},
 		{"anonymous: a wrong token", anybody, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"authorization": row.auth})
-			ctx, err := (&Service{cfg: row.cfg}).Authenticate(ctx, row.cert)
+			ctx, err := (&Service{cfg: row.cfg}).Authenticate(ctx, certificateOf(row.cert))
 			if row.reason != "" {
 				if got := reason(err); got != row.reason || status.Code(err) != codes.Unauthenticated {
 					t.Errorf("got %v with reason %q, want %q", err, got, row.reason)
@@ -155,11 +188,19 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if Caller(ctx) != row.caller || credential(ctx).Held != (row.cfg.Held != nil) {
-				t.Errorf("let in as %q, held %v", Caller(ctx), credential(ctx).Held)
+			if got := Caller(ctx) + "/" + credential(ctx).Owner; got != row.caller || credential(ctx).Held != (row.cfg.Held != nil) {
+				t.Errorf("let in as %q, held %v", got, credential(ctx).Held)
 			}
 		})
 	}
+}
+
+// certificateOf is a certificate with a DNS name, or with a common name where there is no dot in it.
+func certificateOf(name string) Certificate {
+	if strings.Contains(name, ".") {
+		return Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}
+	}
+	return Certificate{CommonName: name}
 }
 
 func reason(err error) string {

@@ -42,9 +42,9 @@ type Studio struct {
 	// Draining is closed by Drain.
 	Draining chan struct{}
 
-	mu        sync.Mutex
-	certNames []string
-	seen      []metadata.MD
+	mu           sync.Mutex
+	certificates []service.Certificate
+	seen         []metadata.MD
 }
 
 // NewStudio makes one that answers GetGeneration.
@@ -58,13 +58,13 @@ func (s *Studio) Register(r grpc.ServiceRegistrar) {
 }
 
 // Authenticate implements the server's Service.
-func (s *Studio) Authenticate(ctx context.Context, certName string) (context.Context, error) {
+func (s *Studio) Authenticate(ctx context.Context, certificate service.Certificate) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.certNames = append(s.certNames, certName)
+	s.certificates = append(s.certificates, certificate)
 	s.seen = append(s.seen, md)
-	if given := md.Get("authorization"); (len(given) == 0 || given[0] != "Bearer key") && certName == "" {
+	if given := md.Get("authorization"); (len(given) == 0 || given[0] != "Bearer key") && certificate.Name() == "" {
 		return nil, service.Fail(codes.Unauthenticated, "CREDENTIAL_MISSING", "no key")
 	}
 	return ctx, nil
@@ -73,11 +73,11 @@ func (s *Studio) Authenticate(ctx context.Context, certName string) (context.Con
 // Accepted implements the server's Service.
 func (s *Studio) Accepted(string) bool { return true }
 
-// CertNames are the names in certificates that calls came with.
-func (s *Studio) CertNames() []string {
+// Certificates are those that calls came with.
+func (s *Studio) Certificates() []service.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.certNames
+	return s.certificates
 }
 
 // Seen is the metadata of each call.

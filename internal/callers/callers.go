@@ -1,0 +1,130 @@
+// Package callers reads the callers file, which says who may use a held API key: the name of each caller, how
+// it proves that name, its team, and what the team may order and spend.
+package callers
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Anonymous is how a caller without any proof of its name is called. Nobody in the file is called so.
+const Anonymous = "anonymous"
+
+// Team is a team of callers: what it may spend and order. The zero value has no limit.
+type Team struct {
+	// Name is the owner of the team's orders; "" for a caller without a team.
+	Name string
+	// DailyCents and MonthlyCents are its budget; nil is no limit.
+	DailyCents, MonthlyCents *int64
+	// Models are patterns of the models that it may order; nil is every model.
+	Models []string
+}
+
+// Allows reports whether the team may order from a model.
+func (t Team) Allows(model string) bool {
+	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool { return matches(pattern, model) })
+}
+
+// matches reports whether a pattern, which has been checked, matches a model: as [path.Match] does, and /** at
+// the end matches whatever follows the slash.
+func matches(pattern, model string) bool {
+	head, open := strings.CutSuffix(pattern, "/**")
+	if !open {
+		matched, _ := path.Match(pattern, model)
+		return matched
+	}
+	for n := range len(model) - 1 {
+		if matched, _ := path.Match(head, model[:n]); matched && model[n] == '/' {
+			return true
+		}
+	}
+	return false
+}
+
+// Caller is a service that may use the held API key.
+type Caller struct {
+	Name string
+	// Team is its team; the zero value where it has none.
+	Team Team
+	// Operator is whether it sees every owner's orders.
+	Operator bool
+}
+
+// Owner is whom its orders belong to: its team, or the caller itself where it has none.
+func (c Caller) Owner() string {
+	if c.Team.Name != "" {
+		return c.Team.Name
+	}
+	return c.Name
+}
+
+// List is what a callers file says.
+type List struct {
+	all          []Caller
+	teams        []string
+	tokens       []tokenHash
+	certificates map[string]int
+}
+
+// tokenHash is a token, by its hash, and the caller that has it.
+type tokenHash struct {
+	hash   [sha256.Size]byte
+	caller int
+}
+
+// Callers are those in the file, in its order.
+func (l *List) Callers() []Caller { return slices.Clone(l.all) }
+
+// ByToken gives the caller with this token. Every hash is compared, in constant time.
+func (l *List) ByToken(token string) (caller Caller, found bool) {
+	hash := sha256.Sum256([]byte(token))
+	for _, one := range l.tokens {
+		if subtle.ConstantTimeCompare(one.hash[:], hash[:]) == 1 {
+			caller, found = l.all[one.caller], true
+		}
+	}
+	return caller, found
+}
+
+// ByCertificate gives the caller with a certificate that has these DNS names and URIs. Names of two callers
+// are nobody's.
+func (l *List) ByCertificate(names []string) (caller Caller, found bool) {
+	for _, name := range names {
+		n, listed := l.certificates[certificateKey(name)]
+		if listed && found && l.all[n].Name != caller.Name {
+			return Caller{}, false
+		}
+		if listed {
+			caller, found = l.all[n], true
+		}
+	}
+	return caller, found
+}
+
+// certificateKey is a name as it is compared: a DNS name in any case, a URI as it is.
+func certificateKey(name string) string {
+	if strings.Contains(name, ":") {
+		return name
+	}
+	return strings.ToLower(name)
+}
+
+// Dropped are the owners of this list that a newer one does not have.
+func (l *List) Dropped(newer *List) (owners []string) {
+	kept := newer.owners()
+	return slices.DeleteFunc(l.owners(), func(owner string) bool { return slices.Contains(kept, owner) })
+}
+
+// owners are the teams, and the callers without one.
+func (l *List) owners() []string {
+	all := slices.Clone(l.teams)
+	for _, caller := range l.all {
+		if caller.Team.Name == "" {
+			all = append(all, caller.Name)
+		}
+	}
+	return all
+}

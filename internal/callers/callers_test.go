@@ -1,0 +1,120 @@
+package callers
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func hashOf(token string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(token))) }
+
+// parse reads a file in which <name> stands for the hash of a token of that name.
+func parse(text string) (*List, error) {
+	for _, token := range []string{"one", "two", "three", "ops"} {
+		text = strings.ReplaceAll(text, "<"+token+">", hashOf(token))
+	}
+	return Parse([]byte(text))
+}
+
+const example = `
+# who may call
+teams:
+  studio:
+    budget: {daily_cents: 2000, monthly_cents: 30000}
+    models: ["studio/*", "vendor/draw"]
+  idle: {}
+callers:
+  - name: poster-service
+    team: studio
+    tokens: ["<one>", "<two>"]
+    certificates: ["poster.internal", "spiffe://house/poster"]
+  - name: ops
+    operator: true
+    tokens: ["<ops>"]
+  - {name: locked-out}
+`
+
+func mustParse(t *testing.T, text string) *List {
+	t.Helper()
+	list, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestAFileSaysWhoHasWhichToken(t *testing.T) {
+	list := mustParse(t, example)
+	for token, want := range map[string]string{"one": "poster-service", "two": "poster-service", "ops": "ops", "three": "", "": ""} {
+		if caller, found := list.ByToken(token); caller.Name != want || found != (want != "") {
+			t.Errorf("the token %q is of %q", token, caller.Name)
+		}
+	}
+	poster, _ := list.ByToken("one")
+	if poster.Operator || poster.Owner() != "studio" || *poster.Team.DailyCents != 2000 || *poster.Team.MonthlyCents != 30000 {
+		t.Errorf("the first caller is %+v", poster)
+	}
+	ops, _ := list.ByToken("ops")
+	if !ops.Operator || ops.Owner() != "ops" || ops.Team.DailyCents != nil || !ops.Team.Allows("any/model") {
+		t.Errorf("the second caller is %+v", ops)
+	}
+	if names := list.Callers(); len(names) != 3 || names[2].Name != "locked-out" {
+		t.Errorf("the callers are %+v", names)
+	}
+}
+
+func TestAFileSaysWhoHasWhichCertificate(t *testing.T) {
+	list := mustParse(t, example+"  - {name: mail, certificates: [Mail.Internal]}\n")
+	for _, row := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"poster.internal"}, "poster-service"},
+		{[]string{"POSTER.internal"}, "poster-service"},
+		{[]string{"mail.internal"}, "mail"},
+		{[]string{"elsewhere", "spiffe://house/poster"}, "poster-service"},
+		{[]string{"spiffe://house/poster", "poster.internal"}, "poster-service"},
+		{[]string{"spiffe://HOUSE/poster"}, ""},
+		{[]string{"poster.internal", "mail.internal"}, ""},
+		{[]string{"mail.internal", "poster.internal"}, ""},
+		{[]string{"poster-service"}, ""},
+		{nil, ""},
+	} {
+		if caller, found := list.ByCertificate(row.names); caller.Name != row.want || found != (row.want != "") {
+			t.Errorf("%q is the certificate of %q, want %q", row.names, caller.Name, row.want)
+		}
+	}
+}
+
+func TestATeamOrdersFromTheModelsOfItsPatterns(t *testing.T) {
+	for _, row := range []struct {
+		patterns []string
+		allowed  []string
+		refused  []string
+	}{
+		{nil, []string{"a", "a/b/c"}, nil},
+		{[]string{}, nil, []string{"a", "a/b"}},
+		{[]string{"studio/*", "vendor/draw"}, []string{"studio/poster", "vendor/draw"}, []string{"studio", "studio/a/b", "vendor/drawing", "x/studio/a"}},
+		{[]string{"studio/**"}, []string{"studio/a", "studio/a/b"}, []string{"studio", "studio/", "studios/a"}},
+		{[]string{"*/v2/**"}, []string{"a/v2/b", "a/v2/b/c"}, []string{"a/b/v2/c", "a/v2"}},
+		{[]string{"**"}, []string{"a"}, []string{"a/b"}},
+		{[]string{"a[0-9]?"}, []string{"a1b"}, []string{"ab1"}},
+	} {
+		team := Team{Models: row.patterns}
+		for _, model := range slices.Concat(row.allowed, row.refused) {
+			if got := team.Allows(model); got != slices.Contains(row.allowed, model) {
+				t.Errorf("%q allows %q: %v", row.patterns, model, got)
+			}
+		}
+	}
+}
+
+func TestAnOwnerThatANewerFileDoesNotHaveIsDropped(t *testing.T) {
+	list := mustParse(t, "teams: {a: {}, b: {}}\ncallers: [{name: x, team: a}, {name: y}, {name: z}]\n")
+	newer := mustParse(t, "teams: {a: {}, y: {}}\ncallers: [{name: x}]\n")
+	if got := list.Dropped(newer); !slices.Equal(got, []string{"b", "z"}) {
+		t.Errorf("dropped are %q", got)
+	}
+}
