@@ -1,0 +1,397 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const window = 12 * time.Hour
+
+// shop is a sandbox and a ledger, in simulated time.
+type shop struct {
+	*testing.T
+	box    *sandbox.Sandbox
+	ledger *ledger.Ledger
+	key    string
+}
+
+// inShop runs a test in a shop with an account that has so much money.
+func inShop(t *testing.T, balance int64, test func(*shop)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	synctest.Test(t, func(t *testing.T) {
+		box, err := sandbox.Open(sandbox.Config{Seed: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: balance})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &shop{t, box, l, key}
+		test(s)
+		s.audit()
+		if err := errors.Join(l.Close(), box.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// audit checks the catalog's books, and gives the number of charges.
+func (s *shop) audit() int {
+	s.Helper()
+	audit, err := s.box.Audit(context.Background(), s.key)
+	if err == nil {
+		err = audit.Check()
+	}
+	if err != nil {
+		s.Error("the books:", err)
+	}
+	return len(audit.ChargesByIdempotencyKey)
+}
+
+// replica is one process.
+type replica struct {
+	*shop
+	orders *orders.Orders
+	client *catalog.Client
+
+	mu     sync.Mutex
+	answer func(*http.Request, *http.Response) (*http.Response, error) // what becomes of an answer of POST /generations
+	key    string
+}
+
+func (s *shop) replica() *replica {
+	r := &replica{shop: s, key: s.key}
+	client, err := catalog.New(catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: r, Seed: 1})
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.client, r.orders = client, orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+	return r
+}
+
+// RoundTrip calls the sandbox without a network.
+func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	r.box.ServeHTTP(recorder, req)
+	r.mu.Lock()
+	answer := r.answer
+	r.mu.Unlock()
+	if answer != nil && req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/generations") {
+		return answer(req, recorder.Result())
+	}
+	return recorder.Result(), nil
+}
+
+// answers sets what becomes of the answers of orders.
+func (r *replica) answers(f func(*http.Request, *http.Response) (*http.Response, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = f
+}
+
+func lost(*http.Request, *http.Response) (*http.Response, error) {
+	return nil, errors.New("the connection is gone")
+}
+
+func (r *replica) held(owner string) catalog.Credential {
+	cred := catalog.Held(func() catalog.Secret { return catalog.NewSecret(r.key) })
+	cred.Owner = owner
+	return cred
+}
+
+// place places an order of an owner.
+func (r *replica) place(owner, key, prompt string, more ...func(*orders.Request)) (catalog.Receipt, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return r.orders.Place(ctx, r.held(owner), r.request(owner, key, prompt, more...))
+}
+
+func (r *replica) request(owner, key, prompt string, more ...func(*orders.Request)) orders.Request {
+	request := orders.Request{
+		Caller: owner + "-service", ModelID: "studio/haiku", Inputs: fmt.Appendf(nil, `{"prompt":%q}`, prompt),
+		IdempotencyKey: key, UpstreamKey: owner + "." + key,
+	}
+	for _, change := range more {
+		change(&request)
+	}
+	return request
+}
+
+// recover runs the recovery for a while.
+func (r *replica) recover(d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	r.orders.Recover(ctx, r.held(""))
+}
+
+// list gives the orders of the ledger.
+func (s *shop) list(f ledger.Filter) []ledger.Order {
+	s.Helper()
+	all, err := s.ledger.List(context.Background(), f, ledger.Position{}, 1000)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return all
+}
+
+func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		first, err := s.replica().place("studio", "k", "a harbour")
+		if err != nil || first.Replayed {
+			s.Fatal(first, err)
+		}
+		again, err := s.replica().place("studio", "k", "a harbour", func(r *orders.Request) {
+			r.Inputs = []byte(` { "prompt" : "a h\u0061rbour" } `)
+		})
+		if err != nil || !again.Replayed || again.Generation.ID != first.Generation.ID {
+			s.Errorf("the repeat is %+v, %v", again, err)
+		}
+		if n := s.audit(); n != 1 {
+			s.Errorf("%d charges", n)
+		}
+	})
+}
+
+func TestAnotherOrderUnderOneKeyIsRefused(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		if _, err := r.place("studio", "k", "a harbour"); err != nil {
+			s.Fatal(err)
+		}
+		if _, err := s.replica().place("studio", "k", "a lighthouse"); catalog.KindOf(err) != catalog.KindKeyReused {
+			s.Errorf("%v", err)
+		}
+	})
+}
+
+func TestTwoOwnersOfOneKeyHaveTwoOrders(t *testing.T) { // T1
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		one, err := r.place("studio", "k", "a harbour")
+		other, err2 := r.place("print", "k", "a harbour")
+		if err != nil || err2 != nil || one.Generation.ID == other.Generation.ID || s.audit() != 2 {
+			s.Errorf("%+v, %v; %+v, %v; %d charges", one, err, other, err2, s.audit())
+		}
+	})
+}
+
+// A process that dies leaves its order open. Each step of an order is one after which it may die.
+func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // T3
+	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r := s.replica()
+				request := ledger.Request{
+					Namespace: "studio", Owner: "studio", Caller: "studio-service", IdempotencyKey: "k", UpstreamKey: "studio.k", APIKey: r.held("studio").APIKeySum(),
+					ModelID: "studio/haiku", Inputs: `{"prompt":"a harbour"}`, Digest: strings.Repeat("ab", 32),
+				}
+				if _, free, err := s.ledger.Write(s.Context(), request); err != nil || !free {
+					s.Fatal(free, err)
+				}
+				if post {
+					if _, err := r.client.Create(s.Context(), r.held("studio"), catalog.Order{ModelID: request.ModelID, Inputs: []byte(request.Inputs), IdempotencyKey: request.UpstreamKey}); err != nil {
+						s.Fatal(err)
+					}
+				}
+				s.replica().recover(ledger.ClaimTime + 5*time.Second)
+				all := s.list(ledger.Filter{})
+				if len(all) != 1 || all[0].State != lifecycle.Placed || s.audit() != 1 {
+					s.Errorf("the ledger has %+v, %d charges", all, s.audit())
+				}
+			})
+		})
+	}
+}
+
+func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // T3
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		_, err := r.place("studio", "k", "a harbour")
+		if catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+			s.Fatalf("%v", err)
+		}
+		r.recover(30 * time.Minute)
+		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 1 {
+			s.Fatalf("%d orders are unknown while no answer arrives", n)
+		}
+		r.answers(nil)
+		r.recover(time.Minute)
+		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.audit() != 1 {
+			s.Errorf("%d orders are unknown, %d charges", n, s.audit())
+		}
+	})
+}
+
+func TestARefusedOrderFreesItsKey(t *testing.T) {
+	inShop(t, 0, func(s *shop) {
+		r := s.replica()
+		_, err := r.place("studio", "k", "a harbour")
+		var not *orders.NotPlacedError
+		if catalog.KindOf(err) != catalog.KindInsufficientFunds || !errors.As(err, &not) {
+			s.Fatalf("%v", err)
+		}
+		if err := s.box.TopUp(s.Context(), s.key, 1000, "top-up"); err != nil {
+			s.Fatal(err)
+		}
+		if _, err := s.replica().place("studio", "k", "a lighthouse"); err != nil {
+			s.Errorf("the key is not free: %v", err)
+		}
+	})
+}
+
+func TestARefusalOfAnOrderThatMayExistIsUnknown(t *testing.T) {
+	inShop(t, 11, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+			s.Fatal(err)
+		}
+		other := s.replica()
+		other.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {
+			recorder := httptest.NewRecorder()
+			recorder.WriteHeader(http.StatusPaymentRequired)
+			return recorder.Result(), nil
+		})
+		if _, err := other.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+			s.Errorf("%v", err)
+		}
+	})
+}
+
+func TestNothingIsSentAfterTheWindow(t *testing.T) { // T11
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		_, _ = r.place("studio", "k", "a harbour")
+		time.Sleep(window)
+		posts := s.box.Requests()["POST /generations"]
+		r.recover(time.Hour)
+		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown || !errors.Is(err, catalog.ErrResendWindow) {
+			s.Errorf("%v", err)
+		}
+		if n := s.box.Requests()["POST /generations"]; n != posts {
+			s.Errorf("%d more were sent", n-posts)
+		}
+	})
+}
+
+func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // T10
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		_, _ = r.place("studio", "k", "a harbour")
+		next, err := s.box.AddKey(s.Context(), s.key, "")
+		if err != nil {
+			s.Fatal(err)
+		}
+		other := s.replica()
+		other.key = next
+		posts := s.box.Requests()["POST /generations"]
+		other.recover(time.Hour)
+		if _, err := other.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+			s.Errorf("%v", err)
+		}
+		if n := s.box.Requests()["POST /generations"]; n != posts {
+			s.Errorf("%d more were sent", n-posts)
+		}
+	})
+}
+
+func TestABudgetHoldsOnEveryReplica(t *testing.T) { // T5
+	inShop(t, 10_000, func(s *shop) {
+		price := s.price()
+		replicas := []*replica{s.replica(), s.replica(), s.replica()}
+		limit := 10*price - 1
+		var placed, refused int
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for n := range 100 {
+			all.Go(func() {
+				_, err := replicas[n%3].place("studio", fmt.Sprint("k", n), "a harbour", func(r *orders.Request) {
+					r.Limits = ledger.Limits{DailyCents: &limit}
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				var budget *ledger.BudgetError
+				switch {
+				case err == nil:
+					placed++
+				case errors.As(err, &budget):
+					refused++
+				default:
+					s.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if placed != 9 || refused != 91 || s.audit() != 9 {
+			s.Errorf("%d placed, %d refused, %d charges", placed, refused, s.audit())
+		}
+	})
+}
+
+// price is what an order costs.
+func (s *shop) price() int64 {
+	r := s.replica()
+	quote, err := r.client.Quote(s.Context(), r.held("studio"), "studio/haiku", []byte(`{"prompt":"a harbour"}`))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return quote.PriceCents
+}
+
+func TestARepeatIsAnsweredWhileTheLedgerIsAway(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		first, err := r.place("studio", "k", "a harbour")
+		if err != nil {
+			s.Fatal(err)
+		}
+		if err := s.ledger.Close(); err != nil {
+			s.Fatal(err)
+		}
+		if again, err := r.place("studio", "k", "a harbour"); err != nil || again.Generation.ID != first.Generation.ID {
+			s.Errorf("the repeat is %+v, %v", again, err)
+		}
+		_, err = r.place("studio", "other", "a harbour")
+		if err == nil || catalog.KindOf(err) != 0 {
+			s.Errorf("a new order is %v", err)
+		}
+	})
+}
+
+func TestAModelThatTheTeamMayNotOrderIsRefused(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		_, err := s.replica().place("studio", "k", "a harbour", func(r *orders.Request) { r.AllowsModel = func(string) bool { return false } })
+		if !errors.Is(err, orders.ErrModelNotAllowed) || s.audit() != 0 {
+			s.Errorf("%v, %d charges", err, s.audit())
+		}
+	})
+}
