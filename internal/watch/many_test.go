@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
@@ -121,6 +122,28 @@ func TestAWatchOfEverythingFollowsTheListAndOrdersOfOurs(t *testing.T) {
 		}
 		if ended, _ := s.done(); ended {
 			b.t.Error("a watch of everything has no goal, and ended")
+		}
+	})
+}
+
+func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"listed": queued, "hidden": queued}, func(b *bench) {
+		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "listed" } })
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"hidden", "listed"}, Everything: true})
+		pass(5 * time.Second)
+		b.wantStates(s, "queued", "queued")
+		if !slices.Equal(s.look().caughtUp, []int{2}) {
+			b.t.Errorf("caught up %v", s.look().caughtUp)
+		}
+		b.up.with(func(u *upstream) { u.listed = nil }) // now it is listed too, and comes once
+		pass(20 * time.Second)
+		for _, id := range []string{"listed", "hidden"} {
+			b.up.set(id, succeeded)
+		}
+		b.up.set("new", queued)
+		pass(20 * time.Second)
+		if n := len(s.look().updates); n != 5 {
+			b.t.Errorf("%d updates %v, want 5", n, s.states())
 		}
 	})
 }

@@ -308,7 +308,7 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 func (t *tenant) addListed(e *entry, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
-			if w.initialKnown {
+			if w.initialKnown && !w.watches(e) {
 				w.add(e, now)
 			}
 		}

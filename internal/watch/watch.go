@@ -50,6 +50,7 @@ const (
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // each once; none: every generation that the catalog lists
+	Everything bool          // beside IDs every generation that the catalog lists
 	Goal       Goal          // of each generation
 	KnownEtag  string        // of the state that the caller has already; for a single id
 	Heartbeat  time.Duration // longest silence; 0 = 15 s

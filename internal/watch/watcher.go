@@ -22,6 +22,7 @@ type watcher struct {
 	stall      time.Duration // longest time that one delivery may take
 	goal       Goal
 	everything bool     // it watches all that the catalog lists
+	named      bool     // it watches generations that its request names
 	notify     func()   // called when there is something to deliver
 	relay      bool     // it stands for watchers of peers: see Peering
 	trace      TraceRef // of the watch
@@ -84,8 +85,9 @@ const (
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
 		heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall), goal: req.Goal,
-		notify: notify, trace: trace, until: req.Until, everything: len(req.IDs) == 0, initialKnown: len(req.IDs) > 0,
+		notify: notify, trace: trace, until: req.Until, everything: req.Everything || len(req.IDs) == 0, named: len(req.IDs) > 0,
 	}
+	w.initialKnown = !w.everything
 	if w.everything {
 		w.goal = Settled // it has no goal, but polls go on until no money can move any more
 	}
@@ -99,7 +101,7 @@ func (w *watcher) start(t *tenant, req *Request, now time.Time) {
 	w.tenant = t
 	t.watches++
 	first := req.IDs
-	if !t.authenticated && len(first) > newcomerLimit {
+	if !t.authenticated && !w.everything && len(first) > newcomerLimit {
 		first, w.initialKnown = first[:newcomerLimit], false
 		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[newcomerLimit:]})
 	}
@@ -168,12 +170,17 @@ func (w *watcher) subscribeListed(now time.Time) {
 		return
 	}
 	for _, e := range w.tenant.order {
-		if e.listing.seenAt.Equal(now) || e.notYetVisible(now) {
+		if (e.listing.seenAt.Equal(now) || e.notYetVisible(now)) && !w.watches(e) {
 			w.add(e, now)
 		}
 	}
 	w.initialKnown = true
 	w.notify()
+}
+
+// watches reports whether a watcher of everything has subscribed to an entry already, by its name.
+func (w *watcher) watches(e *entry) bool {
+	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
 
 // insert puts a subscription into a free place.
