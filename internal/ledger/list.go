@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -45,6 +47,15 @@ func (c *clauses) add(condition string, args ...any) {
 	}
 	c.all = append(c.all, fmt.Sprintf(condition, names...))
 	c.args = append(c.args, args...)
+}
+
+// among adds the condition that a column has one of some values.
+func (c *clauses) among(column string, values []string) {
+	args := make([]any, len(values))
+	for n, value := range values {
+		args[n] = value
+	}
+	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(values))+")", args...)
 }
 
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
@@ -90,33 +101,35 @@ func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (
 	}
 	c.add("TRUE ORDER BY order_time DESC, id DESC LIMIT %s", most)
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		all, err = l.orders(tx, "", c.String(), c.args...)
-		if err != nil {
-			return err
-		}
-		for n := range all {
-			if all[n].Labels, err = labels(tx, all[n].ID); err != nil {
-				return err
-			}
-		}
-		return nil
+		all, err = l.labelled(tx, c)
+		return err
 	})
 	return all, err
 }
 
-// labels are those of an order.
-func labels(tx *transaction, id string) (all map[string]string, err error) {
-	rows, err := tx.rows(`SELECT name, value FROM labels WHERE order_id = $1`, id)
+// labelled reads the orders that conditions name, with their labels.
+func (l *Ledger) labelled(tx *transaction, c *clauses) (all []Order, err error) {
+	all, err = l.orders(tx, "", c.String(), c.args...)
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	of, ids := map[string]map[string]string{}, &clauses{}
+	for n := range all {
+		all[n].Labels = map[string]string{}
+		of[all[n].ID] = all[n].Labels
+	}
+	ids.among("order_id", slices.Collect(maps.Keys(of)))
+	rows, err := tx.rows(`SELECT order_id, name, value FROM labels WHERE `+ids.String(), ids.args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	for all = map[string]string{}; rows.Next(); {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
+	for rows.Next() {
+		var id, name, value string
+		if err := rows.Scan(&id, &name, &value); err != nil {
 			return nil, err
 		}
-		all[name] = value
+		of[id][name] = value
 	}
 	return all, rows.Err()
 }

@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// Own is the order of a generation, with its labels, if it belongs to an owner; nil is anybody. A generation of
-// somebody else and one that the ledger does not know take the same way, and give the same.
-func (l *Ledger) Own(ctx context.Context, owner *string, generation string) (o Order, own bool, err error) {
+// Own gives the orders of generations that belong to an owner, with their labels, by generation; nil is anybody. A
+// generation of somebody else and one that the ledger does not know take the same way, and both are missing.
+func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (own map[string]Order, err error) {
 	c := &clauses{}
-	c.add("generation_id = %s", generation)
+	c.among("generation_id", generations)
 	if owner != nil {
 		c.add("owner = %s", *owner)
 	}
+	own = make(map[string]Order, len(generations))
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		found, err := l.orders(tx, "", c.String(), c.args...)
-		if err != nil || len(found) == 0 {
-			return err
+		found, err := l.labelled(tx, c)
+		for _, o := range found {
+			own[o.Generation] = o
 		}
-		o, own = found[0], true
-		o.Labels, err = labels(tx, o.ID)
 		return err
 	})
-	return o, own && err == nil, err
+	return own, err
 }
 
 // Observe records what the catalog has said of a generation, and moves the money of its order with it. A state

@@ -2,13 +2,26 @@ package orders
 
 import (
 	"context"
+
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 // maxOwned is how many generations are known to belong to somebody.
 const maxOwned = 100_000
 
-// ownedKey is a generation and who asks for it; of operators no name is the owner's.
-type ownedKey struct{ owner, generationID string }
+// ownedKey is a generation and who asks for it.
+type ownedKey struct {
+	owner        string
+	everybody    bool // an operator asks
+	generationID string
+}
+
+func keyOfOwned(owner *string, id string) ownedKey {
+	if owner == nil {
+		return ownedKey{everybody: true, generationID: id}
+	}
+	return ownedKey{owner: *owner, generationID: id}
+}
 
 // Attribution says whose a generation is. It never changes.
 type Attribution struct {
@@ -16,23 +29,42 @@ type Attribution struct {
 	Labels        map[string]string
 }
 
-// Owned says whether a generation belongs to an owner, or where that is nil to anybody. Generations of one's own
-// alone are remembered: a foreign one and one that nobody has take the same way.
-func (o *Orders) Owned(ctx context.Context, owner *string, generationID string) (Attribution, bool, error) {
-	key := ownedKey{generationID: generationID}
-	if owner != nil {
-		key.owner = *owner
+// Owned says whose generations are, of those that belong to an owner, or where that is nil to anybody. Generations
+// of one's own alone are remembered: a foreign one and one that nobody has take the same way.
+func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
+	own, asked := make(map[string]Attribution, len(generationIDs)), make([]string, 0, len(generationIDs))
+	for _, id := range generationIDs {
+		if a, ok := o.owned.get(keyOfOwned(owner, id)); ok {
+			own[id] = a
+		} else {
+			asked = append(asked, id)
+		}
 	}
-	if a, ok := o.owned.get(key); ok {
-		return a, true, nil
+	if len(asked) == 0 {
+		return own, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
-	order, found, err := o.Ledger.Own(ctx, owner, generationID)
-	if err != nil || !found {
-		return Attribution{}, false, err
+	found, err := o.Ledger.Own(ctx, owner, asked...)
+	for id, order := range found {
+		a := Attribution{order.Owner, order.Caller, order.Labels}
+		o.owned.put(keyOfOwned(owner, id), a)
+		own[id] = a
 	}
-	a := Attribution{order.Owner, order.Caller, order.Labels}
-	o.owned.put(key, a)
-	return a, true, nil
+	return own, err
+}
+
+// maxUnsettled is how many generations a watch of everything covers that the catalog need not list.
+const maxUnsettled = 10_000
+
+// Unsettled gives the newest generations of an owner, or where that is nil of everybody, whose money may still
+// move.
+func (o *Orders) Unsettled(ctx context.Context, owner *string) (generationIDs []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	all, err := o.Ledger.List(ctx, ledger.Filter{Owner: owner, Unsettled: true}, ledger.Position{}, maxUnsettled)
+	for _, order := range all {
+		generationIDs = append(generationIDs, order.Generation)
+	}
+	return generationIDs, err
 }
