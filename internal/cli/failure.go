@@ -252,6 +252,9 @@ func cureOf(code codes.Code, reason string) string {
 		"INSUFFICIENT_BALANCE":         "Top up the account, then send the same order again with its --idempotency-key.",
 		"PRICE_ABOVE_LIMIT":            "Raise --max-cost, and send the same order again.",
 		"API_KEY_DAILY_CAP":            "The API key has spent what it may today. Wait for the next day, then send the same order again with its --idempotency-key.",
+		"BUDGET_EXCEEDED":              "easel account shows the budgets, and when the next one begins.",
+		"MODEL_NOT_ALLOWED":            "The operator of the server says which models a team may order from.",
+		"LEDGER_UNAVAILABLE":           "Try again a little later.",
 		"SUBMISSION_OUTCOME_UNKNOWN":   "Send the same order again with the same --idempotency-key and the same API key, within 12 hours: so it is not charged twice.",
 		"SUBMISSION_IN_PROGRESS":       "Send the same order again with the same --idempotency-key.",
 		"UPSTREAM_CREDENTIAL_REJECTED": rejectedCure,
@@ -337,9 +340,9 @@ func badUsage(text, cure string) error {
 // exitOf gives the exit code of a failed call.
 func exitOf(code codes.Code, reason string) int {
 	switch reason {
-	case "INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "API_KEY_DAILY_CAP":
+	case "INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "API_KEY_DAILY_CAP", "BUDGET_EXCEEDED":
 		return ExitMoney
-	case "IDEMPOTENCY_KEY_REUSED":
+	case "IDEMPOTENCY_KEY_REUSED", "LEDGER_NOT_CONFIGURED":
 		return ExitUsage
 	case "CONTENT_NOT_READY":
 		return ExitRetry

@@ -86,20 +86,26 @@ func (l *Ledger) migrate(ctx context.Context) error {
 
 // belong ties the ledger to a catalog, or refuses one that belongs to another.
 func (l *Ledger) belong(ctx context.Context, catalog string) error {
-	return l.inTransaction(ctx, func(tx *transaction) error {
+	tied := ""
+	err := l.inTransaction(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('catalog', $1) ON CONFLICT (name) DO NOTHING`, catalog); err != nil {
 			return err
 		}
-		var tied string
-		if err := tx.row(`SELECT value FROM facts WHERE name = 'catalog'`).Scan(&tied); err != nil {
-			return err
-		}
-		if tied != catalog {
-			return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, and EASEL_UPSTREAM_URL is %s: give each catalog a ledger of its own", tied, catalog)
-		}
-		return nil
+		return tx.row(`SELECT value FROM facts WHERE name = 'catalog'`).Scan(&tied)
 	})
+	if err == nil && tied != catalog {
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, and EASEL_UPSTREAM_URL is %s: give each catalog a ledger of its own", tied, catalog)
+	}
+	return err
 }
+
+// Unavailable is an error of a ledger that does not answer: nothing was recorded.
+type Unavailable struct{ Err error }
+
+func (e *Unavailable) Error() string { return "the ledger does not answer: " + e.Err.Error() }
+
+// Unwrap gives what the database said.
+func (e *Unavailable) Unwrap() error { return e.Err }
 
 // Doubt is an error of a commit: what it would have recorded may be recorded, or not.
 type Doubt struct{ Err error }
@@ -118,21 +124,46 @@ type transaction struct {
 	d   dialect
 }
 
-// inTransaction commits what do has done, unless do fails. Only a [Doubt] leaves open whether anything was
-// recorded.
+// inTransaction commits what do has done, unless do fails. Its errors are a closed set: a [*BudgetError],
+// [ErrGenerationTaken], that of a context that has ended, an [*Unavailable], and a [*Doubt], which alone leaves open
+// whether anything was recorded.
 func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) error {
+	return l.transact(ctx, do, true)
+}
+
+// reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt.
+func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
+	return l.transact(ctx, do, false)
+}
+
+func (l *Ledger) transact(ctx context.Context, do func(*transaction) error, commit bool) error {
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
-		return l.dialect.unusable(err)
+		return unanswered(ctx, err)
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 	if err := do(&transaction{ctx, tx, l.dialect}); err != nil {
-		return err
+		return unanswered(ctx, err)
+	}
+	if !commit {
+		return nil
 	}
 	if err := tx.Commit(); err != nil {
 		return &Doubt{err}
 	}
 	return nil
+}
+
+// unanswered is the error of a transaction that was not committed.
+func unanswered(ctx context.Context, err error) error {
+	_, budget := errors.AsType[*BudgetError](err)
+	switch {
+	case budget || errors.Is(err, ErrGenerationTaken):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return &Unavailable{err}
 }
 
 func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {

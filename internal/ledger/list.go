@@ -100,7 +100,7 @@ func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (
 		c.add("(order_time < %s OR order_time = %s AND id < %s)", after.Time.UnixMicro(), after.Time.UnixMicro(), after.ID)
 	}
 	c.add("TRUE ORDER BY order_time DESC, id DESC LIMIT %s", most)
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.reading(ctx, func(tx *transaction) error {
 		all, err = l.labelled(tx, c)
 		return err
 	})

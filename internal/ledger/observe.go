@@ -14,7 +14,7 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 		c.add("owner = %s", *owner)
 	}
 	own = make(map[string]Order, len(generations))
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.reading(ctx, func(tx *transaction) error {
 		found, err := l.labelled(tx, c)
 		for _, o := range found {
 			own[o.Generation] = o
@@ -55,7 +55,7 @@ func number(truth bool) int {
 // Unsettled gives the generations whose money may still move and that were not observed for a while, those
 // first that were not for longest.
 func (l *Ledger) Unsettled(ctx context.Context, quiet time.Duration, most int) (generations []string, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.reading(ctx, func(tx *transaction) error {
 		rows, err := tx.rows(`SELECT generation_id FROM orders WHERE state = 2 AND settled = 0 AND observed_time <= {now} - $1
 			ORDER BY observed_time LIMIT $2`, quiet.Microseconds(), most)
 		if err != nil {
@@ -85,7 +85,7 @@ type Budget struct {
 
 // Budgets gives the budgets of an owner that have a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.reading(ctx, func(tx *transaction) error {
 		now, err := tx.now()
 		if err != nil {
 			return err

@@ -70,7 +70,7 @@ const sums = `COUNT(CASE WHEN state = 2 THEN 1 END), COUNT(CASE WHEN state = 2 A
 // Usage counts orders and money, in the rows of the orders' own times, in the order of their dimensions.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) (all []Usage, err error) {
 	statement, args := q.statement()
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.reading(ctx, func(tx *transaction) error {
 		rows, err := tx.rows(statement, args...)
 		if err != nil {
 			return err

@@ -36,6 +36,7 @@ var httpCodes = map[string]int{
 	reasonMediaType:        http.StatusUnsupportedMediaType,
 	reasonPrecondition:     http.StatusPreconditionFailed,
 	"INSUFFICIENT_BALANCE": http.StatusPaymentRequired,
+	"BUDGET_EXCEEDED":      http.StatusPaymentRequired,
 	"REQUEST_TOO_LARGE":    http.StatusRequestEntityTooLarge,
 	"REQUEST_BODY_TIMEOUT": http.StatusRequestTimeout,
 	"CONTENT_CHANGED":      http.StatusPreconditionFailed, // the caller named other bytes: no fault of ours

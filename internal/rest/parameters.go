@@ -17,26 +17,44 @@ import (
 )
 
 // parameters are the query parameters of each route, such as "GET /v1/generations": by their names in
-// JSON the fields of the request that are not in the path, and none where the request is the body. The
-// gateway takes both spellings of a name, and ignores unknown ones: it would drop a misspelt limit in
-// silence.
-type parameters map[string]map[string]protoreflect.Name
+// JSON those of the contract, for the fields of the request that are not in the path, and none where the request
+// is the body. The gateway takes both spellings of a name, and ignores unknown ones: it would drop a misspelt
+// limit in silence.
+type parameters map[string]map[string]string
 
 func newParameters() parameters {
 	known := parameters{}
 	bindings(func(m protoreflect.MethodDescriptor, b binding) {
-		names := map[string]protoreflect.Name{}
-		for n := range m.Input().Fields().Len() {
-			field := m.Input().Fields().Get(n)
-			if !b.inPath(field.Name()) && !b.inBody {
-				names[field.JSONName()] = field.Name()
-			}
+		names := map[string]string{}
+		if !b.inBody {
+			addNames(names, m.Input(), "", "", b.inPath)
 		}
 		known[b.verb+" "+bareTemplate(b.template)] = names
 	})
 	known[http.MethodHead+" "+contentPath] = known[http.MethodGet+" "+contentPath]
 	return known
 }
+
+// addNames adds the names of the fields of a message. Those of a message of the contract that stands in it
+// are written behind its own and a dot; the members of a map are keyed: labels[job].
+func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
+	for n := range message.Fields().Len() {
+		field := message.Fields().Get(n)
+		long, short := inJSON+field.JSONName(), inProto+string(field.Name())
+		switch {
+		case without(field.Name()):
+		case field.IsMap():
+			names[long+keyed] = short + keyed
+		case field.Message() != nil && field.Message().ParentFile().Package() == message.ParentFile().Package():
+			addNames(names, field.Message(), long+".", short+".", func(protoreflect.Name) bool { return false })
+		default:
+			names[long] = short
+		}
+	}
+}
+
+// keyed stands for the key of a member of a map.
+const keyed = "[name]"
 
 // check refuses a query with a parameter that its route does not take. Pages take any.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
@@ -53,7 +71,7 @@ func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-func checkQuery(raw string, names map[string]protoreflect.Name) error {
+func checkQuery(raw string, names map[string]string) error {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
 		return service.InvalidRequest(service.Violation{Description: "the query can't be read: " + err.Error()})
@@ -70,16 +88,19 @@ func checkQuery(raw string, names map[string]protoreflect.Name) error {
 	return service.InvalidRequest(unknown...)
 }
 
-func knownAs(given string, names map[string]protoreflect.Name) bool {
+func knownAs(given string, names map[string]string) bool {
+	if name, key, ok := strings.Cut(given, "["); ok && strings.HasSuffix(key, "]") {
+		given = name + keyed
+	}
 	for inJSON, name := range names {
-		if given == inJSON || given == string(name) {
+		if given == inJSON || given == name {
 			return true
 		}
 	}
 	return false
 }
 
-func unknownParameter(names map[string]protoreflect.Name) string {
+func unknownParameter(names map[string]string) string {
 	if len(names) == 0 {
 		return "this request takes no query parameters"
 	}

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server/servertest"
@@ -25,7 +26,11 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 		{"GET", "/v1/generations/g?generationId=other", "generationId", "maxStaleness"},
 		{"GET", "/v1/generations/g?", "", ""},
 		{"GET", "/v1/generations/g?=1", "", "maxStaleness"},
-		{"GET", "/v1/generations?size=5", "size", "pageSize, pageToken"},
+		{"GET", "/v1/generations?size=5", "size", "filter.labels[name], filter.modelId, filter.owner, filter.states, pageSize, pageToken"},
+		{"GET", "/v1/generations?filter=5", "filter", "filter.labels[name]"},
+		{"GET", "/v1/generations?filter.labels=5", "filter.labels", "filter.labels[name]"},
+		{"GET", "/v1/generations?filter.model_id[a]=5", "filter.model_id[a]", "filter.modelId"},
+		{"GET", "/v1/usage?startTime.seconds=5", "startTime.seconds", "endTime, groupBy, labelName, pageSize, pageToken, startTime"},
 		{"GET", "/v1/generations?pageSize[a]=5", "pageSize[a]", "pageSize, pageToken"},
 		{"GET", "/v1/generations?pageSize=5;pageToken=x", "", "semicolon"},
 		{"GET", "/v1/generations/g:wait?time=5s", "time", "timeout, until"},
@@ -101,6 +106,27 @@ func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
 	}
 }
 
+func TestAFilterIsWrittenInTheQuery(t *testing.T) {
+	studio := servertest.NewStudio()
+	var asked *easelv1.GenerationFilter
+	studio.List = func(_ context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+		asked = req.GetFilter()
+		return &easelv1.ListGenerationsResponse{}, nil
+	}
+	s := serve(t, studio)
+	want := &easelv1.GenerationFilter{
+		ModelId: "vendor/draw", States: []easelv1.State{easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED},
+		Labels: map[string]string{"job": "7", "cost.center": "a b"}, Owner: "studio",
+	}
+	for _, model := range []string{"modelId", "model_id"} {
+		query := "filter." + model + "=vendor/draw&filter.states=STATE_FAILED&filter.states=STATE_REFUNDED&filter.labels[job]=7&filter.labels%5Bcost.center%5D=a+b&filter.owner=studio"
+		answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?"+query, ""))
+		if answer.StatusCode != http.StatusOK || !proto.Equal(asked, want) {
+			t.Errorf("it arrives as %v and is answered %s: %s", asked, answer.Status, text)
+		}
+	}
+}
+
 func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 	known := newParameters()
 	for _, route := range routes() {
@@ -109,7 +135,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 			t.Errorf("nothing is known of %s", route)
 		}
 		for inJSON, name := range names {
-			if strings.Contains(route, "{"+string(name)) {
+			if strings.Contains(route, "{"+name) {
 				t.Errorf("%s of %s is in its path", inJSON, route)
 			}
 		}

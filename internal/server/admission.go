@@ -45,6 +45,7 @@ var errManyGenerations = service.InvalidRequest(service.Violation{
 // priorityOf are the priorities of all calls of the contract that wait for a place.
 var priorityOf = map[string]priority{
 	"/easel.v1.AccountService/GetAccount":          priorityRead,
+	"/easel.v1.AccountService/ListUsage":           priorityList,
 	"/easel.v1.ModelService/ListModels":            priorityList,
 	"/easel.v1.ModelService/GetModel":              priorityRead,
 	"/easel.v1.GenerationService/QuoteGeneration":  priorityRead,

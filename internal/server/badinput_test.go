@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
@@ -40,6 +42,22 @@ var badInputs = []struct {
 	{"a key of 10 KB", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = strings.Repeat("k", 10<<10) }), []string{"idempotency_key"}},
 	{"a key with a blank", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "a b" }), []string{"idempotency_key"}},
 	{"a key with a control character", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "a\nb" }), []string{"idempotency_key"}},
+	{"17 labels", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.Labels = labelsNamed(17) }), []string{"labels"}},
+	{"a label with a name in capitals", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.Labels = map[string]string{"Job": "7"} }), []string{`labels["Job"]`}},
+	{"a label with a name of 64 characters", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) {
+		r.Labels = map[string]string{strings.Repeat("a", 64): "7"}
+	}), []string{`labels["` + strings.Repeat("a", 64) + `"]`}},
+	{"a label with a value of 257 bytes", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) {
+		r.Labels = map[string]string{"job": strings.Repeat("é", 128) + "x"}
+	}), []string{`labels["job"]`}},
+	{"a filter by no state", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{States: []easelv1.State{0}}}, []string{"filter.states[0]"}},
+	{"a filter by a state twice", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{States: []easelv1.State{1, 1}}}, []string{"filter.states"}},
+	{"a filter by a label that can't be", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{Labels: map[string]string{"7": "job"}}}, []string{`filter.labels["7"]`}},
+	{"usage by nothing", "AccountService/ListUsage", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{0}}, []string{"group_by[0]"}},
+	{"usage by one thing twice", "AccountService/ListUsage", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{1, 1}}, []string{"group_by"}},
+	{"usage by a label without its name", "AccountService/ListUsage", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{5}}, []string{"label_name"}},
+	{"usage with the name of a label that is not asked for", "AccountService/ListUsage", &easelv1.ListUsageRequest{LabelName: "job"}, []string{"label_name"}},
+	{"usage that ends before it begins", "AccountService/ListUsage", &easelv1.ListUsageRequest{StartTime: &timestamppb.Timestamp{Seconds: 9}, EndTime: &timestamppb.Timestamp{Seconds: 8}}, []string{"end_time"}},
 	{"a cost limit below 0", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = proto.Int64(-1) }), []string{"max_cost_cents"}},
 
 	{"inputs_json that is no JSON", "GenerationService/CreateGeneration", orderJSON(`{"a":`), []string{"inputs_json"}},
@@ -69,6 +87,14 @@ func orderWith(change func(*easelv1.CreateGenerationRequest)) *easelv1.CreateGen
 	req := &easelv1.CreateGenerationRequest{ModelId: "m", InputsJson: "{}", IdempotencyKey: "k"}
 	change(req)
 	return req
+}
+
+func labelsNamed(many int) map[string]string {
+	labels := map[string]string{}
+	for n := range many {
+		labels[fmt.Sprintf("l%d", n)] = "x"
+	}
+	return labels
 }
 
 func orderJSON(text string) *easelv1.CreateGenerationRequest {

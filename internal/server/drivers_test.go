@@ -272,15 +272,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 	if withBody {
 		body = bytes.NewReader(text)
 	} else {
-		for name, value := range fields {
-			values, many := value.([]any)
-			if !many {
-				values = []any{value}
-			}
-			for _, one := range values {
-				query.Add(name, fmt.Sprint(one))
-			}
-		}
+		addToQuery(query, "%s", fields)
 	}
 	r, err := http.NewRequestWithContext(ctx, verb, c.restURL+path, body)
 	if err != nil {
@@ -294,6 +286,28 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 		r.Header.Set("Content-Type", "application/json")
 	}
 	return r
+}
+
+// addToQuery writes members as query parameters, those of a message behind its name and those of a map in
+// brackets.
+func addToQuery(query url.Values, form string, fields map[string]any) {
+	for name, value := range fields {
+		name = fmt.Sprintf(form, name)
+		switch value := value.(type) {
+		case []any:
+			for _, one := range value {
+				query.Add(name, fmt.Sprint(one))
+			}
+		case map[string]any:
+			inner := name + ".%s"
+			if strings.HasSuffix(name, "labels") {
+				inner = name + "[%s]"
+			}
+			addToQuery(query, inner, value)
+		default:
+			query.Add(name, fmt.Sprint(value))
+		}
+	}
 }
 
 // httpRule reads the HTTP rule of a method from the contract.

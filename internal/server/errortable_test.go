@@ -65,6 +65,7 @@ var errorTable = []row{
 	{name: "403 on the models", call: "models", fault: answer(403, `{}`), code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
 	{name: "402 on a quote", call: "quote", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
 	{name: "404 on a delete", call: "delete", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
+	{name: "usage without a ledger", call: "usage", fault: answer(500, ``), code: codes.FailedPrecondition, reason: "LEDGER_NOT_CONFIGURED", http: 400},
 	{name: "a key that stands for another order", call: "create", fault: answer(422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`), code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
 }
 
@@ -73,9 +74,10 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
 // errorCalls are the calls of the table: each is of a method, and meets its fault on a route of the
-// catalog.
+// catalog, unless it asks the catalog nothing.
 var errorCalls = map[string]struct{ method, route string }{
 	"account":    {"AccountService/GetAccount", "GET /me"},
+	"usage":      {"AccountService/ListUsage", ""},
 	"models":     {"ModelService/ListModels", "GET /models"},
 	"model":      {"ModelService/GetModel", "GET /models/detail"},
 	"quote":      {"GenerationService/QuoteGeneration", "POST /quote"},
@@ -101,8 +103,8 @@ func TestTheErrorTable(t *testing.T) {
 				for n := 0; n < 5 && row.untold(t, err); n++ {
 					err = row.make(t, c, live)
 				}
-				if fault.Fired() == 0 {
-					t.Fatal("the fault did not fire")
+				if fired := fault.Fired(); (fired == 0) != (row.fault.Route == "") {
+					t.Fatalf("the fault fired %d times", fired)
 				}
 				st := wantStatus(t, err, row.code, row.reason, row.http)
 				row.check(t, st, err)
@@ -121,6 +123,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	switch r.call {
 	case "account":
 		return unary(&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+	case "usage":
+		return unary(&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{})
 	case "models":
 		return unary(&easelv1.ListModelsRequest{}, &easelv1.ListModelsResponse{})
 	case "model":
@@ -192,7 +196,7 @@ func (r row) check(t *testing.T, st *status.Status, err error) {
 	if got := outcomeOf(t, st); r.call == "create" && got != mayExist || r.call != "create" && got != "" {
 		t.Errorf("it says %q of the order", got) // A10
 	}
-	if r.fault.Status != 0 && upstreamStatus(t, st) == "" {
+	if r.fault.Status != 0 && r.fault.Route != "" && upstreamStatus(t, st) == "" {
 		t.Error("no upstream_status in the metadata")
 	}
 	if strings.Contains(st.Message(), "<html>") || strings.Contains(st.Message(), "secret") {

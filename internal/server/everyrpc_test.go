@@ -24,7 +24,8 @@ var notResent = map[string]string{
 // notSimulated are the calls that the simulation leaves out.
 var notSimulated = map[string]string{
 	"AccountService/GetAccount":         "one read of the catalog, of which the hub knows nothing",
-	"ModelService/ListModels":           "the same",
+	"AccountService/ListUsage":          "one read of the ledger, which moves no money",
+	"ModelService/ListModels":           "one read of the catalog, as GetAccount is",
 	"ModelService/GetModel":             "the same",
 	"GenerationService/QuoteGeneration": "the same: a quote moves no money",
 	"GenerationService/ListGenerations": "the same: the hub makes list calls of its own",

@@ -122,14 +122,14 @@ func (i *interceptor) log(c *call, st *status.Status, cause error, took time.Dur
 	if bytes := c.span.bytes.Load(); bytes > 0 {
 		attrs = append(attrs, slog.Int64("bytes", bytes))
 	}
-	level := slog.LevelInfo
-	switch st.Code() {
-	case codes.Internal, codes.Unknown, codes.DataLoss: // somebody has to look
+	level, code := slog.LevelInfo, st.Code()
+	switch {
+	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // somebody has to look
 		level = slog.LevelError
 		if !errors.Is(cause, errPanicked) {
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case codes.OK:
+	case code == codes.OK:
 		if public(c.method) { // probes come every few seconds and say nothing
 			level = slog.LevelDebug
 		}

@@ -48,6 +48,8 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
 		"a number that would change": {change: func(r *easelv1.CreateGenerationRequest) {
 			r.Inputs = inputs(t, map[string]any{"prompt": "x", "seed": 1e17})
 		}, code: codes.InvalidArgument, reason: "INVALID_REQUEST", want: notSent},
+		"labels without a ledger": {change: func(r *easelv1.CreateGenerationRequest) { r.Labels = map[string]string{"job": "7"} }, code: codes.FailedPrecondition, reason: "LEDGER_NOT_CONFIGURED", want: notSent},
+
 		"no key":            {key: func(string) string { return "" }, code: codes.Unauthenticated, reason: "CREDENTIAL_MISSING", want: notSent},
 		"above the limit":   {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, code: codes.FailedPrecondition, reason: "PRICE_ABOVE_LIMIT", want: notSent},
 		"no quote":          {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, fault: sandbox.Fault{Route: "POST /quote", Status: 401}, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: notSent},

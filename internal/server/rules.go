@@ -64,11 +64,19 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	violations := make([]service.Violation, 0, len(invalid.Violations))
 	for _, v := range invalid.Violations {
 		violations = append(violations, service.Violation{
-			Field:       cmp.Or(protovalidate.FieldPathString(v.Proto.GetField()), alternative(message)),
+			Field:       cmp.Or(protovalidate.FieldPathString(v.Proto.GetField()), fieldOf(message, v.Proto.GetRuleId()), alternative(message)),
 			Description: v.Proto.GetMessage(),
 		})
 	}
 	return violations
+}
+
+// fieldOf names the field that a rule of a whole message is about: the rule is called like it.
+func fieldOf(message proto.Message, rule string) string {
+	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(rule)) != nil {
+		return rule
+	}
+	return ""
 }
 
 // alternative names the first of the fields of which exactly one must be set. That rule belongs to the

@@ -322,6 +322,57 @@ func TestListsComeInPagesThatMissNothing(t *testing.T) { // I5
 	})
 }
 
+func TestAListIsFilteredByModelAndStateWithoutALedger(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		for _, n := range []string{"a", "b", "c"} {
+			wait(t, c, create(t, c, order(t, text, n, "a lake")).GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		}
+		create(t, c, order(t, picture, "d", "a lake"))
+		for name, row := range map[string]struct {
+			filter *easelv1.GenerationFilter
+			want   int
+		}{
+			"all":               {&easelv1.GenerationFilter{}, 4},
+			"a model":           {&easelv1.GenerationFilter{ModelId: picture}, 1},
+			"a state":           {&easelv1.GenerationFilter{ModelId: text, States: []easelv1.State{easelv1.State_STATE_SUCCEEDED}}, 3},
+			"states of nothing": {&easelv1.GenerationFilter{ModelId: text, States: []easelv1.State{easelv1.State_STATE_FAILED, easelv1.State_STATE_DELETED}}, 0},
+		} {
+			if got := listAll(t, c, row.filter, 2); len(got) != row.want {
+				t.Errorf("%s: %d are listed, want %d", name, len(got), row.want)
+			}
+		}
+		list := func(filter *easelv1.GenerationFilter, token string) (*easelv1.ListGenerationsResponse, error) {
+			resp := &easelv1.ListGenerationsResponse{}
+			return resp, c.call(t.Context(), "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageSize: 1, PageToken: token, Filter: filter}, resp)
+		}
+		page, err := list(&easelv1.GenerationFilter{ModelId: text}, "")
+		if err != nil || page.GetNextPageToken() == "" {
+			t.Fatal(page, err)
+		}
+		_, err = list(nil, page.GetNextPageToken())
+		wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "page_token")
+		for _, filter := range []*easelv1.GenerationFilter{{Owner: "studio"}, {Labels: map[string]string{"job": "7"}}} {
+			_, err := list(filter, "")
+			wantStatus(t, err, codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED", 400)
+		}
+	})
+}
+
+// listAll is what all pages of a filter list.
+func listAll(t *testing.T, c caller, filter *easelv1.GenerationFilter, size int32) (all []*easelv1.Generation) {
+	t.Helper()
+	for req := (&easelv1.ListGenerationsRequest{PageSize: size, Filter: filter}); ; {
+		resp := &easelv1.ListGenerationsResponse{}
+		if err := c.call(t.Context(), "GenerationService/ListGenerations", req, resp); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, resp.GetGenerations()...)
+		if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
+			return all
+		}
+	}
+}
+
 func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		list := &easelv1.ListModelsResponse{}

@@ -63,6 +63,9 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, &orderError{err, OrderNotPlacedByThisCall}
 	}
+	if len(req.GetLabels()) > 0 && s.cfg.Ledger == nil {
+		return nil, &orderError{errNoLedger("labels"), OrderNotPlacedByThisCall}
+	}
 	receipt, err := s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
 		ModelID:        req.GetModelId(),
 		Inputs:         inputs,
@@ -71,7 +74,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 		Hold:           admission(ctx),
 	})
 	if err != nil {
-		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(err)}
+		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(credential(ctx), err)}
 	}
 	update := s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
 	return &easelv1.CreateGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
@@ -109,23 +112,6 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 		return watch.Update{}, aboutGeneration(err, id)
 	}
 	return s.cfg.Hub.Observe(ctx, credential(ctx), read), nil
-}
-
-// ListGenerations lists what the catalog lists.
-func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
-	all, err := s.cfg.Catalog.Generations(ctx, credential(ctx))
-	if err != nil {
-		return nil, err
-	}
-	items, next, err := page(all, func(g catalog.Version) string { return g.ID }, "generations", req.GetPageSize(), req.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	out := &easelv1.ListGenerationsResponse{NextPageToken: next}
-	for _, g := range items {
-		out.Generations = append(out.Generations, generationMessage(g.Generation, g.Etag))
-	}
-	return out, nil
 }
 
 // DeleteGeneration deletes a generation. Whether it is terminal is read from the catalog and

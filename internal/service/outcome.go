@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 )
 
 // OrderOutcome is what is known of an order whose CreateGeneration has failed. It stands in the metadata
@@ -23,6 +25,9 @@ const (
 	// OrderNotPlacedByThisCall is an order that this call has not sent. An earlier process or
 	// another replica may have.
 	OrderNotPlacedByThisCall OrderOutcome = "not_placed_by_this_call"
+	// OrderNotPlaced is an order that there is not, as the ledger knows. It is never said where callers
+	// forward their own API keys, which may be used elsewhere.
+	OrderNotPlaced OrderOutcome = "not_placed"
 
 	metadataOrderOutcome = "order_outcome"
 )
@@ -36,9 +41,15 @@ type orderError struct {
 func (e *orderError) Error() string { return e.err.Error() }
 func (e *orderError) Unwrap() error { return e.err }
 
-// outcomeOf gives what the catalog's client knows of an order that it did not place.
-func outcomeOf(err error) OrderOutcome {
-	if e, ok := errors.AsType[*catalog.Error](err); ok && e.Unsent {
+// outcomeOf gives what is known of an order that was not placed. Where the ledger does not answer after the order
+// may have been sent, the error is the catalog client's.
+func outcomeOf(cred catalog.Credential, err error) OrderOutcome {
+	if _, ok := errors.AsType[*orders.NotPlacedError](err); ok && cred.Held {
+		return OrderNotPlaced
+	}
+	upstream, sent := errors.AsType[*catalog.Error](err)
+	_, away := errors.AsType[*ledger.Unavailable](err)
+	if sent && upstream.Unsent || away && !sent {
 		return OrderNotPlacedByThisCall
 	}
 	return OrderUnknown

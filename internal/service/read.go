@@ -23,6 +23,11 @@ func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest)
 	return &easelv1.GetAccountResponse{Account: accountMessage(account)}, nil
 }
 
+// ListUsage counts orders and their money.
+func (s *accounts) ListUsage(context.Context, *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
+	return nil, errNoLedger("usage reports")
+}
+
 type models struct {
 	*Service
 	easelv1.UnimplementedModelServiceServer

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 )
 
 const (
@@ -144,6 +147,9 @@ func Status(err error) *status.Status {
 	if end, ok := errors.AsType[*closing](err); ok {
 		return end.status()
 	}
+	if st := fromLedger(err); st != nil {
+		return st
+	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return NewStatus(codes.DeadlineExceeded, "the caller's deadline has passed", &errdetails.ErrorInfo{Reason: "DEADLINE_EXCEEDED"})
@@ -152,6 +158,52 @@ func Status(err error) *status.Status {
 	}
 	// The text of an unforeseen error is for the log, not for the caller.
 	return NewStatus(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL"})
+}
+
+// fromLedger is the status of an error of the ledger, or nil. The database's own words are for the log.
+func fromLedger(err error) *status.Status {
+	if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
+		return budgetExceeded(full)
+	}
+	retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)}
+	if _, ok := errors.AsType[*ledger.Unavailable](err); ok {
+		return NewStatus(codes.Unavailable, "the ledger does not answer: try again", &errdetails.ErrorInfo{Reason: "LEDGER_UNAVAILABLE"}, retry)
+	}
+	if _, ok := errors.AsType[*ledger.Doubt](err); ok || errors.Is(err, ledger.ErrGenerationTaken) {
+		unknown := rules[catalog.KindOutcomeUnknown]
+		return NewStatus(unknown.code, unknown.text, &errdetails.ErrorInfo{Reason: unknown.reason}, retry)
+	}
+	if errors.Is(err, orders.ErrModelNotAllowed) {
+		return NewStatus(codes.PermissionDenied, "this server does not let your team order from this model", &errdetails.ErrorInfo{Reason: "MODEL_NOT_ALLOWED"})
+	}
+	return nil
+}
+
+// LedgerFailed reports whether an error is of the ledger, and somebody has to look what it says.
+func LedgerFailed(err error) bool {
+	_, away := errors.AsType[*ledger.Unavailable](err)
+	_, doubt := errors.AsType[*ledger.Doubt](err)
+	return away || doubt || errors.Is(err, ledger.ErrGenerationTaken)
+}
+
+// budgetExceeded is the status of an order that a budget has no room for. Trying again helps when the next
+// window begins, which is too far for a RetryInfo.
+func budgetExceeded(e *ledger.BudgetError) *status.Status {
+	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d: nothing was ordered", e.Period, e.RemainingCents, e.PriceCents)
+	info := &errdetails.ErrorInfo{Reason: "BUDGET_EXCEEDED", Metadata: map[string]string{
+		"window":          e.Period,
+		"reset_time":      e.Reset.UTC().Format(time.RFC3339),
+		"remaining_cents": strconv.FormatInt(e.RemainingCents, 10),
+		"price_cents":     strconv.FormatInt(e.PriceCents, 10),
+	}}
+	return NewStatus(codes.ResourceExhausted, text, info, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+		Subject: "team", Description: "the team's budget of this " + e.Period,
+	}}})
+}
+
+// errNoLedger is the error of a request for what only a ledger knows.
+func errNoLedger(what string) error {
+	return Fail(codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED", what+" need a ledger, and this server has none: its operator sets EASEL_LEDGER_URL")
 }
 
 // ownStatus is an error that has a status.

@@ -34,6 +34,7 @@ type Studio struct {
 	// The answers to calls of the method of the same name.
 	Create      func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error)
 	Get         func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error)
+	List        func(context.Context, *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
 	Model       func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error)
 	Watch       func(*easelv1.WatchGenerationRequest, WatchStream) error
 	WatchAll    func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
@@ -107,6 +108,14 @@ func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRe
 		return s.Get(ctx, req)
 	}
 	return &easelv1.GetGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetGenerationId()}}, nil
+}
+
+// ListGenerations gives what List does.
+func (s *Studio) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+	if s.List != nil {
+		return s.List(ctx, req)
+	}
+	return s.UnimplementedGenerationServiceServer.ListGenerations(ctx, req)
 }
 
 // GetModel gives what Model does.

@@ -29,6 +29,7 @@ type answers []answer
 // contract stands here.
 var particular = map[protoreflect.Name][]int{
 	"GetAccount":         {},
+	"ListUsage":          {},
 	"ListModels":         {},
 	"GetModel":           {404},
 	"QuoteGeneration":    {402, 404},
@@ -46,7 +47,7 @@ func newAnswers() answers {
 	return answers{
 		{400, "INVALID_ARGUMENT: a rule of the contract is broken or the catalog refuses the input, and BadRequest names the fields. FAILED_PRECONDITION: the state does not allow it, and the reason says why.", nil},
 		{401, "UNAUTHENTICATED: there is no key, or the catalog rejects it.", nil},
-		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up the same key may be sent again.", inParticular(402)},
+		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up the same key may be sent again. RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED: the team's budget has no room for the price, and the metadata says until when.", inParticular(402)},
 		{403, "PERMISSION_DENIED: the catalog does not allow this, or a page of another origin asked.", nil},
 		{404, "NOT_FOUND: there is no such record.", inParticular(404)},
 		{408, "DEADLINE_EXCEEDED with reason REQUEST_BODY_TIMEOUT: the body did not arrive in time.", withBody},

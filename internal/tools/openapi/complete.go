@@ -82,9 +82,12 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 	operation.Description = comment(method)
 	for _, parameter := range operation.Parameters {
 		p := parameter.Value
-		field := method.Input().Fields().ByJSONName(p.Name)
+		field := fieldAt(method.Input(), p.Name)
 		if field == nil {
 			continue // a header
+		}
+		if field.IsMap() {
+			deepObject(p)
 		}
 		p.Description = comment(field)
 		p.Example = p.Extensions["x-example"]
@@ -97,6 +100,28 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 	if body := operation.RequestBody; body != nil {
 		body.Value.Description = comment(method.Input())
 	}
+}
+
+// fieldAt is the field that a parameter sets, or nil.
+func fieldAt(message protoreflect.MessageDescriptor, parameter string) (field protoreflect.FieldDescriptor) {
+	name, _, _ := strings.Cut(parameter, "[") // of a map
+	for part := range strings.SplitSeq(name, ".") {
+		if field != nil {
+			message = field.Message()
+		}
+		if field = message.Fields().ByJSONName(part); field == nil {
+			return nil
+		}
+	}
+	return field
+}
+
+// deepObject writes the parameter of a map, whose members are written as name[key]=value.
+func deepObject(p *openapi3.Parameter) {
+	explode := true
+	p.Name, _, _ = strings.Cut(p.Name, "[")
+	p.Style, p.Explode = openapi3.SerializationDeepObject, &explode
+	p.Schema = openapi3.NewSchemaRef("", openapi3.NewObjectSchema().WithAdditionalProperties(openapi3.NewStringSchema()))
 }
 
 // headOf is the operation that answers with the headers of get alone.

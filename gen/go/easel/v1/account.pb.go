@@ -23,6 +23,124 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// BudgetWindow is the time that a budget is for.
+type BudgetWindow int32
+
+const (
+	// Never sent.
+	BudgetWindow_BUDGET_WINDOW_UNSPECIFIED BudgetWindow = 0
+	// A day in UTC.
+	BudgetWindow_BUDGET_WINDOW_DAY BudgetWindow = 1
+	// A month in UTC.
+	BudgetWindow_BUDGET_WINDOW_MONTH BudgetWindow = 2
+)
+
+// Enum value maps for BudgetWindow.
+var (
+	BudgetWindow_name = map[int32]string{
+		0: "BUDGET_WINDOW_UNSPECIFIED",
+		1: "BUDGET_WINDOW_DAY",
+		2: "BUDGET_WINDOW_MONTH",
+	}
+	BudgetWindow_value = map[string]int32{
+		"BUDGET_WINDOW_UNSPECIFIED": 0,
+		"BUDGET_WINDOW_DAY":         1,
+		"BUDGET_WINDOW_MONTH":       2,
+	}
+)
+
+func (x BudgetWindow) Enum() *BudgetWindow {
+	p := new(BudgetWindow)
+	*p = x
+	return p
+}
+
+func (x BudgetWindow) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BudgetWindow) Descriptor() protoreflect.EnumDescriptor {
+	return file_easel_v1_account_proto_enumTypes[0].Descriptor()
+}
+
+func (BudgetWindow) Type() protoreflect.EnumType {
+	return &file_easel_v1_account_proto_enumTypes[0]
+}
+
+func (x BudgetWindow) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BudgetWindow.Descriptor instead.
+func (BudgetWindow) EnumDescriptor() ([]byte, []int) {
+	return file_easel_v1_account_proto_rawDescGZIP(), []int{0}
+}
+
+// UsageDimension is by what usage is counted.
+type UsageDimension int32
+
+const (
+	// Never used.
+	UsageDimension_USAGE_DIMENSION_UNSPECIFIED UsageDimension = 0
+	// The day of the order, in UTC.
+	UsageDimension_USAGE_DIMENSION_DAY UsageDimension = 1
+	// Whom the orders belong to.
+	UsageDimension_USAGE_DIMENSION_OWNER UsageDimension = 2
+	// Who has ordered.
+	UsageDimension_USAGE_DIMENSION_CALLER UsageDimension = 3
+	// The model.
+	UsageDimension_USAGE_DIMENSION_MODEL UsageDimension = 4
+	// The value of the label that label_name names.
+	UsageDimension_USAGE_DIMENSION_LABEL UsageDimension = 5
+)
+
+// Enum value maps for UsageDimension.
+var (
+	UsageDimension_name = map[int32]string{
+		0: "USAGE_DIMENSION_UNSPECIFIED",
+		1: "USAGE_DIMENSION_DAY",
+		2: "USAGE_DIMENSION_OWNER",
+		3: "USAGE_DIMENSION_CALLER",
+		4: "USAGE_DIMENSION_MODEL",
+		5: "USAGE_DIMENSION_LABEL",
+	}
+	UsageDimension_value = map[string]int32{
+		"USAGE_DIMENSION_UNSPECIFIED": 0,
+		"USAGE_DIMENSION_DAY":         1,
+		"USAGE_DIMENSION_OWNER":       2,
+		"USAGE_DIMENSION_CALLER":      3,
+		"USAGE_DIMENSION_MODEL":       4,
+		"USAGE_DIMENSION_LABEL":       5,
+	}
+)
+
+func (x UsageDimension) Enum() *UsageDimension {
+	p := new(UsageDimension)
+	*p = x
+	return p
+}
+
+func (x UsageDimension) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UsageDimension) Descriptor() protoreflect.EnumDescriptor {
+	return file_easel_v1_account_proto_enumTypes[1].Descriptor()
+}
+
+func (UsageDimension) Type() protoreflect.EnumType {
+	return &file_easel_v1_account_proto_enumTypes[1]
+}
+
+func (x UsageDimension) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UsageDimension.Descriptor instead.
+func (UsageDimension) EnumDescriptor() ([]byte, []int) {
+	return file_easel_v1_account_proto_rawDescGZIP(), []int{1}
+}
+
 // Account is what the catalog says about the key that a call runs under.
 //
 // The balance belongs to the account behind the key: every key of that account,
@@ -40,8 +158,12 @@ type Account struct {
 	// they were sent. Never holds a key. A number here is a double; do not rely on
 	// integers beyond 2^53.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What the caller's team may spend, the day before the month: one entry for each
+	// window that the operator has set a limit for. Empty without a limit, and
+	// without a ledger.
+	Budgets       []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Account) Reset() {
@@ -102,17 +224,314 @@ func (x *Account) GetUpstreamFields() *structpb.Struct {
 	return nil
 }
 
+func (x *Account) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+// Budget is what a team has spent of a limit in the window of now, by the ledger's
+// clock. An order is refused with BUDGET_EXCEEDED where its price, spent_cents and
+// reserved_cents together are above limit_cents. An order counts in the windows in
+// which it was placed, also where its price moves later.
+type Budget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The window.
+	Window BudgetWindow `protobuf:"varint,1,opt,name=window,proto3,enum=easel.v1.BudgetWindow" json:"window,omitempty"`
+	// Most that may be spent in the window, in euro cents.
+	LimitCents int64 `protobuf:"varint,2,opt,name=limit_cents,json=limitCents,proto3" json:"limit_cents,omitempty"`
+	// What the orders of the window have cost, in euro cents, less what was refunded.
+	// May pass the limit where the catalog charges more than it has quoted, or the
+	// operator has lowered the limit.
+	SpentCents int64 `protobuf:"varint,3,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
+	// What is held for orders of the window of which it is not known yet what they
+	// cost, in euro cents.
+	ReservedCents int64 `protobuf:"varint,4,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
+	// When the window began.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// When the window ends, and the next one begins with nothing spent.
+	ResetTime     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=reset_time,json=resetTime,proto3" json:"reset_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Budget) Reset() {
+	*x = Budget{}
+	mi := &file_easel_v1_account_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Budget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Budget) ProtoMessage() {}
+
+func (x *Budget) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_account_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Budget.ProtoReflect.Descriptor instead.
+func (*Budget) Descriptor() ([]byte, []int) {
+	return file_easel_v1_account_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Budget) GetWindow() BudgetWindow {
+	if x != nil {
+		return x.Window
+	}
+	return BudgetWindow_BUDGET_WINDOW_UNSPECIFIED
+}
+
+func (x *Budget) GetLimitCents() int64 {
+	if x != nil {
+		return x.LimitCents
+	}
+	return 0
+}
+
+func (x *Budget) GetSpentCents() int64 {
+	if x != nil {
+		return x.SpentCents
+	}
+	return 0
+}
+
+func (x *Budget) GetReservedCents() int64 {
+	if x != nil {
+		return x.ReservedCents
+	}
+	return 0
+}
+
+func (x *Budget) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *Budget) GetResetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResetTime
+	}
+	return nil
+}
+
+// UsageRow counts the orders that have the same dimensions, and their money.
+// All of an order stands in the row of the order's own time, what happens to it later
+// too. An order that the catalog has refused counts nowhere.
+type UsageRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The day in UTC, as 2026-11-22. Empty unless asked for.
+	Day string `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
+	// Whom the orders belong to. Empty unless asked for, and where callers forward
+	// their own API keys.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Who has ordered. Empty unless asked for, and where callers forward their own
+	// API keys.
+	Caller string `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The model. Empty unless asked for.
+	ModelId string `protobuf:"bytes,4,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// The value of the label. Empty unless asked for, and where orders have no such
+	// label.
+	LabelValue string `protobuf:"bytes,5,opt,name=label_value,json=labelValue,proto3" json:"label_value,omitempty"`
+	// Orders that have started a render, also where it has failed since.
+	OrderCount int64 `protobuf:"varint,6,opt,name=order_count,json=orderCount,proto3" json:"order_count,omitempty"`
+	// Those of them whose render has failed, refunded or not.
+	FailedCount int64 `protobuf:"varint,7,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
+	// Orders of which it is not known whether the catalog has taken them. They are
+	// not among order_count; what they may have cost is in reserved_cents.
+	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
+	// What the renders have charged, in euro cents, before refunds.
+	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
+	// What of it was given back, in euro cents.
+	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
+	// What is held for orders of which it is not known yet what they cost, in euro cents.
+	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
+	// What counts as spent without proof, in euro cents: of renders that have ended failed,
+	// deleted or without a readable price, and of which no refund was seen. Of
+	// renders whose price was read it is a part of cost_cents, of others it comes on top.
+	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *UsageRow) Reset() {
+	*x = UsageRow{}
+	mi := &file_easel_v1_account_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageRow) ProtoMessage() {}
+
+func (x *UsageRow) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_account_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageRow.ProtoReflect.Descriptor instead.
+func (*UsageRow) Descriptor() ([]byte, []int) {
+	return file_easel_v1_account_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *UsageRow) GetDay() string {
+	if x != nil {
+		return x.Day
+	}
+	return ""
+}
+
+func (x *UsageRow) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *UsageRow) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *UsageRow) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *UsageRow) GetLabelValue() string {
+	if x != nil {
+		return x.LabelValue
+	}
+	return ""
+}
+
+func (x *UsageRow) GetOrderCount() int64 {
+	if x != nil {
+		return x.OrderCount
+	}
+	return 0
+}
+
+func (x *UsageRow) GetFailedCount() int64 {
+	if x != nil {
+		return x.FailedCount
+	}
+	return 0
+}
+
+func (x *UsageRow) GetUnknownCount() int64 {
+	if x != nil {
+		return x.UnknownCount
+	}
+	return 0
+}
+
+func (x *UsageRow) GetCostCents() int64 {
+	if x != nil {
+		return x.CostCents
+	}
+	return 0
+}
+
+func (x *UsageRow) GetRefundedCents() int64 {
+	if x != nil {
+		return x.RefundedCents
+	}
+	return 0
+}
+
+func (x *UsageRow) GetReservedCents() int64 {
+	if x != nil {
+		return x.ReservedCents
+	}
+	return 0
+}
+
+func (x *UsageRow) GetUnconfirmedCents() int64 {
+	if x != nil {
+		return x.UnconfirmedCents
+	}
+	return 0
+}
+
 var File_easel_v1_account_proto protoreflect.FileDescriptor
 
 const file_easel_v1_account_proto_rawDesc = "" +
 	"\n" +
-	"\x16easel/v1/account.proto\x12\beasel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x01\n" +
+	"\x16easel/v1/account.proto\x12\beasel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\x02\n" +
 	"\aAccount\x12(\n" +
 	"\rbalance_cents\x18\x01 \x01(\x03H\x00R\fbalanceCents\x88\x01\x01\x12#\n" +
 	"\rcurrency_code\x18\x02 \x01(\tR\fcurrencyCode\x12=\n" +
 	"\fobserve_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12@\n" +
-	"\x0fupstream_fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFieldsB\x10\n" +
-	"\x0e_balance_centsB\xa2\x01\n" +
+	"\x0fupstream_fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x12*\n" +
+	"\abudgets\x18\x05 \x03(\v2\x10.easel.v1.BudgetR\abudgetsB\x10\n" +
+	"\x0e_balance_cents\"\x97\x02\n" +
+	"\x06Budget\x12.\n" +
+	"\x06window\x18\x01 \x01(\x0e2\x16.easel.v1.BudgetWindowR\x06window\x12\x1f\n" +
+	"\vlimit_cents\x18\x02 \x01(\x03R\n" +
+	"limitCents\x12\x1f\n" +
+	"\vspent_cents\x18\x03 \x01(\x03R\n" +
+	"spentCents\x12%\n" +
+	"\x0ereserved_cents\x18\x04 \x01(\x03R\rreservedCents\x129\n" +
+	"\n" +
+	"start_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x129\n" +
+	"\n" +
+	"reset_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tresetTime\"\x89\x03\n" +
+	"\bUsageRow\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\tR\x03day\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06caller\x18\x03 \x01(\tR\x06caller\x12\x19\n" +
+	"\bmodel_id\x18\x04 \x01(\tR\amodelId\x12\x1f\n" +
+	"\vlabel_value\x18\x05 \x01(\tR\n" +
+	"labelValue\x12\x1f\n" +
+	"\vorder_count\x18\x06 \x01(\x03R\n" +
+	"orderCount\x12!\n" +
+	"\ffailed_count\x18\a \x01(\x03R\vfailedCount\x12#\n" +
+	"\runknown_count\x18\b \x01(\x03R\funknownCount\x12\x1d\n" +
+	"\n" +
+	"cost_cents\x18\t \x01(\x03R\tcostCents\x12%\n" +
+	"\x0erefunded_cents\x18\n" +
+	" \x01(\x03R\rrefundedCents\x12%\n" +
+	"\x0ereserved_cents\x18\v \x01(\x03R\rreservedCents\x12+\n" +
+	"\x11unconfirmed_cents\x18\f \x01(\x03R\x10unconfirmedCents*]\n" +
+	"\fBudgetWindow\x12\x1d\n" +
+	"\x19BUDGET_WINDOW_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11BUDGET_WINDOW_DAY\x10\x01\x12\x17\n" +
+	"\x13BUDGET_WINDOW_MONTH\x10\x02*\xb7\x01\n" +
+	"\x0eUsageDimension\x12\x1f\n" +
+	"\x1bUSAGE_DIMENSION_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13USAGE_DIMENSION_DAY\x10\x01\x12\x19\n" +
+	"\x15USAGE_DIMENSION_OWNER\x10\x02\x12\x1a\n" +
+	"\x16USAGE_DIMENSION_CALLER\x10\x03\x12\x19\n" +
+	"\x15USAGE_DIMENSION_MODEL\x10\x04\x12\x19\n" +
+	"\x15USAGE_DIMENSION_LABEL\x10\x05B\xa2\x01\n" +
 	"\x1cio.github.easelgrpc.easel.v1B\fAccountProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
 var (
@@ -127,20 +546,29 @@ func file_easel_v1_account_proto_rawDescGZIP() []byte {
 	return file_easel_v1_account_proto_rawDescData
 }
 
-var file_easel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_easel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_easel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_easel_v1_account_proto_goTypes = []any{
-	(*Account)(nil),               // 0: easel.v1.Account
-	(*timestamppb.Timestamp)(nil), // 1: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 2: google.protobuf.Struct
+	(BudgetWindow)(0),             // 0: easel.v1.BudgetWindow
+	(UsageDimension)(0),           // 1: easel.v1.UsageDimension
+	(*Account)(nil),               // 2: easel.v1.Account
+	(*Budget)(nil),                // 3: easel.v1.Budget
+	(*UsageRow)(nil),              // 4: easel.v1.UsageRow
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 6: google.protobuf.Struct
 }
 var file_easel_v1_account_proto_depIdxs = []int32{
-	1, // 0: easel.v1.Account.observe_time:type_name -> google.protobuf.Timestamp
-	2, // 1: easel.v1.Account.upstream_fields:type_name -> google.protobuf.Struct
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	5, // 0: easel.v1.Account.observe_time:type_name -> google.protobuf.Timestamp
+	6, // 1: easel.v1.Account.upstream_fields:type_name -> google.protobuf.Struct
+	3, // 2: easel.v1.Account.budgets:type_name -> easel.v1.Budget
+	0, // 3: easel.v1.Budget.window:type_name -> easel.v1.BudgetWindow
+	5, // 4: easel.v1.Budget.start_time:type_name -> google.protobuf.Timestamp
+	5, // 5: easel.v1.Budget.reset_time:type_name -> google.protobuf.Timestamp
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_account_proto_init() }
@@ -154,13 +582,14 @@ func file_easel_v1_account_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_account_proto_rawDesc), len(file_easel_v1_account_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   1,
+			NumEnums:      2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_easel_v1_account_proto_goTypes,
 		DependencyIndexes: file_easel_v1_account_proto_depIdxs,
+		EnumInfos:         file_easel_v1_account_proto_enumTypes,
 		MessageInfos:      file_easel_v1_account_proto_msgTypes,
 	}.Build()
 	File_easel_v1_account_proto = out.File

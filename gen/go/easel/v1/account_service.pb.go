@@ -7,9 +7,11 @@
 package easelv1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -105,17 +107,182 @@ func (x *GetAccountResponse) GetAccount() *Account {
 	return nil
 }
 
+// ListUsageRequest says which orders are counted, and by what.
+type ListUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Orders from this time on are counted. Absent means from the first one on.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// Orders before this time are counted. Absent means up to now.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// A row for each combination of these, in their order. None means one row for all.
+	GroupBy []UsageDimension `protobuf:"varint,3,rep,packed,name=group_by,json=groupBy,proto3,enum=easel.v1.UsageDimension" json:"group_by,omitempty"`
+	// Name of the label of USAGE_DIMENSION_LABEL; empty without that.
+	LabelName string `protobuf:"bytes,4,opt,name=label_name,json=labelName,proto3" json:"label_name,omitempty"`
+	// Most rows wanted in one answer. 0 means 100; more than 1000 means 1000.
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before; empty for the first page.
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageRequest) Reset() {
+	*x = ListUsageRequest{}
+	mi := &file_easel_v1_account_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageRequest) ProtoMessage() {}
+
+func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_account_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
+func (*ListUsageRequest) Descriptor() ([]byte, []int) {
+	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListUsageRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *ListUsageRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *ListUsageRequest) GetGroupBy() []UsageDimension {
+	if x != nil {
+		return x.GroupBy
+	}
+	return nil
+}
+
+func (x *ListUsageRequest) GetLabelName() string {
+	if x != nil {
+		return x.LabelName
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListUsageRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListUsageResponse is one page of rows.
+type ListUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rows of this page.
+	Rows []*UsageRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Token of the next page; empty on the last one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageResponse) Reset() {
+	*x = ListUsageResponse{}
+	mi := &file_easel_v1_account_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageResponse) ProtoMessage() {}
+
+func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_account_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
+func (*ListUsageResponse) Descriptor() ([]byte, []int) {
+	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListUsageResponse) GetRows() []*UsageRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *ListUsageResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_easel_v1_account_service_proto protoreflect.FileDescriptor
 
 const file_easel_v1_account_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1eeasel/v1/account_service.proto\x12\beasel.v1\x1a\x16easel/v1/account.proto\x1a\x1cgoogle/api/annotations.proto\"\x13\n" +
+	"\x1eeasel/v1/account_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16easel/v1/account.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
 	"\x11GetAccountRequest\"A\n" +
 	"\x12GetAccountResponse\x12+\n" +
-	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount2q\n" +
+	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount\"\xdf\x05\n" +
+	"\x10ListUsageRequest\x129\n" +
+	"\n" +
+	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12F\n" +
+	"\bgroup_by\x18\x03 \x03(\x0e2\x18.easel.v1.UsageDimensionB\x11\xbaH\x0e\x92\x01\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\agroupBy\x12\xb0\x01\n" +
+	"\n" +
+	"label_name\x18\x04 \x01(\tB\x90\x01\xbaH\x8c\x01\xba\x01\x88\x01\n" +
+	"\n" +
+	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a+this.matches('^([a-z][a-z0-9_.-]{0,62})?$')R\tlabelName\x12$\n" +
+	"\tpage_size\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tpageToken:\x8e\x02\xbaH\x8a\x02\x1a\x90\x01\n" +
+	"\n" +
+	"label_name\x12Fmust be set where group_by has USAGE_DIMENSION_LABEL, and nowhere else\x1a:this.group_by.exists(d, d == 5) == (this.label_name != '')\x1au\n" +
+	"\bend_time\x12\x18must be after start_time\x1aO!has(this.start_time) || !has(this.end_time) || this.start_time < this.end_time\"c\n" +
+	"\x11ListUsageResponse\x12&\n" +
+	"\x04rows\x18\x01 \x03(\v2\x12.easel.v1.UsageRowR\x04rows\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcd\x01\n" +
 	"\x0eAccountService\x12_\n" +
 	"\n" +
-	"GetAccount\x12\x1b.easel.v1.GetAccountRequest\x1a\x1c.easel.v1.GetAccountResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/v1/account\x90\x02\x01B\xa9\x01\n" +
+	"GetAccount\x12\x1b.easel.v1.GetAccountRequest\x1a\x1c.easel.v1.GetAccountResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/v1/account\x90\x02\x01\x12Z\n" +
+	"\tListUsage\x12\x1a.easel.v1.ListUsageRequest\x1a\x1b.easel.v1.ListUsageResponse\"\x14\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x90\x02\x01B\xa9\x01\n" +
 	"\x1cio.github.easelgrpc.easel.v1B\x13AccountServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
 var (
@@ -130,21 +297,32 @@ func file_easel_v1_account_service_proto_rawDescGZIP() []byte {
 	return file_easel_v1_account_service_proto_rawDescData
 }
 
-var file_easel_v1_account_service_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_easel_v1_account_service_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_easel_v1_account_service_proto_goTypes = []any{
-	(*GetAccountRequest)(nil),  // 0: easel.v1.GetAccountRequest
-	(*GetAccountResponse)(nil), // 1: easel.v1.GetAccountResponse
-	(*Account)(nil),            // 2: easel.v1.Account
+	(*GetAccountRequest)(nil),     // 0: easel.v1.GetAccountRequest
+	(*GetAccountResponse)(nil),    // 1: easel.v1.GetAccountResponse
+	(*ListUsageRequest)(nil),      // 2: easel.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 3: easel.v1.ListUsageResponse
+	(*Account)(nil),               // 4: easel.v1.Account
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(UsageDimension)(0),           // 6: easel.v1.UsageDimension
+	(*UsageRow)(nil),              // 7: easel.v1.UsageRow
 }
 var file_easel_v1_account_service_proto_depIdxs = []int32{
-	2, // 0: easel.v1.GetAccountResponse.account:type_name -> easel.v1.Account
-	0, // 1: easel.v1.AccountService.GetAccount:input_type -> easel.v1.GetAccountRequest
-	1, // 2: easel.v1.AccountService.GetAccount:output_type -> easel.v1.GetAccountResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	4, // 0: easel.v1.GetAccountResponse.account:type_name -> easel.v1.Account
+	5, // 1: easel.v1.ListUsageRequest.start_time:type_name -> google.protobuf.Timestamp
+	5, // 2: easel.v1.ListUsageRequest.end_time:type_name -> google.protobuf.Timestamp
+	6, // 3: easel.v1.ListUsageRequest.group_by:type_name -> easel.v1.UsageDimension
+	7, // 4: easel.v1.ListUsageResponse.rows:type_name -> easel.v1.UsageRow
+	0, // 5: easel.v1.AccountService.GetAccount:input_type -> easel.v1.GetAccountRequest
+	2, // 6: easel.v1.AccountService.ListUsage:input_type -> easel.v1.ListUsageRequest
+	1, // 7: easel.v1.AccountService.GetAccount:output_type -> easel.v1.GetAccountResponse
+	3, // 8: easel.v1.AccountService.ListUsage:output_type -> easel.v1.ListUsageResponse
+	7, // [7:9] is the sub-list for method output_type
+	5, // [5:7] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_account_service_proto_init() }
@@ -159,7 +337,7 @@ func file_easel_v1_account_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_account_service_proto_rawDesc), len(file_easel_v1_account_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,21 +20,37 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	AccountService_GetAccount_FullMethodName = "/easel.v1.AccountService/GetAccount"
+	AccountService_ListUsage_FullMethodName  = "/easel.v1.AccountService/ListUsage"
 )
 
 // AccountServiceClient is the client API for AccountService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService reads the account behind a key.
+// AccountService reads the account behind a key, and what was spent.
 type AccountServiceClient interface {
-	// GetAccount reads the balance from the catalog. It is never served from a
-	// cache, and it costs one upstream request.
+	// GetAccount reads the balance from the catalog, and the caller's budgets from the
+	// ledger where there is one. It is never served from a cache, and it costs one
+	// upstream request.
 	//
 	// Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
 	// UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-	// RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+	// RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+	// not answer.
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*GetAccountResponse, error)
+	// ListUsage counts orders and their money from the ledger, without a request to the
+	// catalog. A caller sees the orders of its owner, an operator those of all; with a
+	// forwarded API key they are those that this API key has placed through Easel. Rows come
+	// in the order of their dimensions, as they are asked for; where no order was placed,
+	// there is no row.
+	//
+	// Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+	// ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+	// not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+	// same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+	// key is missing, wrong or revoked.
+	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 }
 
 type accountServiceClient struct {
@@ -55,19 +71,44 @@ func (c *accountServiceClient) GetAccount(ctx context.Context, in *GetAccountReq
 	return out, nil
 }
 
+func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUsageResponse)
+	err := c.cc.Invoke(ctx, AccountService_ListUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccountServiceServer is the server API for AccountService service.
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService reads the account behind a key.
+// AccountService reads the account behind a key, and what was spent.
 type AccountServiceServer interface {
-	// GetAccount reads the balance from the catalog. It is never served from a
-	// cache, and it costs one upstream request.
+	// GetAccount reads the balance from the catalog, and the caller's budgets from the
+	// ledger where there is one. It is never served from a cache, and it costs one
+	// upstream request.
 	//
 	// Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
 	// UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-	// RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+	// RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+	// not answer.
 	GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error)
+	// ListUsage counts orders and their money from the ledger, without a request to the
+	// catalog. A caller sees the orders of its owner, an operator those of all; with a
+	// forwarded API key they are those that this API key has placed through Easel. Rows come
+	// in the order of their dimensions, as they are asked for; where no order was placed,
+	// there is no row.
+	//
+	// Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+	// ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+	// not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+	// same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+	// key is missing, wrong or revoked.
+	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	mustEmbedUnimplementedAccountServiceServer()
 }
 
@@ -80,6 +121,9 @@ type UnimplementedAccountServiceServer struct{}
 
 func (UnimplementedAccountServiceServer) GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetAccount not implemented")
+}
+func (UnimplementedAccountServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
 }
 func (UnimplementedAccountServiceServer) mustEmbedUnimplementedAccountServiceServer() {}
 func (UnimplementedAccountServiceServer) testEmbeddedByValue()                        {}
@@ -120,6 +164,24 @@ func _AccountService_GetAccount_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccountService_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountServiceServer).ListUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountService_ListUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountServiceServer).ListUsage(ctx, req.(*ListUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccountService_ServiceDesc is the grpc.ServiceDesc for AccountService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -130,6 +192,10 @@ var AccountService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetAccount",
 			Handler:    _AccountService_GetAccount_Handler,
+		},
+		{
+			MethodName: "ListUsage",
+			Handler:    _AccountService_ListUsage_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

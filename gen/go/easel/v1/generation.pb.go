@@ -43,7 +43,7 @@ const (
 	// Finished without a result, and the price was given back. Terminal and settled.
 	State_STATE_REFUNDED State = 5
 	// Deleted from the catalog, or never in it: the catalog does not tell the two
-	// apart. Ends a watch; sent only by watches and waits.
+	// apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
 	State_STATE_DELETED State = 6
 	// A status that this build of Easel does not know: see upstream_status. Not
 	// terminal, and polling goes on.
@@ -148,8 +148,18 @@ type Generation struct {
 	// Members of the catalog's record that this contract has no field for, as
 	// they were sent. Never holds a key, and never the catalog's content URL.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,15,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whom the render belongs to: the team of the caller that has ordered it, or the
+	// caller itself where it has none. As the ledger knows it: empty without one,
+	// and where callers forward their own API keys. Not part of the etag.
+	Owner string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Name of the caller that has ordered the render, as the ledger knows it; empty as
+	// owner is. Not part of the etag.
+	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+	// Empty without a ledger. Not part of the etag.
+	Labels        map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Generation) Reset() {
@@ -294,6 +304,27 @@ func (x *Generation) GetEtag() string {
 func (x *Generation) GetUpstreamFields() *structpb.Struct {
 	if x != nil {
 		return x.UpstreamFields
+	}
+	return nil
+}
+
+func (x *Generation) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Generation) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *Generation) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
 	}
 	return nil
 }
@@ -507,7 +538,7 @@ var File_easel_v1_generation_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_proto_rawDesc = "" +
 	"\n" +
-	"\x19easel/v1/generation.proto\x12\beasel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x05\n" +
+	"\x19easel/v1/generation.proto\x12\beasel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x06\n" +
 	"\n" +
 	"Generation\x12#\n" +
 	"\rgeneration_id\x18\x01 \x01(\tR\fgenerationId\x12\x19\n" +
@@ -527,7 +558,13 @@ const file_easel_v1_generation_proto_rawDesc = "" +
 	"\rterminal_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\fterminalTime\x12=\n" +
 	"\fobserve_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12\x12\n" +
 	"\x04etag\x18\x0e \x01(\tR\x04etag\x12@\n" +
-	"\x0fupstream_fields\x18\x0f \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFieldsB\b\n" +
+	"\x0fupstream_fields\x18\x0f \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x12\x14\n" +
+	"\x05owner\x18\x10 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06caller\x18\x11 \x01(\tR\x06caller\x128\n" +
+	"\x06labels\x18\x12 \x03(\v2 .easel.v1.Generation.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
 	"\x06resultB\r\n" +
 	"\v_cost_cents\"b\n" +
 	"\n" +
@@ -575,31 +612,33 @@ func file_easel_v1_generation_proto_rawDescGZIP() []byte {
 }
 
 var file_easel_v1_generation_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_easel_v1_generation_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_easel_v1_generation_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_easel_v1_generation_proto_goTypes = []any{
 	(State)(0),                    // 0: easel.v1.State
 	(*Generation)(nil),            // 1: easel.v1.Generation
 	(*FileResult)(nil),            // 2: easel.v1.FileResult
 	(*TextResult)(nil),            // 3: easel.v1.TextResult
 	(*Quote)(nil),                 // 4: easel.v1.Quote
-	(*structpb.Struct)(nil),       // 5: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	nil,                           // 5: easel.v1.Generation.LabelsEntry
+	(*structpb.Struct)(nil),       // 6: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_easel_v1_generation_proto_depIdxs = []int32{
-	0, // 0: easel.v1.Generation.state:type_name -> easel.v1.State
-	5, // 1: easel.v1.Generation.inputs:type_name -> google.protobuf.Struct
-	2, // 2: easel.v1.Generation.file:type_name -> easel.v1.FileResult
-	3, // 3: easel.v1.Generation.text:type_name -> easel.v1.TextResult
-	6, // 4: easel.v1.Generation.create_time:type_name -> google.protobuf.Timestamp
-	6, // 5: easel.v1.Generation.terminal_time:type_name -> google.protobuf.Timestamp
-	6, // 6: easel.v1.Generation.observe_time:type_name -> google.protobuf.Timestamp
-	5, // 7: easel.v1.Generation.upstream_fields:type_name -> google.protobuf.Struct
-	6, // 8: easel.v1.Quote.quote_time:type_name -> google.protobuf.Timestamp
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	0,  // 0: easel.v1.Generation.state:type_name -> easel.v1.State
+	6,  // 1: easel.v1.Generation.inputs:type_name -> google.protobuf.Struct
+	2,  // 2: easel.v1.Generation.file:type_name -> easel.v1.FileResult
+	3,  // 3: easel.v1.Generation.text:type_name -> easel.v1.TextResult
+	7,  // 4: easel.v1.Generation.create_time:type_name -> google.protobuf.Timestamp
+	7,  // 5: easel.v1.Generation.terminal_time:type_name -> google.protobuf.Timestamp
+	7,  // 6: easel.v1.Generation.observe_time:type_name -> google.protobuf.Timestamp
+	6,  // 7: easel.v1.Generation.upstream_fields:type_name -> google.protobuf.Struct
+	5,  // 8: easel.v1.Generation.labels:type_name -> easel.v1.Generation.LabelsEntry
+	7,  // 9: easel.v1.Quote.quote_time:type_name -> google.protobuf.Timestamp
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_generation_proto_init() }
@@ -619,7 +658,7 @@ func file_easel_v1_generation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_generation_proto_rawDesc), len(file_easel_v1_generation_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

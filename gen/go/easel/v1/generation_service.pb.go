@@ -329,7 +329,12 @@ type CreateGenerationRequest struct {
 	// the quote and the order is charged, and told in cost_cents. An order that may
 	// exist already, as far as this server knows, is not priced again. While calls with the same key are under way
 	// together, the limit of the first counts.
-	MaxCostCents  *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
+	MaxCostCents *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
+	// For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+	// the catalog, and are no part of what the idempotency_key stands for: a repeated
+	// request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+	// digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,12 +404,22 @@ func (x *CreateGenerationRequest) GetMaxCostCents() int64 {
 	return 0
 }
 
+func (x *CreateGenerationRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // CreateGenerationResponse carries the render that the order started.
 type CreateGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The render. A repeated request gets the same one, in the newest state that can
 	// be read.
-	Generation    *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Whether this idempotency_key had been used, and this is the render of that order:
+	// nothing was ordered now. Never set without a ledger, which alone knows.
+	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,6 +459,13 @@ func (x *CreateGenerationResponse) GetGeneration() *Generation {
 		return x.Generation
 	}
 	return nil
+}
+
+func (x *CreateGenerationResponse) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
 }
 
 // GetGenerationRequest names one render.
@@ -556,7 +578,10 @@ type ListGenerationsRequest struct {
 	// Most renders wanted in one answer. 0 means 100; more than 1000 means 1000.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before; empty for the first page.
-	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Which renders are wanted; absent means all. The pages of one list have the same
+	// filter.
+	Filter        *GenerationFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -605,6 +630,89 @@ func (x *ListGenerationsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListGenerationsRequest) GetFilter() *GenerationFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+// GenerationFilter chooses renders: everything that is set must match.
+type GenerationFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Model that they were ordered from; empty is any.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
+	// deleted render to list.
+	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
+	// Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+	// filter.labels[name]=value.
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
+	// operator may set it. Needs a ledger.
+	Owner         string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GenerationFilter) Reset() {
+	*x = GenerationFilter{}
+	mi := &file_easel_v1_generation_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GenerationFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GenerationFilter) ProtoMessage() {}
+
+func (x *GenerationFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_generation_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GenerationFilter.ProtoReflect.Descriptor instead.
+func (*GenerationFilter) Descriptor() ([]byte, []int) {
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GenerationFilter) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *GenerationFilter) GetStates() []State {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *GenerationFilter) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *GenerationFilter) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 // ListGenerationsResponse is one page of renders.
 type ListGenerationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -618,7 +726,7 @@ type ListGenerationsResponse struct {
 
 func (x *ListGenerationsResponse) Reset() {
 	*x = ListGenerationsResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[7]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +738,7 @@ func (x *ListGenerationsResponse) String() string {
 func (*ListGenerationsResponse) ProtoMessage() {}
 
 func (x *ListGenerationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[7]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +751,7 @@ func (x *ListGenerationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGenerationsResponse.ProtoReflect.Descriptor instead.
 func (*ListGenerationsResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{7}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListGenerationsResponse) GetGenerations() []*Generation {
@@ -677,7 +785,7 @@ type WaitGenerationRequest struct {
 
 func (x *WaitGenerationRequest) Reset() {
 	*x = WaitGenerationRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[8]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +797,7 @@ func (x *WaitGenerationRequest) String() string {
 func (*WaitGenerationRequest) ProtoMessage() {}
 
 func (x *WaitGenerationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[8]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +810,7 @@ func (x *WaitGenerationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitGenerationRequest.ProtoReflect.Descriptor instead.
 func (*WaitGenerationRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{8}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WaitGenerationRequest) GetGenerationId() string {
@@ -737,7 +845,7 @@ type WaitGenerationResponse struct {
 
 func (x *WaitGenerationResponse) Reset() {
 	*x = WaitGenerationResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[9]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +857,7 @@ func (x *WaitGenerationResponse) String() string {
 func (*WaitGenerationResponse) ProtoMessage() {}
 
 func (x *WaitGenerationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[9]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +870,7 @@ func (x *WaitGenerationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitGenerationResponse.ProtoReflect.Descriptor instead.
 func (*WaitGenerationResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{9}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WaitGenerationResponse) GetGeneration() *Generation {
@@ -795,7 +903,7 @@ type WatchGenerationRequest struct {
 
 func (x *WatchGenerationRequest) Reset() {
 	*x = WatchGenerationRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[10]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +915,7 @@ func (x *WatchGenerationRequest) String() string {
 func (*WatchGenerationRequest) ProtoMessage() {}
 
 func (x *WatchGenerationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[10]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +928,7 @@ func (x *WatchGenerationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchGenerationRequest.ProtoReflect.Descriptor instead.
 func (*WatchGenerationRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{10}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchGenerationRequest) GetGenerationId() string {
@@ -878,7 +986,7 @@ type WatchGenerationResponse struct {
 
 func (x *WatchGenerationResponse) Reset() {
 	*x = WatchGenerationResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[11]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +998,7 @@ func (x *WatchGenerationResponse) String() string {
 func (*WatchGenerationResponse) ProtoMessage() {}
 
 func (x *WatchGenerationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[11]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1011,7 @@ func (x *WatchGenerationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchGenerationResponse.ProtoReflect.Descriptor instead.
 func (*WatchGenerationResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{11}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchGenerationResponse) GetEvent() isWatchGenerationResponse_Event {
@@ -1001,7 +1109,7 @@ type GenerationUpdate struct {
 
 func (x *GenerationUpdate) Reset() {
 	*x = GenerationUpdate{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[12]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1121,7 @@ func (x *GenerationUpdate) String() string {
 func (*GenerationUpdate) ProtoMessage() {}
 
 func (x *GenerationUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[12]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1134,7 @@ func (x *GenerationUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerationUpdate.ProtoReflect.Descriptor instead.
 func (*GenerationUpdate) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{12}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GenerationUpdate) GetGeneration() *Generation {
@@ -1065,7 +1173,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[13]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1185,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[13]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1198,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{13}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Heartbeat) GetObserveTime() *timestamppb.Timestamp {
@@ -1149,7 +1257,7 @@ type StreamClosing struct {
 
 func (x *StreamClosing) Reset() {
 	*x = StreamClosing{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[14]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1269,7 @@ func (x *StreamClosing) String() string {
 func (*StreamClosing) ProtoMessage() {}
 
 func (x *StreamClosing) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[14]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1282,7 @@ func (x *StreamClosing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamClosing.ProtoReflect.Descriptor instead.
 func (*StreamClosing) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{14}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StreamClosing) GetReason() StreamClosingReason {
@@ -1208,7 +1316,7 @@ type WatchGenerationsRequest struct {
 
 func (x *WatchGenerationsRequest) Reset() {
 	*x = WatchGenerationsRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[15]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1328,7 @@ func (x *WatchGenerationsRequest) String() string {
 func (*WatchGenerationsRequest) ProtoMessage() {}
 
 func (x *WatchGenerationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[15]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1341,7 @@ func (x *WatchGenerationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchGenerationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchGenerationsRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{15}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchGenerationsRequest) GetGenerationIds() []string {
@@ -1278,7 +1386,7 @@ type WatchGenerationsResponse struct {
 
 func (x *WatchGenerationsResponse) Reset() {
 	*x = WatchGenerationsResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[16]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1398,7 @@ func (x *WatchGenerationsResponse) String() string {
 func (*WatchGenerationsResponse) ProtoMessage() {}
 
 func (x *WatchGenerationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[16]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1411,7 @@ func (x *WatchGenerationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchGenerationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchGenerationsResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{16}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchGenerationsResponse) GetEvent() isWatchGenerationsResponse_Event {
@@ -1400,7 +1508,7 @@ type CaughtUp struct {
 
 func (x *CaughtUp) Reset() {
 	*x = CaughtUp{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[17]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1520,7 @@ func (x *CaughtUp) String() string {
 func (*CaughtUp) ProtoMessage() {}
 
 func (x *CaughtUp) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[17]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1533,7 @@ func (x *CaughtUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaughtUp.ProtoReflect.Descriptor instead.
 func (*CaughtUp) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{17}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CaughtUp) GetGenerationCount() int32 {
@@ -1458,7 +1566,7 @@ type DownloadGenerationRequest struct {
 
 func (x *DownloadGenerationRequest) Reset() {
 	*x = DownloadGenerationRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[18]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1578,7 @@ func (x *DownloadGenerationRequest) String() string {
 func (*DownloadGenerationRequest) ProtoMessage() {}
 
 func (x *DownloadGenerationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[18]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1591,7 @@ func (x *DownloadGenerationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadGenerationRequest.ProtoReflect.Descriptor instead.
 func (*DownloadGenerationRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{18}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DownloadGenerationRequest) GetGenerationId() string {
@@ -1532,7 +1640,7 @@ type DownloadGenerationResponse struct {
 
 func (x *DownloadGenerationResponse) Reset() {
 	*x = DownloadGenerationResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[19]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1652,7 @@ func (x *DownloadGenerationResponse) String() string {
 func (*DownloadGenerationResponse) ProtoMessage() {}
 
 func (x *DownloadGenerationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[19]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1665,7 @@ func (x *DownloadGenerationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadGenerationResponse.ProtoReflect.Descriptor instead.
 func (*DownloadGenerationResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{19}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DownloadGenerationResponse) GetChunk() *ContentChunk {
@@ -1587,7 +1695,7 @@ type ContentChunk struct {
 
 func (x *ContentChunk) Reset() {
 	*x = ContentChunk{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[20]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1707,7 @@ func (x *ContentChunk) String() string {
 func (*ContentChunk) ProtoMessage() {}
 
 func (x *ContentChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[20]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1720,7 @@ func (x *ContentChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentChunk.ProtoReflect.Descriptor instead.
 func (*ContentChunk) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{20}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ContentChunk) GetOffset() int64 {
@@ -1669,7 +1777,7 @@ type ContentInfo struct {
 
 func (x *ContentInfo) Reset() {
 	*x = ContentInfo{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[21]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1789,7 @@ func (x *ContentInfo) String() string {
 func (*ContentInfo) ProtoMessage() {}
 
 func (x *ContentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[21]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1802,7 @@ func (x *ContentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentInfo.ProtoReflect.Descriptor instead.
 func (*ContentInfo) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{21}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ContentInfo) GetContentType() string {
@@ -1738,7 +1846,7 @@ type ContentSummary struct {
 
 func (x *ContentSummary) Reset() {
 	*x = ContentSummary{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[22]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1858,7 @@ func (x *ContentSummary) String() string {
 func (*ContentSummary) ProtoMessage() {}
 
 func (x *ContentSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[22]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1871,7 @@ func (x *ContentSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentSummary.ProtoReflect.Descriptor instead.
 func (*ContentSummary) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{22}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ContentSummary) GetSizeBytes() int64 {
@@ -1797,7 +1905,7 @@ type DeleteGenerationRequest struct {
 
 func (x *DeleteGenerationRequest) Reset() {
 	*x = DeleteGenerationRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1917,7 @@ func (x *DeleteGenerationRequest) String() string {
 func (*DeleteGenerationRequest) ProtoMessage() {}
 
 func (x *DeleteGenerationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +1930,7 @@ func (x *DeleteGenerationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGenerationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteGenerationRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{23}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteGenerationRequest) GetGenerationId() string {
@@ -1855,7 +1963,7 @@ type DeleteGenerationResponse struct {
 
 func (x *DeleteGenerationResponse) Reset() {
 	*x = DeleteGenerationResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1975,7 @@ func (x *DeleteGenerationResponse) String() string {
 func (*DeleteGenerationResponse) ProtoMessage() {}
 
 func (x *DeleteGenerationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1988,7 @@ func (x *DeleteGenerationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGenerationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteGenerationResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{24}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{25}
 }
 
 var File_easel_v1_generation_service_proto protoreflect.FileDescriptor
@@ -1897,7 +2005,7 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\x84\x05\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xa7\a\n" +
 	"\x17CreateGenerationRequest\x12\xbf\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
 	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x12/\n" +
@@ -1906,14 +2014,21 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"inputsJson\x12\xe4\x01\n" +
 	"\x0fidempotency_key\x18\x04 \x01(\tB\xba\x01\xbaH\xb6\x01\xba\x01\xb2\x01\n" +
 	"\x0fidempotency_key\x12\x7fmust be 1 to 255 visible ASCII characters: make up one key for each new order, such as a UUID, and send it again on every retry\x1a\x1ethis.matches('^[!-~]{1,255}$')R\x0eidempotencyKey\x122\n" +
-	"\x0emax_cost_cents\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\fmaxCostCents\x88\x01\x01:\x1c\xbaH\x19\"\x17\n" +
+	"\x0emax_cost_cents\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\fmaxCostCents\x88\x01\x01\x12\xe5\x01\n" +
+	"\x06labels\x18\x06 \x03(\v2-.easel.v1.CreateGenerationRequest.LabelsEntryB\x9d\x01\xbaH\x99\x01\x9a\x01\x95\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
+	"\n" +
+	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*\x05r\x03(\x80\x02R\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x1c\xbaH\x19\"\x17\n" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01B\x11\n" +
-	"\x0f_max_cost_cents\"P\n" +
+	"\x0f_max_cost_cents\"l\n" +
 	"\x18CreateGenerationResponse\x124\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x14.easel.v1.GenerationR\n" +
-	"generation\"\xc6\x02\n" +
+	"generation\x12\x1a\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xc6\x02\n" +
 	"\x14GetGenerationRequest\x12\xe3\x01\n" +
 	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
 	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12H\n" +
@@ -1921,11 +2036,22 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x15GetGenerationResponse\x124\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x14.easel.v1.GenerationR\n" +
-	"generation\"g\n" +
+	"generation\"\x9b\x01\n" +
 	"\x16ListGenerationsRequest\x12$\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"y\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x122\n" +
+	"\x06filter\x18\x03 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\"\xaf\x03\n" +
+	"\x10GenerationFilter\x12#\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\amodelId\x12:\n" +
+	"\x06states\x18\x02 \x03(\x0e2\x0f.easel.v1.StateB\x11\xbaH\x0e\x92\x01\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\xde\x01\n" +
+	"\x06labels\x18\x03 \x03(\v2&.easel.v1.GenerationFilter.LabelsEntryB\x9d\x01\xbaH\x99\x01\x9a\x01\x95\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
+	"\n" +
+	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*\x05r\x03(\x80\x02R\x06labels\x12\x1e\n" +
+	"\x05owner\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"y\n" +
 	"\x17ListGenerationsResponse\x126\n" +
 	"\vgenerations\x18\x01 \x03(\v2\x14.easel.v1.GenerationR\vgenerations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf7\x02\n" +
@@ -2060,7 +2186,7 @@ func file_easel_v1_generation_service_proto_rawDescGZIP() []byte {
 }
 
 var file_easel_v1_generation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_easel_v1_generation_service_proto_goTypes = []any{
 	(WatchUntil)(0),                    // 0: easel.v1.WatchUntil
 	(UpstreamCondition)(0),             // 1: easel.v1.UpstreamCondition
@@ -2072,89 +2198,97 @@ var file_easel_v1_generation_service_proto_goTypes = []any{
 	(*GetGenerationRequest)(nil),       // 7: easel.v1.GetGenerationRequest
 	(*GetGenerationResponse)(nil),      // 8: easel.v1.GetGenerationResponse
 	(*ListGenerationsRequest)(nil),     // 9: easel.v1.ListGenerationsRequest
-	(*ListGenerationsResponse)(nil),    // 10: easel.v1.ListGenerationsResponse
-	(*WaitGenerationRequest)(nil),      // 11: easel.v1.WaitGenerationRequest
-	(*WaitGenerationResponse)(nil),     // 12: easel.v1.WaitGenerationResponse
-	(*WatchGenerationRequest)(nil),     // 13: easel.v1.WatchGenerationRequest
-	(*WatchGenerationResponse)(nil),    // 14: easel.v1.WatchGenerationResponse
-	(*GenerationUpdate)(nil),           // 15: easel.v1.GenerationUpdate
-	(*Heartbeat)(nil),                  // 16: easel.v1.Heartbeat
-	(*StreamClosing)(nil),              // 17: easel.v1.StreamClosing
-	(*WatchGenerationsRequest)(nil),    // 18: easel.v1.WatchGenerationsRequest
-	(*WatchGenerationsResponse)(nil),   // 19: easel.v1.WatchGenerationsResponse
-	(*CaughtUp)(nil),                   // 20: easel.v1.CaughtUp
-	(*DownloadGenerationRequest)(nil),  // 21: easel.v1.DownloadGenerationRequest
-	(*DownloadGenerationResponse)(nil), // 22: easel.v1.DownloadGenerationResponse
-	(*ContentChunk)(nil),               // 23: easel.v1.ContentChunk
-	(*ContentInfo)(nil),                // 24: easel.v1.ContentInfo
-	(*ContentSummary)(nil),             // 25: easel.v1.ContentSummary
-	(*DeleteGenerationRequest)(nil),    // 26: easel.v1.DeleteGenerationRequest
-	(*DeleteGenerationResponse)(nil),   // 27: easel.v1.DeleteGenerationResponse
-	(*structpb.Struct)(nil),            // 28: google.protobuf.Struct
-	(*Quote)(nil),                      // 29: easel.v1.Quote
-	(*Generation)(nil),                 // 30: easel.v1.Generation
-	(*durationpb.Duration)(nil),        // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),      // 32: google.protobuf.Timestamp
+	(*GenerationFilter)(nil),           // 10: easel.v1.GenerationFilter
+	(*ListGenerationsResponse)(nil),    // 11: easel.v1.ListGenerationsResponse
+	(*WaitGenerationRequest)(nil),      // 12: easel.v1.WaitGenerationRequest
+	(*WaitGenerationResponse)(nil),     // 13: easel.v1.WaitGenerationResponse
+	(*WatchGenerationRequest)(nil),     // 14: easel.v1.WatchGenerationRequest
+	(*WatchGenerationResponse)(nil),    // 15: easel.v1.WatchGenerationResponse
+	(*GenerationUpdate)(nil),           // 16: easel.v1.GenerationUpdate
+	(*Heartbeat)(nil),                  // 17: easel.v1.Heartbeat
+	(*StreamClosing)(nil),              // 18: easel.v1.StreamClosing
+	(*WatchGenerationsRequest)(nil),    // 19: easel.v1.WatchGenerationsRequest
+	(*WatchGenerationsResponse)(nil),   // 20: easel.v1.WatchGenerationsResponse
+	(*CaughtUp)(nil),                   // 21: easel.v1.CaughtUp
+	(*DownloadGenerationRequest)(nil),  // 22: easel.v1.DownloadGenerationRequest
+	(*DownloadGenerationResponse)(nil), // 23: easel.v1.DownloadGenerationResponse
+	(*ContentChunk)(nil),               // 24: easel.v1.ContentChunk
+	(*ContentInfo)(nil),                // 25: easel.v1.ContentInfo
+	(*ContentSummary)(nil),             // 26: easel.v1.ContentSummary
+	(*DeleteGenerationRequest)(nil),    // 27: easel.v1.DeleteGenerationRequest
+	(*DeleteGenerationResponse)(nil),   // 28: easel.v1.DeleteGenerationResponse
+	nil,                                // 29: easel.v1.CreateGenerationRequest.LabelsEntry
+	nil,                                // 30: easel.v1.GenerationFilter.LabelsEntry
+	(*structpb.Struct)(nil),            // 31: google.protobuf.Struct
+	(*Quote)(nil),                      // 32: easel.v1.Quote
+	(*Generation)(nil),                 // 33: easel.v1.Generation
+	(*durationpb.Duration)(nil),        // 34: google.protobuf.Duration
+	(State)(0),                         // 35: easel.v1.State
+	(*timestamppb.Timestamp)(nil),      // 36: google.protobuf.Timestamp
 }
 var file_easel_v1_generation_service_proto_depIdxs = []int32{
-	28, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	29, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
-	28, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	30, // 3: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
-	31, // 4: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
-	30, // 5: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
-	30, // 6: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
-	31, // 7: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
-	0,  // 8: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	30, // 9: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
-	0,  // 10: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	31, // 11: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	15, // 12: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
-	16, // 13: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	23, // 14: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
-	17, // 15: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
-	32, // 16: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
-	30, // 17: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
-	32, // 18: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
-	32, // 19: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
-	1,  // 20: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
-	31, // 21: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
-	2,  // 22: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
-	31, // 23: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
-	0,  // 24: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
-	31, // 25: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	15, // 26: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
-	16, // 27: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	17, // 28: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
-	20, // 29: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
-	32, // 30: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
-	31, // 31: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
-	23, // 32: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
-	24, // 33: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
-	25, // 34: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
-	3,  // 35: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
-	5,  // 36: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
-	7,  // 37: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
-	9,  // 38: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
-	11, // 39: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
-	13, // 40: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
-	18, // 41: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
-	21, // 42: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
-	26, // 43: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
-	4,  // 44: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
-	6,  // 45: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
-	8,  // 46: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
-	10, // 47: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
-	12, // 48: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
-	14, // 49: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
-	19, // 50: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
-	22, // 51: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
-	27, // 52: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
-	44, // [44:53] is the sub-list for method output_type
-	35, // [35:44] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	31, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	32, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
+	31, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	29, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
+	33, // 4: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
+	34, // 5: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
+	33, // 6: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
+	10, // 7: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	35, // 8: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
+	30, // 9: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
+	33, // 10: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
+	34, // 11: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
+	0,  // 12: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
+	33, // 13: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
+	0,  // 14: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
+	34, // 15: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	16, // 16: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
+	17, // 17: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	24, // 18: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
+	18, // 19: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
+	36, // 20: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
+	33, // 21: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
+	36, // 22: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
+	36, // 23: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
+	1,  // 24: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
+	34, // 25: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
+	2,  // 26: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
+	34, // 27: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
+	0,  // 28: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
+	34, // 29: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	16, // 30: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
+	17, // 31: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	18, // 32: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
+	21, // 33: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
+	36, // 34: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	34, // 35: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
+	24, // 36: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
+	25, // 37: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
+	26, // 38: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
+	3,  // 39: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
+	5,  // 40: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
+	7,  // 41: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
+	9,  // 42: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
+	12, // 43: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
+	14, // 44: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
+	19, // 45: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
+	22, // 46: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
+	27, // 47: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
+	4,  // 48: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
+	6,  // 49: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
+	8,  // 50: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
+	11, // 51: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
+	13, // 52: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
+	15, // 53: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
+	20, // 54: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
+	23, // 55: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
+	28, // 56: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
+	48, // [48:57] is the sub-list for method output_type
+	39, // [39:48] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_generation_service_proto_init() }
@@ -2164,26 +2298,26 @@ func file_easel_v1_generation_service_proto_init() {
 	}
 	file_easel_v1_generation_proto_init()
 	file_easel_v1_generation_service_proto_msgTypes[2].OneofWrappers = []any{}
-	file_easel_v1_generation_service_proto_msgTypes[11].OneofWrappers = []any{
+	file_easel_v1_generation_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*WatchGenerationResponse_Update)(nil),
 		(*WatchGenerationResponse_Heartbeat)(nil),
 		(*WatchGenerationResponse_Content)(nil),
 		(*WatchGenerationResponse_Closing)(nil),
 	}
-	file_easel_v1_generation_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_easel_v1_generation_service_proto_msgTypes[17].OneofWrappers = []any{
 		(*WatchGenerationsResponse_Update)(nil),
 		(*WatchGenerationsResponse_Heartbeat)(nil),
 		(*WatchGenerationsResponse_Closing)(nil),
 		(*WatchGenerationsResponse_CaughtUp)(nil),
 	}
-	file_easel_v1_generation_service_proto_msgTypes[21].OneofWrappers = []any{}
+	file_easel_v1_generation_service_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_generation_service_proto_rawDesc), len(file_easel_v1_generation_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

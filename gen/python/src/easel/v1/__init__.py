@@ -1,9 +1,15 @@
 # Code generated from proto/easel/v1 by make generate. DO NOT EDIT.
 """The contract of Easel: messages, enums, and a stub for each service."""
 
+from easel.v1.account_pb2 import BudgetWindow as BudgetWindow
+from easel.v1.account_pb2 import UsageDimension as UsageDimension
 from easel.v1.account_pb2 import Account as Account
+from easel.v1.account_pb2 import Budget as Budget
+from easel.v1.account_pb2 import UsageRow as UsageRow
 from easel.v1.account_service_pb2 import GetAccountRequest as GetAccountRequest
 from easel.v1.account_service_pb2 import GetAccountResponse as GetAccountResponse
+from easel.v1.account_service_pb2 import ListUsageRequest as ListUsageRequest
+from easel.v1.account_service_pb2 import ListUsageResponse as ListUsageResponse
 from easel.v1.account_service_pb2_grpc import AccountServiceServicer as AccountServiceServicer
 from easel.v1.account_service_pb2_grpc import AccountServiceStub as AccountServiceStub
 from easel.v1.account_service_pb2_grpc import add_AccountServiceServicer_to_server as add_AccountServiceServicer_to_server
@@ -22,6 +28,7 @@ from easel.v1.generation_service_pb2 import CreateGenerationResponse as CreateGe
 from easel.v1.generation_service_pb2 import GetGenerationRequest as GetGenerationRequest
 from easel.v1.generation_service_pb2 import GetGenerationResponse as GetGenerationResponse
 from easel.v1.generation_service_pb2 import ListGenerationsRequest as ListGenerationsRequest
+from easel.v1.generation_service_pb2 import GenerationFilter as GenerationFilter
 from easel.v1.generation_service_pb2 import ListGenerationsResponse as ListGenerationsResponse
 from easel.v1.generation_service_pb2 import WaitGenerationRequest as WaitGenerationRequest
 from easel.v1.generation_service_pb2 import WaitGenerationResponse as WaitGenerationResponse
@@ -62,6 +69,7 @@ SERVICE_CONFIG = """\
     {
       "name": [
         {"service": "easel.v1.AccountService", "method": "GetAccount"},
+        {"service": "easel.v1.AccountService", "method": "ListUsage"},
         {"service": "easel.v1.ModelService", "method": "ListModels"},
         {"service": "easel.v1.ModelService", "method": "GetModel"},
         {"service": "easel.v1.GenerationService", "method": "QuoteGeneration"},

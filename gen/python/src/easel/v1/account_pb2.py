@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x65\x61sel/v1/account.proto\x12\x08\x65\x61sel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x01\n\x07\x41\x63\x63ount\x12(\n\rbalance_cents\x18\x01 \x01(\x03H\x00R\x0c\x62\x61lanceCents\x88\x01\x01\x12#\n\rcurrency_code\x18\x02 \x01(\tR\x0c\x63urrencyCode\x12=\n\x0cobserve_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0bobserveTime\x12@\n\x0fupstream_fields\x18\x04 \x01(\x0b\x32\x17.google.protobuf.StructR\x0eupstreamFieldsB\x10\n\x0e_balance_centsB\xa2\x01\n\x1cio.github.easelgrpc.easel.v1B\x0c\x41\x63\x63ountProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03\x45XX\xaa\x02\x08\x45\x61sel.V1\xca\x02\x08\x45\x61sel\\V1\xe2\x02\x14\x45\x61sel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x65\x61sel/v1/account.proto\x12\x08\x65\x61sel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\x02\n\x07\x41\x63\x63ount\x12(\n\rbalance_cents\x18\x01 \x01(\x03H\x00R\x0c\x62\x61lanceCents\x88\x01\x01\x12#\n\rcurrency_code\x18\x02 \x01(\tR\x0c\x63urrencyCode\x12=\n\x0cobserve_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0bobserveTime\x12@\n\x0fupstream_fields\x18\x04 \x01(\x0b\x32\x17.google.protobuf.StructR\x0eupstreamFields\x12*\n\x07\x62udgets\x18\x05 \x03(\x0b\x32\x10.easel.v1.BudgetR\x07\x62udgetsB\x10\n\x0e_balance_cents\"\x97\x02\n\x06\x42udget\x12.\n\x06window\x18\x01 \x01(\x0e\x32\x16.easel.v1.BudgetWindowR\x06window\x12\x1f\n\x0blimit_cents\x18\x02 \x01(\x03R\nlimitCents\x12\x1f\n\x0bspent_cents\x18\x03 \x01(\x03R\nspentCents\x12%\n\x0ereserved_cents\x18\x04 \x01(\x03R\rreservedCents\x12\x39\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartTime\x12\x39\n\nreset_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tresetTime\"\x89\x03\n\x08UsageRow\x12\x10\n\x03\x64\x61y\x18\x01 \x01(\tR\x03\x64\x61y\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x12\x16\n\x06\x63\x61ller\x18\x03 \x01(\tR\x06\x63\x61ller\x12\x19\n\x08model_id\x18\x04 \x01(\tR\x07modelId\x12\x1f\n\x0blabel_value\x18\x05 \x01(\tR\nlabelValue\x12\x1f\n\x0border_count\x18\x06 \x01(\x03R\norderCount\x12!\n\x0c\x66\x61iled_count\x18\x07 \x01(\x03R\x0b\x66\x61iledCount\x12#\n\runknown_count\x18\x08 \x01(\x03R\x0cunknownCount\x12\x1d\n\ncost_cents\x18\t \x01(\x03R\tcostCents\x12%\n\x0erefunded_cents\x18\n \x01(\x03R\rrefundedCents\x12%\n\x0ereserved_cents\x18\x0b \x01(\x03R\rreservedCents\x12+\n\x11unconfirmed_cents\x18\x0c \x01(\x03R\x10unconfirmedCents*]\n\x0c\x42udgetWindow\x12\x1d\n\x19\x42UDGET_WINDOW_UNSPECIFIED\x10\x00\x12\x15\n\x11\x42UDGET_WINDOW_DAY\x10\x01\x12\x17\n\x13\x42UDGET_WINDOW_MONTH\x10\x02*\xb7\x01\n\x0eUsageDimension\x12\x1f\n\x1bUSAGE_DIMENSION_UNSPECIFIED\x10\x00\x12\x17\n\x13USAGE_DIMENSION_DAY\x10\x01\x12\x19\n\x15USAGE_DIMENSION_OWNER\x10\x02\x12\x1a\n\x16USAGE_DIMENSION_CALLER\x10\x03\x12\x19\n\x15USAGE_DIMENSION_MODEL\x10\x04\x12\x19\n\x15USAGE_DIMENSION_LABEL\x10\x05\x42\xa2\x01\n\x1cio.github.easelgrpc.easel.v1B\x0c\x41\x63\x63ountProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03\x45XX\xaa\x02\x08\x45\x61sel.V1\xca\x02\x08\x45\x61sel\\V1\xe2\x02\x14\x45\x61sel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,6 +34,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'easel.v1.account_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\034io.github.easelgrpc.easel.v1B\014AccountProtoP\001Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\tEasel::V1'
+  _globals['_BUDGETWINDOW']._serialized_start=1059
+  _globals['_BUDGETWINDOW']._serialized_end=1152
+  _globals['_USAGEDIMENSION']._serialized_start=1155
+  _globals['_USAGEDIMENSION']._serialized_end=1338
   _globals['_ACCOUNT']._serialized_start=100
-  _globals['_ACCOUNT']._serialized_end=335
+  _globals['_ACCOUNT']._serialized_end=379
+  _globals['_BUDGET']._serialized_start=382
+  _globals['_BUDGET']._serialized_end=661
+  _globals['_USAGEROW']._serialized_start=664
+  _globals['_USAGEROW']._serialized_end=1057
 # @@protoc_insertion_point(module_scope)

@@ -3,20 +3,83 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 10):
-    from typing import TypeAlias as _TypeAlias
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    from typing_extensions import TypeAlias as _TypeAlias
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _BudgetWindow:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _BudgetWindowEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetWindow.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    BUDGET_WINDOW_UNSPECIFIED: _BudgetWindow.ValueType  # 0
+    """Never sent."""
+    BUDGET_WINDOW_DAY: _BudgetWindow.ValueType  # 1
+    """A day in UTC."""
+    BUDGET_WINDOW_MONTH: _BudgetWindow.ValueType  # 2
+    """A month in UTC."""
+
+class BudgetWindow(_BudgetWindow, metaclass=_BudgetWindowEnumTypeWrapper):
+    """BudgetWindow is the time that a budget is for."""
+
+BUDGET_WINDOW_UNSPECIFIED: BudgetWindow.ValueType  # 0
+"""Never sent."""
+BUDGET_WINDOW_DAY: BudgetWindow.ValueType  # 1
+"""A day in UTC."""
+BUDGET_WINDOW_MONTH: BudgetWindow.ValueType  # 2
+"""A month in UTC."""
+Global___BudgetWindow: _TypeAlias = BudgetWindow  # noqa: Y015
+
+class _UsageDimension:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageDimension.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    USAGE_DIMENSION_UNSPECIFIED: _UsageDimension.ValueType  # 0
+    """Never used."""
+    USAGE_DIMENSION_DAY: _UsageDimension.ValueType  # 1
+    """The day of the order, in UTC."""
+    USAGE_DIMENSION_OWNER: _UsageDimension.ValueType  # 2
+    """Whom the orders belong to."""
+    USAGE_DIMENSION_CALLER: _UsageDimension.ValueType  # 3
+    """Who has ordered."""
+    USAGE_DIMENSION_MODEL: _UsageDimension.ValueType  # 4
+    """The model."""
+    USAGE_DIMENSION_LABEL: _UsageDimension.ValueType  # 5
+    """The value of the label that label_name names."""
+
+class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
+    """UsageDimension is by what usage is counted."""
+
+USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
+"""Never used."""
+USAGE_DIMENSION_DAY: UsageDimension.ValueType  # 1
+"""The day of the order, in UTC."""
+USAGE_DIMENSION_OWNER: UsageDimension.ValueType  # 2
+"""Whom the orders belong to."""
+USAGE_DIMENSION_CALLER: UsageDimension.ValueType  # 3
+"""Who has ordered."""
+USAGE_DIMENSION_MODEL: UsageDimension.ValueType  # 4
+"""The model."""
+USAGE_DIMENSION_LABEL: UsageDimension.ValueType  # 5
+"""The value of the label that label_name names."""
+Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 
 @_typing.final
 class Account(_message.Message):
@@ -32,6 +95,7 @@ class Account(_message.Message):
     CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     OBSERVE_TIME_FIELD_NUMBER: _builtins.int
     UPSTREAM_FIELDS_FIELD_NUMBER: _builtins.int
+    BUDGETS_FIELD_NUMBER: _builtins.int
     balance_cents: _builtins.int
     """Remaining balance in euro cents. Absent where the catalog did not send a
     readable one; absent is not 0.
@@ -49,6 +113,13 @@ class Account(_message.Message):
         integers beyond 2^53.
         """
 
+    @_builtins.property
+    def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]:
+        """What the caller's team may spend, the day before the month: one entry for each
+        window that the operator has set a limit for. Empty without a limit, and
+        without a ledger.
+        """
+
     def __init__(
         self,
         *,
@@ -56,13 +127,149 @@ class Account(_message.Message):
         currency_code: _builtins.str = ...,
         observe_time: _timestamp_pb2.Timestamp | None = ...,
         upstream_fields: _struct_pb2.Struct | None = ...,
+        budgets: _abc.Iterable[Global___Budget] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_cents", b"_balance_cents", "balance_cents", b"balance_cents", "observe_time", b"observe_time", "upstream_fields", b"upstream_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_cents", b"_balance_cents", "balance_cents", b"balance_cents", "currency_code", b"currency_code", "observe_time", b"observe_time", "upstream_fields", b"upstream_fields"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_cents", b"_balance_cents", "balance_cents", b"balance_cents", "budgets", b"budgets", "currency_code", b"currency_code", "observe_time", b"observe_time", "upstream_fields", b"upstream_fields"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance_cents: _TypeAlias = _typing.Literal["balance_cents"]  # noqa: Y015
     _WhichOneofArgType__balance_cents: _TypeAlias = _typing.Literal["_balance_cents", b"_balance_cents"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__balance_cents) -> _WhichOneofReturnType__balance_cents | None: ...
 
 Global___Account: _TypeAlias = Account  # noqa: Y015
+
+@_typing.final
+class Budget(_message.Message):
+    """Budget is what a team has spent of a limit in the window of now, by the ledger's
+    clock. An order is refused with BUDGET_EXCEEDED where its price, spent_cents and
+    reserved_cents together are above limit_cents. An order counts in the windows in
+    which it was placed, also where its price moves later.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WINDOW_FIELD_NUMBER: _builtins.int
+    LIMIT_CENTS_FIELD_NUMBER: _builtins.int
+    SPENT_CENTS_FIELD_NUMBER: _builtins.int
+    RESERVED_CENTS_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    RESET_TIME_FIELD_NUMBER: _builtins.int
+    window: Global___BudgetWindow.ValueType
+    """The window."""
+    limit_cents: _builtins.int
+    """Most that may be spent in the window, in euro cents."""
+    spent_cents: _builtins.int
+    """What the orders of the window have cost, in euro cents, less what was refunded.
+    May pass the limit where the catalog charges more than it has quoted, or the
+    operator has lowered the limit.
+    """
+    reserved_cents: _builtins.int
+    """What is held for orders of the window of which it is not known yet what they
+    cost, in euro cents.
+    """
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """When the window began."""
+
+    @_builtins.property
+    def reset_time(self) -> _timestamp_pb2.Timestamp:
+        """When the window ends, and the next one begins with nothing spent."""
+
+    def __init__(
+        self,
+        *,
+        window: Global___BudgetWindow.ValueType = ...,
+        limit_cents: _builtins.int = ...,
+        spent_cents: _builtins.int = ...,
+        reserved_cents: _builtins.int = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        reset_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["reset_time", b"reset_time", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit_cents", b"limit_cents", "reserved_cents", b"reserved_cents", "reset_time", b"reset_time", "spent_cents", b"spent_cents", "start_time", b"start_time", "window", b"window"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Budget: _TypeAlias = Budget  # noqa: Y015
+
+@_typing.final
+class UsageRow(_message.Message):
+    """UsageRow counts the orders that have the same dimensions, and their money.
+    All of an order stands in the row of the order's own time, what happens to it later
+    too. An order that the catalog has refused counts nowhere.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DAY_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    MODEL_ID_FIELD_NUMBER: _builtins.int
+    LABEL_VALUE_FIELD_NUMBER: _builtins.int
+    ORDER_COUNT_FIELD_NUMBER: _builtins.int
+    FAILED_COUNT_FIELD_NUMBER: _builtins.int
+    UNKNOWN_COUNT_FIELD_NUMBER: _builtins.int
+    COST_CENTS_FIELD_NUMBER: _builtins.int
+    REFUNDED_CENTS_FIELD_NUMBER: _builtins.int
+    RESERVED_CENTS_FIELD_NUMBER: _builtins.int
+    UNCONFIRMED_CENTS_FIELD_NUMBER: _builtins.int
+    day: _builtins.str
+    """The day in UTC, as 2026-11-22. Empty unless asked for."""
+    owner: _builtins.str
+    """Whom the orders belong to. Empty unless asked for, and where callers forward
+    their own API keys.
+    """
+    caller: _builtins.str
+    """Who has ordered. Empty unless asked for, and where callers forward their own
+    API keys.
+    """
+    model_id: _builtins.str
+    """The model. Empty unless asked for."""
+    label_value: _builtins.str
+    """The value of the label. Empty unless asked for, and where orders have no such
+    label.
+    """
+    order_count: _builtins.int
+    """Orders that have started a render, also where it has failed since."""
+    failed_count: _builtins.int
+    """Those of them whose render has failed, refunded or not."""
+    unknown_count: _builtins.int
+    """Orders of which it is not known whether the catalog has taken them. They are
+    not among order_count; what they may have cost is in reserved_cents.
+    """
+    cost_cents: _builtins.int
+    """What the renders have charged, in euro cents, before refunds."""
+    refunded_cents: _builtins.int
+    """What of it was given back, in euro cents."""
+    reserved_cents: _builtins.int
+    """What is held for orders of which it is not known yet what they cost, in euro cents."""
+    unconfirmed_cents: _builtins.int
+    """What counts as spent without proof, in euro cents: of renders that have ended failed,
+    deleted or without a readable price, and of which no refund was seen. Of
+    renders whose price was read it is a part of cost_cents, of others it comes on top.
+    """
+    def __init__(
+        self,
+        *,
+        day: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        caller: _builtins.str = ...,
+        model_id: _builtins.str = ...,
+        label_value: _builtins.str = ...,
+        order_count: _builtins.int = ...,
+        failed_count: _builtins.int = ...,
+        unknown_count: _builtins.int = ...,
+        cost_cents: _builtins.int = ...,
+        refunded_cents: _builtins.int = ...,
+        reserved_cents: _builtins.int = ...,
+        unconfirmed_cents: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cost_cents", b"cost_cents", "day", b"day", "failed_count", b"failed_count", "label_value", b"label_value", "model_id", b"model_id", "order_count", b"order_count", "owner", b"owner", "refunded_cents", b"refunded_cents", "reserved_cents", b"reserved_cents", "unconfirmed_cents", b"unconfirmed_cents", "unknown_count", b"unknown_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UsageRow: _TypeAlias = UsageRow  # noqa: Y015

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService reads the account behind a key.
+    """AccountService reads the account behind a key, and what was spent.
     """
 
     def __init__(self, channel):
@@ -40,19 +40,44 @@ class AccountServiceStub(object):
                 request_serializer=easel_dot_v1_dot_account__service__pb2.GetAccountRequest.SerializeToString,
                 response_deserializer=easel_dot_v1_dot_account__service__pb2.GetAccountResponse.FromString,
                 _registered_method=True)
+        self.ListUsage = channel.unary_unary(
+                '/easel.v1.AccountService/ListUsage',
+                request_serializer=easel_dot_v1_dot_account__service__pb2.ListUsageRequest.SerializeToString,
+                response_deserializer=easel_dot_v1_dot_account__service__pb2.ListUsageResponse.FromString,
+                _registered_method=True)
 
 
 class AccountServiceServicer(object):
-    """AccountService reads the account behind a key.
+    """AccountService reads the account behind a key, and what was spent.
     """
 
     def GetAccount(self, request, context):
-        """GetAccount reads the balance from the catalog. It is never served from a
-        cache, and it costs one upstream request.
+        """GetAccount reads the balance from the catalog, and the caller's budgets from the
+        ledger where there is one. It is never served from a cache, and it costs one
+        upstream request.
 
         Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
         UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-        RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+        RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+        UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+        not answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUsage(self, request, context):
+        """ListUsage counts orders and their money from the ledger, without a request to the
+        catalog. A caller sees the orders of its owner, an operator those of all; with a
+        forwarded API key they are those that this API key has placed through Easel. Rows come
+        in the order of their dimensions, as they are asked for; where no order was placed,
+        there is no row.
+
+        Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+        ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+        not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+        same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+        key is missing, wrong or revoked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -66,6 +91,11 @@ def add_AccountServiceServicer_to_server(servicer, server):
                     request_deserializer=easel_dot_v1_dot_account__service__pb2.GetAccountRequest.FromString,
                     response_serializer=easel_dot_v1_dot_account__service__pb2.GetAccountResponse.SerializeToString,
             ),
+            'ListUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsage,
+                    request_deserializer=easel_dot_v1_dot_account__service__pb2.ListUsageRequest.FromString,
+                    response_serializer=easel_dot_v1_dot_account__service__pb2.ListUsageResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'easel.v1.AccountService', rpc_method_handlers)
@@ -75,7 +105,7 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService reads the account behind a key.
+    """AccountService reads the account behind a key, and what was spent.
     """
 
     @staticmethod
@@ -95,6 +125,33 @@ class AccountService(object):
             '/easel.v1.AccountService/GetAccount',
             easel_dot_v1_dot_account__service__pb2.GetAccountRequest.SerializeToString,
             easel_dot_v1_dot_account__service__pb2.GetAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/easel.v1.AccountService/ListUsage',
+            easel_dot_v1_dot_account__service__pb2.ListUsageRequest.SerializeToString,
+            easel_dot_v1_dot_account__service__pb2.ListUsageResponse.FromString,
             options,
             channel_credentials,
             insecure,

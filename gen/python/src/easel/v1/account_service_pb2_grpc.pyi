@@ -27,37 +27,69 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService reads the account behind a key."""
+    """AccountService reads the account behind a key, and what was spent."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AccountServiceAsyncStub: ...
     GetAccount: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]
-    """GetAccount reads the balance from the catalog. It is never served from a
-    cache, and it costs one upstream request.
+    """GetAccount reads the balance from the catalog, and the caller's budgets from the
+    ledger where there is one. It is never served from a cache, and it costs one
+    upstream request.
 
     Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
     UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-    RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+    RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+    not answer.
+    """
+    ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
+    """ListUsage counts orders and their money from the ledger, without a request to the
+    catalog. A caller sees the orders of its owner, an operator those of all; with a
+    forwarded API key they are those that this API key has placed through Easel. Rows come
+    in the order of their dimensions, as they are asked for; where no order was placed,
+    there is no row.
+
+    Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+    ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+    not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+    same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+    key is missing, wrong or revoked.
     """
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService reads the account behind a key."""
+    """AccountService reads the account behind a key, and what was spent."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAccount: _aio.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]  # type: ignore[assignment]
-    """GetAccount reads the balance from the catalog. It is never served from a
-    cache, and it costs one upstream request.
+    """GetAccount reads the balance from the catalog, and the caller's budgets from the
+    ledger where there is one. It is never served from a cache, and it costs one
+    upstream request.
 
     Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
     UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-    RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+    RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+    not answer.
+    """
+    ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
+    """ListUsage counts orders and their money from the ledger, without a request to the
+    catalog. A caller sees the orders of its owner, an operator those of all; with a
+    forwarded API key they are those that this API key has placed through Easel. Rows come
+    in the order of their dimensions, as they are asked for; where no order was placed,
+    there is no row.
+
+    Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+    ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+    not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+    same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+    key is missing, wrong or revoked.
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService reads the account behind a key."""
+    """AccountService reads the account behind a key, and what was spent."""
 
     @_abc_1.abstractmethod
     def GetAccount(
@@ -65,12 +97,34 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _account_service_pb2.GetAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.GetAccountResponse, _abc.Awaitable[_account_service_pb2.GetAccountResponse]]:
-        """GetAccount reads the balance from the catalog. It is never served from a
-        cache, and it costs one upstream request.
+        """GetAccount reads the balance from the catalog, and the caller's budgets from the
+        ledger where there is one. It is never served from a cache, and it costs one
+        upstream request.
 
         Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
         UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-        RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+        RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+        UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+        not answer.
+        """
+
+    @_abc_1.abstractmethod
+    def ListUsage(
+        self,
+        request: _account_service_pb2.ListUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_account_service_pb2.ListUsageResponse, _abc.Awaitable[_account_service_pb2.ListUsageResponse]]:
+        """ListUsage counts orders and their money from the ledger, without a request to the
+        catalog. A caller sees the orders of its owner, an operator those of all; with a
+        forwarded API key they are those that this API key has placed through Easel. Rows come
+        in the order of their dimensions, as they are asked for; where no order was placed,
+        there is no row.
+
+        Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+        ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+        not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+        same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+        key is missing, wrong or revoked.
         """
 
 def add_AccountServiceServicer_to_server(servicer: AccountServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

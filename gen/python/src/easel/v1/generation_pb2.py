@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x65\x61sel/v1/generation.proto\x12\x08\x65\x61sel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x05\n\nGeneration\x12#\n\rgeneration_id\x18\x01 \x01(\tR\x0cgenerationId\x12\x19\n\x08model_id\x18\x02 \x01(\tR\x07modelId\x12%\n\x05state\x18\x03 \x01(\x0e\x32\x0f.easel.v1.StateR\x05state\x12\'\n\x0fupstream_status\x18\x04 \x01(\tR\x0eupstreamStatus\x12\x1a\n\x08terminal\x18\x05 \x01(\x08R\x08terminal\x12/\n\x06inputs\x18\x06 \x01(\x0b\x32\x17.google.protobuf.StructR\x06inputs\x12\"\n\ncost_cents\x18\x07 \x01(\x03H\x01R\tcostCents\x88\x01\x01\x12*\n\x04\x66ile\x18\x08 \x01(\x0b\x32\x14.easel.v1.FileResultH\x00R\x04\x66ile\x12*\n\x04text\x18\t \x01(\x0b\x32\x14.easel.v1.TextResultH\x00R\x04text\x12\'\n\x0f\x66\x61ilure_message\x18\n \x01(\tR\x0e\x66\x61ilureMessage\x12;\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12?\n\rterminal_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0cterminalTime\x12=\n\x0cobserve_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0bobserveTime\x12\x12\n\x04\x65tag\x18\x0e \x01(\tR\x04\x65tag\x12@\n\x0fupstream_fields\x18\x0f \x01(\x0b\x32\x17.google.protobuf.StructR\x0eupstreamFieldsB\x08\n\x06resultB\r\n\x0b_cost_cents\"b\n\nFileResult\x12!\n\x0c\x63ontent_type\x18\x01 \x01(\tR\x0b\x63ontentType\x12\"\n\nsize_bytes\x18\x02 \x01(\x03H\x00R\tsizeBytes\x88\x01\x01\x42\r\n\x0b_size_bytes\" \n\nTextResult\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\"\xf8\x01\n\x05Quote\x12\x1f\n\x0bprice_cents\x18\x01 \x01(\x03R\npriceCents\x12#\n\rcurrency_code\x18\x02 \x01(\tR\x0c\x63urrencyCode\x12\x39\n\nquote_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tquoteTime\x12(\n\rbalance_cents\x18\x04 \x01(\x03H\x00R\x0c\x62\x61lanceCents\x88\x01\x01\x12#\n\naffordable\x18\x05 \x01(\x08H\x01R\naffordable\x88\x01\x01\x42\x10\n\x0e_balance_centsB\r\n\x0b_affordable*\xa9\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_QUEUED\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x12\x12\n\x0eSTATE_REFUNDED\x10\x05\x12\x11\n\rSTATE_DELETED\x10\x06\x12\x16\n\x12STATE_UNRECOGNIZED\x10\x07\x42\xa5\x01\n\x1cio.github.easelgrpc.easel.v1B\x0fGenerationProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03\x45XX\xaa\x02\x08\x45\x61sel.V1\xca\x02\x08\x45\x61sel\\V1\xe2\x02\x14\x45\x61sel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x65\x61sel/v1/generation.proto\x12\x08\x65\x61sel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x06\n\nGeneration\x12#\n\rgeneration_id\x18\x01 \x01(\tR\x0cgenerationId\x12\x19\n\x08model_id\x18\x02 \x01(\tR\x07modelId\x12%\n\x05state\x18\x03 \x01(\x0e\x32\x0f.easel.v1.StateR\x05state\x12\'\n\x0fupstream_status\x18\x04 \x01(\tR\x0eupstreamStatus\x12\x1a\n\x08terminal\x18\x05 \x01(\x08R\x08terminal\x12/\n\x06inputs\x18\x06 \x01(\x0b\x32\x17.google.protobuf.StructR\x06inputs\x12\"\n\ncost_cents\x18\x07 \x01(\x03H\x01R\tcostCents\x88\x01\x01\x12*\n\x04\x66ile\x18\x08 \x01(\x0b\x32\x14.easel.v1.FileResultH\x00R\x04\x66ile\x12*\n\x04text\x18\t \x01(\x0b\x32\x14.easel.v1.TextResultH\x00R\x04text\x12\'\n\x0f\x66\x61ilure_message\x18\n \x01(\tR\x0e\x66\x61ilureMessage\x12;\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.TimestampR\ncreateTime\x12?\n\rterminal_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0cterminalTime\x12=\n\x0cobserve_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0bobserveTime\x12\x12\n\x04\x65tag\x18\x0e \x01(\tR\x04\x65tag\x12@\n\x0fupstream_fields\x18\x0f \x01(\x0b\x32\x17.google.protobuf.StructR\x0eupstreamFields\x12\x14\n\x05owner\x18\x10 \x01(\tR\x05owner\x12\x16\n\x06\x63\x61ller\x18\x11 \x01(\tR\x06\x63\x61ller\x12\x38\n\x06labels\x18\x12 \x03(\x0b\x32 .easel.v1.Generation.LabelsEntryR\x06labels\x1a\x39\n\x0bLabelsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\x42\x08\n\x06resultB\r\n\x0b_cost_cents\"b\n\nFileResult\x12!\n\x0c\x63ontent_type\x18\x01 \x01(\tR\x0b\x63ontentType\x12\"\n\nsize_bytes\x18\x02 \x01(\x03H\x00R\tsizeBytes\x88\x01\x01\x42\r\n\x0b_size_bytes\" \n\nTextResult\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\"\xf8\x01\n\x05Quote\x12\x1f\n\x0bprice_cents\x18\x01 \x01(\x03R\npriceCents\x12#\n\rcurrency_code\x18\x02 \x01(\tR\x0c\x63urrencyCode\x12\x39\n\nquote_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tquoteTime\x12(\n\rbalance_cents\x18\x04 \x01(\x03H\x00R\x0c\x62\x61lanceCents\x88\x01\x01\x12#\n\naffordable\x18\x05 \x01(\x08H\x01R\naffordable\x88\x01\x01\x42\x10\n\x0e_balance_centsB\r\n\x0b_affordable*\xa9\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_QUEUED\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x12\x12\n\x0eSTATE_REFUNDED\x10\x05\x12\x11\n\rSTATE_DELETED\x10\x06\x12\x16\n\x12STATE_UNRECOGNIZED\x10\x07\x42\xa5\x01\n\x1cio.github.easelgrpc.easel.v1B\x0fGenerationProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03\x45XX\xaa\x02\x08\x45\x61sel.V1\xca\x02\x08\x45\x61sel\\V1\xe2\x02\x14\x45\x61sel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,14 +34,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'easel.v1.generation_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\034io.github.easelgrpc.easel.v1B\017GenerationProtoP\001Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\tEasel::V1'
-  _globals['_STATE']._serialized_start=1189
-  _globals['_STATE']._serialized_end=1358
+  _globals['_GENERATION_LABELSENTRY']._loaded_options = None
+  _globals['_GENERATION_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_STATE']._serialized_start=1352
+  _globals['_STATE']._serialized_end=1521
   _globals['_GENERATION']._serialized_start=103
-  _globals['_GENERATION']._serialized_end=801
-  _globals['_FILERESULT']._serialized_start=803
-  _globals['_FILERESULT']._serialized_end=901
-  _globals['_TEXTRESULT']._serialized_start=903
-  _globals['_TEXTRESULT']._serialized_end=935
-  _globals['_QUOTE']._serialized_start=938
-  _globals['_QUOTE']._serialized_end=1186
+  _globals['_GENERATION']._serialized_end=964
+  _globals['_GENERATION_LABELSENTRY']._serialized_start=882
+  _globals['_GENERATION_LABELSENTRY']._serialized_end=939
+  _globals['_FILERESULT']._serialized_start=966
+  _globals['_FILERESULT']._serialized_end=1064
+  _globals['_TEXTRESULT']._serialized_start=1066
+  _globals['_TEXTRESULT']._serialized_end=1098
+  _globals['_QUOTE']._serialized_start=1101
+  _globals['_QUOTE']._serialized_end=1349
 # @@protoc_insertion_point(module_scope)

@@ -3,10 +3,12 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -41,7 +43,7 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     """Finished without a result, and the price was given back. Terminal and settled."""
     STATE_DELETED: _State.ValueType  # 6
     """Deleted from the catalog, or never in it: the catalog does not tell the two
-    apart. Ends a watch; sent only by watches and waits.
+    apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
     """
     STATE_UNRECOGNIZED: _State.ValueType  # 7
     """A status that this build of Easel does not know: see upstream_status. Not
@@ -70,7 +72,7 @@ STATE_REFUNDED: State.ValueType  # 5
 """Finished without a result, and the price was given back. Terminal and settled."""
 STATE_DELETED: State.ValueType  # 6
 """Deleted from the catalog, or never in it: the catalog does not tell the two
-apart. Ends a watch; sent only by watches and waits.
+apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
 """
 STATE_UNRECOGNIZED: State.ValueType  # 7
 """A status that this build of Easel does not know: see upstream_status. Not
@@ -83,6 +85,26 @@ class Generation(_message.Message):
     """Generation is one paid render job of the catalog."""
 
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     GENERATION_ID_FIELD_NUMBER: _builtins.int
     MODEL_ID_FIELD_NUMBER: _builtins.int
@@ -99,6 +121,9 @@ class Generation(_message.Message):
     OBSERVE_TIME_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
     UPSTREAM_FIELDS_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
     """Identifier, as the catalog gives it. Opaque."""
     model_id: _builtins.str
@@ -123,6 +148,15 @@ class Generation(_message.Message):
     """Digest of all that a caller can see change, without the times at which
     Easel looked. The same on every replica and after every restart. Hand it to
     WatchGeneration as known_etag.
+    """
+    owner: _builtins.str
+    """Whom the render belongs to: the team of the caller that has ordered it, or the
+    caller itself where it has none. As the ledger knows it: empty without one,
+    and where callers forward their own API keys. Not part of the etag.
+    """
+    caller: _builtins.str
+    """Name of the caller that has ordered the render, as the ledger knows it; empty as
+    owner is. Not part of the etag.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
@@ -162,6 +196,12 @@ class Generation(_message.Message):
         they were sent. Never holds a key, and never the catalog's content URL.
         """
 
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+        Empty without a ledger. Not part of the etag.
+        """
+
     def __init__(
         self,
         *,
@@ -180,10 +220,13 @@ class Generation(_message.Message):
         observe_time: _timestamp_pb2.Timestamp | None = ...,
         etag: _builtins.str = ...,
         upstream_fields: _struct_pb2.Struct | None = ...,
+        owner: _builtins.str = ...,
+        caller: _builtins.str = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cost_cents", b"_cost_cents", "cost_cents", b"cost_cents", "create_time", b"create_time", "file", b"file", "inputs", b"inputs", "observe_time", b"observe_time", "result", b"result", "terminal_time", b"terminal_time", "text", b"text", "upstream_fields", b"upstream_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_cents", b"_cost_cents", "cost_cents", b"cost_cents", "create_time", b"create_time", "etag", b"etag", "failure_message", b"failure_message", "file", b"file", "generation_id", b"generation_id", "inputs", b"inputs", "model_id", b"model_id", "observe_time", b"observe_time", "result", b"result", "state", b"state", "terminal", b"terminal", "terminal_time", b"terminal_time", "text", b"text", "upstream_fields", b"upstream_fields", "upstream_status", b"upstream_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_cents", b"_cost_cents", "caller", b"caller", "cost_cents", b"cost_cents", "create_time", b"create_time", "etag", b"etag", "failure_message", b"failure_message", "file", b"file", "generation_id", b"generation_id", "inputs", b"inputs", "labels", b"labels", "model_id", b"model_id", "observe_time", b"observe_time", "owner", b"owner", "result", b"result", "state", b"state", "terminal", b"terminal", "terminal_time", b"terminal_time", "text", b"text", "upstream_fields", b"upstream_fields", "upstream_status", b"upstream_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cost_cents: _TypeAlias = _typing.Literal["cost_cents"]  # noqa: Y015
     _WhichOneofArgType__cost_cents: _TypeAlias = _typing.Literal["_cost_cents", b"_cost_cents"]  # noqa: Y015

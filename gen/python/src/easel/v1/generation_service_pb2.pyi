@@ -173,11 +173,32 @@ class CreateGenerationRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     MODEL_ID_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
     INPUTS_JSON_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     MAX_COST_CENTS_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
     """Model to order from. 1 to 256 bytes, no control characters."""
     inputs_json: _builtins.str
@@ -204,6 +225,14 @@ class CreateGenerationRequest(_message.Message):
         double: an integer beyond 2^53 is refused, send it in inputs_json.
         """
 
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+        the catalog, and are no part of what the idempotency_key stands for: a repeated
+        request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+        digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+        """
+
     def __init__(
         self,
         *,
@@ -212,10 +241,11 @@ class CreateGenerationRequest(_message.Message):
         inputs_json: _builtins.str = ...,
         idempotency_key: _builtins.str = ...,
         max_cost_cents: _builtins.int | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "inputs", b"inputs", "max_cost_cents", b"max_cost_cents"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "idempotency_key", b"idempotency_key", "inputs", b"inputs", "inputs_json", b"inputs_json", "max_cost_cents", b"max_cost_cents", "model_id", b"model_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "idempotency_key", b"idempotency_key", "inputs", b"inputs", "inputs_json", b"inputs_json", "labels", b"labels", "max_cost_cents", b"max_cost_cents", "model_id", b"model_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_cost_cents: _TypeAlias = _typing.Literal["max_cost_cents"]  # noqa: Y015
     _WhichOneofArgType__max_cost_cents: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents"]  # noqa: Y015
@@ -230,6 +260,11 @@ class CreateGenerationResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    """Whether this idempotency_key had been used, and this is the render of that order:
+    nothing was ordered now. Never set without a ledger, which alone knows.
+    """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
         """The render. A repeated request gets the same one, in the newest state that can
@@ -240,10 +275,11 @@ class CreateGenerationResponse(_message.Message):
         self,
         *,
         generation: _generation_pb2.Generation | None = ...,
+        replayed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "replayed", b"replayed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -314,23 +350,95 @@ class ListGenerationsRequest(_message.Message):
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Most renders wanted in one answer. 0 means 100; more than 1000 means 1000."""
     page_token: _builtins.str
     """next_page_token of the page before; empty for the first page."""
+    @_builtins.property
+    def filter(self) -> Global___GenerationFilter:
+        """Which renders are wanted; absent means all. The pages of one list have the same
+        filter.
+        """
+
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        filter: Global___GenerationFilter | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListGenerationsRequest: _TypeAlias = ListGenerationsRequest  # noqa: Y015
+
+@_typing.final
+class GenerationFilter(_message.Message):
+    """GenerationFilter chooses renders: everything that is set must match."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    MODEL_ID_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    model_id: _builtins.str
+    """Model that they were ordered from; empty is any."""
+    owner: _builtins.str
+    """Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
+    operator may set it. Needs a ledger.
+    """
+    @_builtins.property
+    def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
+        """States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
+        deleted render to list.
+        """
+
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+        filter.labels[name]=value.
+        """
+
+    def __init__(
+        self,
+        *,
+        model_id: _builtins.str = ...,
+        states: _abc.Iterable[_generation_pb2.State.ValueType] | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        owner: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "model_id", b"model_id", "owner", b"owner", "states", b"states"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GenerationFilter: _TypeAlias = GenerationFilter  # noqa: Y015
 
 @_typing.final
 class ListGenerationsResponse(_message.Message):

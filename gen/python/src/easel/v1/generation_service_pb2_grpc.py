@@ -133,6 +133,8 @@ class GenerationServiceServicer(object):
         the key before.
         "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
         one may have. Never take another key for an order that may exist.
+        "not_placed": there is no order under this key, as the ledger knows. Said only with a
+        ledger, and never where callers forward their own API keys.
         An error without it is as "unknown": the client's own library makes such ones, and
         the server's that of a message above its size limit, of which nothing was sent.
 
@@ -144,6 +146,16 @@ class GenerationServiceServicer(object):
         stand for another order;
         ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
         still busy with this key;
+        RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
+        of the caller's team has no room for the price: the metadata has window ("day" or
+        "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
+        price_cents;
+        PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+        this model;
+        FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
+        there is no ledger;
+        UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+        answer: this call has sent nothing;
         UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
         known whether the order was taken: send the same idempotency_key again. Without
         RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -167,10 +179,24 @@ class GenerationServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListGenerations(self, request, context):
-        """ListGenerations lists the recent renders of the key, as far back as the
-        catalog does, in the catalog's order.
+        """ListGenerations lists renders.
 
-        Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
+        Without a ledger they are the recent renders of the key, as far back as the
+        catalog lists them, in the catalog's order.
+
+        With a ledger they are those that were ordered through Easel: the caller's own, an
+        operator's list those of all owners, and with a forwarded API key those of that API key. They
+        go back to the first, the newest order first, each in the state that the ledger has recorded;
+        result and inputs come where the catalog still lists the render. Where the
+        catalog does not answer, those are missing and the list is not. A deleted
+        render comes only where the filter asks for STATE_DELETED.
+
+        Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
+        same filter, and for filter.owner from a caller that is no operator;
+        FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+        filter.owner where there is no ledger;
+        UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+        answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

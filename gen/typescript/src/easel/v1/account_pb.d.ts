@@ -2,7 +2,7 @@
 // @generated from file easel/v1/account.proto (package easel.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
@@ -50,6 +50,15 @@ export declare type Account = Message<"easel.v1.Account"> & {
    * @generated from field: google.protobuf.Struct upstream_fields = 4;
    */
   upstreamFields?: JsonObject | undefined;
+
+  /**
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   *
+   * @generated from field: repeated easel.v1.Budget budgets = 5;
+   */
+  budgets: Budget[];
 };
 
 /**
@@ -57,4 +66,257 @@ export declare type Account = Message<"easel.v1.Account"> & {
  * Use `create(AccountSchema)` to create a new message.
  */
 export declare const AccountSchema: GenMessage<Account>;
+
+/**
+ * Budget is what a team has spent of a limit in the window of now, by the ledger's
+ * clock. An order is refused with BUDGET_EXCEEDED where its price, spent_cents and
+ * reserved_cents together are above limit_cents. An order counts in the windows in
+ * which it was placed, also where its price moves later.
+ *
+ * @generated from message easel.v1.Budget
+ */
+export declare type Budget = Message<"easel.v1.Budget"> & {
+  /**
+   * The window.
+   *
+   * @generated from field: easel.v1.BudgetWindow window = 1;
+   */
+  window: BudgetWindow;
+
+  /**
+   * Most that may be spent in the window, in euro cents.
+   *
+   * @generated from field: int64 limit_cents = 2;
+   */
+  limitCents: bigint;
+
+  /**
+   * What the orders of the window have cost, in euro cents, less what was refunded.
+   * May pass the limit where the catalog charges more than it has quoted, or the
+   * operator has lowered the limit.
+   *
+   * @generated from field: int64 spent_cents = 3;
+   */
+  spentCents: bigint;
+
+  /**
+   * What is held for orders of the window of which it is not known yet what they
+   * cost, in euro cents.
+   *
+   * @generated from field: int64 reserved_cents = 4;
+   */
+  reservedCents: bigint;
+
+  /**
+   * When the window began.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 5;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * When the window ends, and the next one begins with nothing spent.
+   *
+   * @generated from field: google.protobuf.Timestamp reset_time = 6;
+   */
+  resetTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message easel.v1.Budget.
+ * Use `create(BudgetSchema)` to create a new message.
+ */
+export declare const BudgetSchema: GenMessage<Budget>;
+
+/**
+ * UsageRow counts the orders that have the same dimensions, and their money.
+ * All of an order stands in the row of the order's own time, what happens to it later
+ * too. An order that the catalog has refused counts nowhere.
+ *
+ * @generated from message easel.v1.UsageRow
+ */
+export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
+  /**
+   * The day in UTC, as 2026-11-22. Empty unless asked for.
+   *
+   * @generated from field: string day = 1;
+   */
+  day: string;
+
+  /**
+   * Whom the orders belong to. Empty unless asked for, and where callers forward
+   * their own API keys.
+   *
+   * @generated from field: string owner = 2;
+   */
+  owner: string;
+
+  /**
+   * Who has ordered. Empty unless asked for, and where callers forward their own
+   * API keys.
+   *
+   * @generated from field: string caller = 3;
+   */
+  caller: string;
+
+  /**
+   * The model. Empty unless asked for.
+   *
+   * @generated from field: string model_id = 4;
+   */
+  modelId: string;
+
+  /**
+   * The value of the label. Empty unless asked for, and where orders have no such
+   * label.
+   *
+   * @generated from field: string label_value = 5;
+   */
+  labelValue: string;
+
+  /**
+   * Orders that have started a render, also where it has failed since.
+   *
+   * @generated from field: int64 order_count = 6;
+   */
+  orderCount: bigint;
+
+  /**
+   * Those of them whose render has failed, refunded or not.
+   *
+   * @generated from field: int64 failed_count = 7;
+   */
+  failedCount: bigint;
+
+  /**
+   * Orders of which it is not known whether the catalog has taken them. They are
+   * not among order_count; what they may have cost is in reserved_cents.
+   *
+   * @generated from field: int64 unknown_count = 8;
+   */
+  unknownCount: bigint;
+
+  /**
+   * What the renders have charged, in euro cents, before refunds.
+   *
+   * @generated from field: int64 cost_cents = 9;
+   */
+  costCents: bigint;
+
+  /**
+   * What of it was given back, in euro cents.
+   *
+   * @generated from field: int64 refunded_cents = 10;
+   */
+  refundedCents: bigint;
+
+  /**
+   * What is held for orders of which it is not known yet what they cost, in euro cents.
+   *
+   * @generated from field: int64 reserved_cents = 11;
+   */
+  reservedCents: bigint;
+
+  /**
+   * What counts as spent without proof, in euro cents: of renders that have ended failed,
+   * deleted or without a readable price, and of which no refund was seen. Of
+   * renders whose price was read it is a part of cost_cents, of others it comes on top.
+   *
+   * @generated from field: int64 unconfirmed_cents = 12;
+   */
+  unconfirmedCents: bigint;
+};
+
+/**
+ * Describes the message easel.v1.UsageRow.
+ * Use `create(UsageRowSchema)` to create a new message.
+ */
+export declare const UsageRowSchema: GenMessage<UsageRow>;
+
+/**
+ * BudgetWindow is the time that a budget is for.
+ *
+ * @generated from enum easel.v1.BudgetWindow
+ */
+export enum BudgetWindow {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: BUDGET_WINDOW_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A day in UTC.
+   *
+   * @generated from enum value: BUDGET_WINDOW_DAY = 1;
+   */
+  DAY = 1,
+
+  /**
+   * A month in UTC.
+   *
+   * @generated from enum value: BUDGET_WINDOW_MONTH = 2;
+   */
+  MONTH = 2,
+}
+
+/**
+ * Describes the enum easel.v1.BudgetWindow.
+ */
+export declare const BudgetWindowSchema: GenEnum<BudgetWindow>;
+
+/**
+ * UsageDimension is by what usage is counted.
+ *
+ * @generated from enum easel.v1.UsageDimension
+ */
+export enum UsageDimension {
+  /**
+   * Never used.
+   *
+   * @generated from enum value: USAGE_DIMENSION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The day of the order, in UTC.
+   *
+   * @generated from enum value: USAGE_DIMENSION_DAY = 1;
+   */
+  DAY = 1,
+
+  /**
+   * Whom the orders belong to.
+   *
+   * @generated from enum value: USAGE_DIMENSION_OWNER = 2;
+   */
+  OWNER = 2,
+
+  /**
+   * Who has ordered.
+   *
+   * @generated from enum value: USAGE_DIMENSION_CALLER = 3;
+   */
+  CALLER = 3,
+
+  /**
+   * The model.
+   *
+   * @generated from enum value: USAGE_DIMENSION_MODEL = 4;
+   */
+  MODEL = 4,
+
+  /**
+   * The value of the label that label_name names.
+   *
+   * @generated from enum value: USAGE_DIMENSION_LABEL = 5;
+   */
+  LABEL = 5,
+}
+
+/**
+ * Describes the enum easel.v1.UsageDimension.
+ */
+export declare const UsageDimensionSchema: GenEnum<UsageDimension>;
 

@@ -2,14 +2,14 @@
 // @generated from file easel/v1/account.proto (package easel.v1, syntax proto3)
 /* eslint-disable */
 
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file easel/v1/account.proto.
  */
 export const file_easel_v1_account = /*@__PURE__*/
-  fileDesc("ChZlYXNlbC92MS9hY2NvdW50LnByb3RvEghlYXNlbC52MSKyAQoHQWNjb3VudBIaCg1iYWxhbmNlX2NlbnRzGAEgASgDSACIAQESFQoNY3VycmVuY3lfY29kZRgCIAEoCRIwCgxvYnNlcnZlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKD3Vwc3RyZWFtX2ZpZWxkcxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCEAoOX2JhbGFuY2VfY2VudHNCogEKHGlvLmdpdGh1Yi5lYXNlbGdycGMuZWFzZWwudjFCDEFjY291bnRQcm90b1ABWjNnaXRodWIuY29tL2Vhc2VsLWdycGMvZWFzZWwvZ2VuL2dvL2Vhc2VsL3YxO2Vhc2VsdjGiAgNFWFiqAghFYXNlbC5WMcoCCEVhc2VsXFYx4gIURWFzZWxcVjFcR1BCTWV0YWRhdGHqAglFYXNlbDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("ChZlYXNlbC92MS9hY2NvdW50LnByb3RvEghlYXNlbC52MSLVAQoHQWNjb3VudBIaCg1iYWxhbmNlX2NlbnRzGAEgASgDSACIAQESFQoNY3VycmVuY3lfY29kZRgCIAEoCRIwCgxvYnNlcnZlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKD3Vwc3RyZWFtX2ZpZWxkcxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSIQoHYnVkZ2V0cxgFIAMoCzIQLmVhc2VsLnYxLkJ1ZGdldEIQCg5fYmFsYW5jZV9jZW50cyLSAQoGQnVkZ2V0EiYKBndpbmRvdxgBIAEoDjIWLmVhc2VsLnYxLkJ1ZGdldFdpbmRvdxITCgtsaW1pdF9jZW50cxgCIAEoAxITCgtzcGVudF9jZW50cxgDIAEoAxIWCg5yZXNlcnZlZF9jZW50cxgEIAEoAxIuCgpzdGFydF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXNldF90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCL+AQoIVXNhZ2VSb3cSCwoDZGF5GAEgASgJEg0KBW93bmVyGAIgASgJEg4KBmNhbGxlchgDIAEoCRIQCghtb2RlbF9pZBgEIAEoCRITCgtsYWJlbF92YWx1ZRgFIAEoCRITCgtvcmRlcl9jb3VudBgGIAEoAxIUCgxmYWlsZWRfY291bnQYByABKAMSFQoNdW5rbm93bl9jb3VudBgIIAEoAxISCgpjb3N0X2NlbnRzGAkgASgDEhYKDnJlZnVuZGVkX2NlbnRzGAogASgDEhYKDnJlc2VydmVkX2NlbnRzGAsgASgDEhkKEXVuY29uZmlybWVkX2NlbnRzGAwgASgDKl0KDEJ1ZGdldFdpbmRvdxIdChlCVURHRVRfV0lORE9XX1VOU1BFQ0lGSUVEEAASFQoRQlVER0VUX1dJTkRPV19EQVkQARIXChNCVURHRVRfV0lORE9XX01PTlRIEAIqtwEKDlVzYWdlRGltZW5zaW9uEh8KG1VTQUdFX0RJTUVOU0lPTl9VTlNQRUNJRklFRBAAEhcKE1VTQUdFX0RJTUVOU0lPTl9EQVkQARIZChVVU0FHRV9ESU1FTlNJT05fT1dORVIQAhIaChZVU0FHRV9ESU1FTlNJT05fQ0FMTEVSEAMSGQoVVVNBR0VfRElNRU5TSU9OX01PREVMEAQSGQoVVVNBR0VfRElNRU5TSU9OX0xBQkVMEAVCogEKHGlvLmdpdGh1Yi5lYXNlbGdycGMuZWFzZWwudjFCDEFjY291bnRQcm90b1ABWjNnaXRodWIuY29tL2Vhc2VsLWdycGMvZWFzZWwvZ2VuL2dvL2Vhc2VsL3YxO2Vhc2VsdjGiAgNFWFiqAghFYXNlbC5WMcoCCEVhc2VsXFYx4gIURWFzZWxcVjFcR1BCTWV0YWRhdGHqAglFYXNlbDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message easel.v1.Account.
@@ -17,4 +17,46 @@ export const file_easel_v1_account = /*@__PURE__*/
  */
 export const AccountSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account, 0);
+
+/**
+ * Describes the message easel.v1.Budget.
+ * Use `create(BudgetSchema)` to create a new message.
+ */
+export const BudgetSchema = /*@__PURE__*/
+  messageDesc(file_easel_v1_account, 1);
+
+/**
+ * Describes the message easel.v1.UsageRow.
+ * Use `create(UsageRowSchema)` to create a new message.
+ */
+export const UsageRowSchema = /*@__PURE__*/
+  messageDesc(file_easel_v1_account, 2);
+
+/**
+ * Describes the enum easel.v1.BudgetWindow.
+ */
+export const BudgetWindowSchema = /*@__PURE__*/
+  enumDesc(file_easel_v1_account, 0);
+
+/**
+ * BudgetWindow is the time that a budget is for.
+ *
+ * @generated from enum easel.v1.BudgetWindow
+ */
+export const BudgetWindow = /*@__PURE__*/
+  tsEnum(BudgetWindowSchema);
+
+/**
+ * Describes the enum easel.v1.UsageDimension.
+ */
+export const UsageDimensionSchema = /*@__PURE__*/
+  enumDesc(file_easel_v1_account, 1);
+
+/**
+ * UsageDimension is by what usage is counted.
+ *
+ * @generated from enum easel.v1.UsageDimension
+ */
+export const UsageDimension = /*@__PURE__*/
+  tsEnum(UsageDimensionSchema);
 

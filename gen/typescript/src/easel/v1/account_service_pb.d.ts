@@ -4,7 +4,8 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Account } from "./account_pb.js";
+import type { Account, UsageDimension, UsageRow } from "./account_pb.js";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file easel/v1/account_service.proto.
@@ -46,18 +47,103 @@ export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> 
 export declare const GetAccountResponseSchema: GenMessage<GetAccountResponse>;
 
 /**
- * AccountService reads the account behind a key.
+ * ListUsageRequest says which orders are counted, and by what.
+ *
+ * @generated from message easel.v1.ListUsageRequest
+ */
+export declare type ListUsageRequest = Message<"easel.v1.ListUsageRequest"> & {
+  /**
+   * Orders from this time on are counted. Absent means from the first one on.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 1;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Orders before this time are counted. Absent means up to now.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 2;
+   */
+  endTime?: Timestamp | undefined;
+
+  /**
+   * A row for each combination of these, in their order. None means one row for all.
+   *
+   * @generated from field: repeated easel.v1.UsageDimension group_by = 3;
+   */
+  groupBy: UsageDimension[];
+
+  /**
+   * Name of the label of USAGE_DIMENSION_LABEL; empty without that.
+   *
+   * @generated from field: string label_name = 4;
+   */
+  labelName: string;
+
+  /**
+   * Most rows wanted in one answer. 0 means 100; more than 1000 means 1000.
+   *
+   * @generated from field: int32 page_size = 5;
+   */
+  pageSize: number;
+
+  /**
+   * next_page_token of the page before; empty for the first page.
+   *
+   * @generated from field: string page_token = 6;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message easel.v1.ListUsageRequest.
+ * Use `create(ListUsageRequestSchema)` to create a new message.
+ */
+export declare const ListUsageRequestSchema: GenMessage<ListUsageRequest>;
+
+/**
+ * ListUsageResponse is one page of rows.
+ *
+ * @generated from message easel.v1.ListUsageResponse
+ */
+export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & {
+  /**
+   * The rows of this page.
+   *
+   * @generated from field: repeated easel.v1.UsageRow rows = 1;
+   */
+  rows: UsageRow[];
+
+  /**
+   * Token of the next page; empty on the last one.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message easel.v1.ListUsageResponse.
+ * Use `create(ListUsageResponseSchema)` to create a new message.
+ */
+export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
+
+/**
+ * AccountService reads the account behind a key, and what was spent.
  *
  * @generated from service easel.v1.AccountService
  */
 export declare const AccountService: GenService<{
   /**
-   * GetAccount reads the balance from the catalog. It is never served from a
-   * cache, and it costs one upstream request.
+   * GetAccount reads the balance from the catalog, and the caller's budgets from the
+   * ledger where there is one. It is never served from a cache, and it costs one
+   * upstream request.
    *
    * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
    * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-   * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+   * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+   * not answer.
    *
    * @generated from rpc easel.v1.AccountService.GetAccount
    */
@@ -65,6 +151,26 @@ export declare const AccountService: GenService<{
     methodKind: "unary";
     input: typeof GetAccountRequestSchema;
     output: typeof GetAccountResponseSchema;
+  },
+  /**
+   * ListUsage counts orders and their money from the ledger, without a request to the
+   * catalog. A caller sees the orders of its owner, an operator those of all; with a
+   * forwarded API key they are those that this API key has placed through Easel. Rows come
+   * in the order of their dimensions, as they are asked for; where no order was placed,
+   * there is no row.
+   *
+   * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+   * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+   * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+   * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+   * key is missing, wrong or revoked.
+   *
+   * @generated from rpc easel.v1.AccountService.ListUsage
+   */
+  listUsage: {
+    methodKind: "unary";
+    input: typeof ListUsageRequestSchema;
+    output: typeof ListUsageResponseSchema;
   },
 }>;
 

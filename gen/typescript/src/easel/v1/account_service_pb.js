@@ -4,12 +4,13 @@
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_easel_v1_account } from "./account_pb.js";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file easel/v1/account_service.proto.
  */
 export const file_easel_v1_account_service = /*@__PURE__*/
-  fileDesc("Ch5lYXNlbC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SCGVhc2VsLnYxIhMKEUdldEFjY291bnRSZXF1ZXN0IjgKEkdldEFjY291bnRSZXNwb25zZRIiCgdhY2NvdW50GAEgASgLMhEuZWFzZWwudjEuQWNjb3VudDJeCg5BY2NvdW50U2VydmljZRJMCgpHZXRBY2NvdW50EhsuZWFzZWwudjEuR2V0QWNjb3VudFJlcXVlc3QaHC5lYXNlbC52MS5HZXRBY2NvdW50UmVzcG9uc2UiA5ACAUKpAQocaW8uZ2l0aHViLmVhc2VsZ3JwYy5lYXNlbC52MUITQWNjb3VudFNlcnZpY2VQcm90b1ABWjNnaXRodWIuY29tL2Vhc2VsLWdycGMvZWFzZWwvZ2VuL2dvL2Vhc2VsL3YxO2Vhc2VsdjGiAgNFWFiqAghFYXNlbC5WMcoCCEVhc2VsXFYx4gIURWFzZWxcVjFcR1BCTWV0YWRhdGHqAglFYXNlbDo6VjFiBnByb3RvMw", [file_easel_v1_account]);
+  fileDesc("Ch5lYXNlbC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SCGVhc2VsLnYxIhMKEUdldEFjY291bnRSZXF1ZXN0IjgKEkdldEFjY291bnRSZXNwb25zZRIiCgdhY2NvdW50GAEgASgLMhEuZWFzZWwudjEuQWNjb3VudCLXAQoQTGlzdFVzYWdlUmVxdWVzdBIuCgpzdGFydF90aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKgoIZ3JvdXBfYnkYAyADKA4yGC5lYXNlbC52MS5Vc2FnZURpbWVuc2lvbhISCgpsYWJlbF9uYW1lGAQgASgJEhEKCXBhZ2Vfc2l6ZRgFIAEoBRISCgpwYWdlX3Rva2VuGAYgASgJIk4KEUxpc3RVc2FnZVJlc3BvbnNlEiAKBHJvd3MYASADKAsyEi5lYXNlbC52MS5Vc2FnZVJvdxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkyqQEKDkFjY291bnRTZXJ2aWNlEkwKCkdldEFjY291bnQSGy5lYXNlbC52MS5HZXRBY2NvdW50UmVxdWVzdBocLmVhc2VsLnYxLkdldEFjY291bnRSZXNwb25zZSIDkAIBEkkKCUxpc3RVc2FnZRIaLmVhc2VsLnYxLkxpc3RVc2FnZVJlcXVlc3QaGy5lYXNlbC52MS5MaXN0VXNhZ2VSZXNwb25zZSIDkAIBQqkBChxpby5naXRodWIuZWFzZWxncnBjLmVhc2VsLnYxQhNBY2NvdW50U2VydmljZVByb3RvUAFaM2dpdGh1Yi5jb20vZWFzZWwtZ3JwYy9lYXNlbC9nZW4vZ28vZWFzZWwvdjE7ZWFzZWx2MaICA0VYWKoCCEVhc2VsLlYxygIIRWFzZWxcVjHiAhRFYXNlbFxWMVxHUEJNZXRhZGF0YeoCCUVhc2VsOjpWMWIGcHJvdG8z", [file_easel_v1_account, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message easel.v1.GetAccountRequest.
@@ -26,7 +27,21 @@ export const GetAccountResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 1);
 
 /**
- * AccountService reads the account behind a key.
+ * Describes the message easel.v1.ListUsageRequest.
+ * Use `create(ListUsageRequestSchema)` to create a new message.
+ */
+export const ListUsageRequestSchema = /*@__PURE__*/
+  messageDesc(file_easel_v1_account_service, 2);
+
+/**
+ * Describes the message easel.v1.ListUsageResponse.
+ * Use `create(ListUsageResponseSchema)` to create a new message.
+ */
+export const ListUsageResponseSchema = /*@__PURE__*/
+  messageDesc(file_easel_v1_account_service, 3);
+
+/**
+ * AccountService reads the account behind a key, and what was spent.
  *
  * @generated from service easel.v1.AccountService
  */

@@ -141,6 +141,31 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
    * @generated from field: google.protobuf.Struct upstream_fields = 15;
    */
   upstreamFields?: JsonObject | undefined;
+
+  /**
+   * Whom the render belongs to: the team of the caller that has ordered it, or the
+   * caller itself where it has none. As the ledger knows it: empty without one,
+   * and where callers forward their own API keys. Not part of the etag.
+   *
+   * @generated from field: string owner = 16;
+   */
+  owner: string;
+
+  /**
+   * Name of the caller that has ordered the render, as the ledger knows it; empty as
+   * owner is. Not part of the etag.
+   *
+   * @generated from field: string caller = 17;
+   */
+  caller: string;
+
+  /**
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   *
+   * @generated from field: map<string, string> labels = 18;
+   */
+  labels: { [key: string]: string };
 };
 
 /**
@@ -301,7 +326,7 @@ export enum State {
 
   /**
    * Deleted from the catalog, or never in it: the catalog does not tell the two
-   * apart. Ends a watch; sent only by watches and waits.
+   * apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
    *
    * @generated from enum value: STATE_DELETED = 6;
    */

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { Generation, Quote } from "./generation_pb.js";
+import type { Generation, Quote, State } from "./generation_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -119,6 +119,16 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * @generated from field: optional int64 max_cost_cents = 5;
    */
   maxCostCents?: bigint | undefined;
+
+  /**
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   *
+   * @generated from field: map<string, string> labels = 6;
+   */
+  labels: { [key: string]: string };
 };
 
 /**
@@ -140,6 +150,14 @@ export declare type CreateGenerationResponse = Message<"easel.v1.CreateGeneratio
    * @generated from field: easel.v1.Generation generation = 1;
    */
   generation?: Generation | undefined;
+
+  /**
+   * Whether this idempotency_key had been used, and this is the render of that order:
+   * nothing was ordered now. Never set without a ledger, which alone knows.
+   *
+   * @generated from field: bool replayed = 2;
+   */
+  replayed: boolean;
 };
 
 /**
@@ -217,6 +235,14 @@ export declare type ListGenerationsRequest = Message<"easel.v1.ListGenerationsRe
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
+
+  /**
+   * Which renders are wanted; absent means all. The pages of one list have the same
+   * filter.
+   *
+   * @generated from field: easel.v1.GenerationFilter filter = 3;
+   */
+  filter?: GenerationFilter | undefined;
 };
 
 /**
@@ -224,6 +250,50 @@ export declare type ListGenerationsRequest = Message<"easel.v1.ListGenerationsRe
  * Use `create(ListGenerationsRequestSchema)` to create a new message.
  */
 export declare const ListGenerationsRequestSchema: GenMessage<ListGenerationsRequest>;
+
+/**
+ * GenerationFilter chooses renders: everything that is set must match.
+ *
+ * @generated from message easel.v1.GenerationFilter
+ */
+export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
+  /**
+   * Model that they were ordered from; empty is any.
+   *
+   * @generated from field: string model_id = 1;
+   */
+  modelId: string;
+
+  /**
+   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
+   * deleted render to list.
+   *
+   * @generated from field: repeated easel.v1.State states = 2;
+   */
+  states: State[];
+
+  /**
+   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * filter.labels[name]=value.
+   *
+   * @generated from field: map<string, string> labels = 3;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
+   * operator may set it. Needs a ledger.
+   *
+   * @generated from field: string owner = 4;
+   */
+  owner: string;
+};
+
+/**
+ * Describes the message easel.v1.GenerationFilter.
+ * Use `create(GenerationFilterSchema)` to create a new message.
+ */
+export declare const GenerationFilterSchema: GenMessage<GenerationFilter>;
 
 /**
  * ListGenerationsResponse is one page of renders.
@@ -1049,6 +1119,8 @@ export declare const GenerationService: GenService<{
    * the key before.
    * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
    * one may have. Never take another key for an order that may exist.
+   * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+   * ledger, and never where callers forward their own API keys.
    * An error without it is as "unknown": the client's own library makes such ones, and
    * the server's that of a message above its size limit, of which nothing was sent.
    *
@@ -1060,6 +1132,16 @@ export declare const GenerationService: GenService<{
    * stand for another order;
    * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
    * still busy with this key;
+   * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
+   * of the caller's team has no room for the price: the metadata has window ("day" or
+   * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
+   * price_cents;
+   * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+   * this model;
+   * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
+   * there is no ledger;
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+   * answer: this call has sent nothing;
    * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
    * known whether the order was taken: send the same idempotency_key again. Without
    * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -1089,10 +1171,24 @@ export declare const GenerationService: GenService<{
     output: typeof GetGenerationResponseSchema;
   },
   /**
-   * ListGenerations lists the recent renders of the key, as far back as the
-   * catalog does, in the catalog's order.
+   * ListGenerations lists renders.
    *
-   * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
+   * Without a ledger they are the recent renders of the key, as far back as the
+   * catalog lists them, in the catalog's order.
+   *
+   * With a ledger they are those that were ordered through Easel: the caller's own, an
+   * operator's list those of all owners, and with a forwarded API key those of that API key. They
+   * go back to the first, the newest order first, each in the state that the ledger has recorded;
+   * result and inputs come where the catalog still lists the render. Where the
+   * catalog does not answer, those are missing and the list is not. A deleted
+   * render comes only where the filter asks for STATE_DELETED.
+   *
+   * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
+   * same filter, and for filter.owner from a caller that is no operator;
+   * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+   * filter.owner where there is no ledger;
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+   * answer.
    *
    * @generated from rpc easel.v1.GenerationService.ListGenerations
    */

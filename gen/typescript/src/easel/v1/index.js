@@ -10,6 +10,7 @@ export const serviceConfig = {
     {
       "name": [
         {"service": "easel.v1.AccountService", "method": "GetAccount"},
+        {"service": "easel.v1.AccountService", "method": "ListUsage"},
         {"service": "easel.v1.ModelService", "method": "ListModels"},
         {"service": "easel.v1.ModelService", "method": "GetModel"},
         {"service": "easel.v1.GenerationService", "method": "QuoteGeneration"},

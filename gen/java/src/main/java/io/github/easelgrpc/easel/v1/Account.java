@@ -25,6 +25,7 @@ private static final long serialVersionUID = 0L;
   }
   private Account() {
     currencyCode_ = "";
+    budgets_ = java.util.Collections.emptyList();
   }
 
   @java.lang.Override
@@ -206,6 +207,77 @@ private static final long serialVersionUID = 0L;
     return upstreamFields_ == null ? com.google.protobuf.Struct.getDefaultInstance() : upstreamFields_;
   }
 
+  public static final int BUDGETS_FIELD_NUMBER = 5;
+  @SuppressWarnings("serial")
+  private java.util.List<io.github.easelgrpc.easel.v1.Budget> budgets_;
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  @java.lang.Override
+  public java.util.List<io.github.easelgrpc.easel.v1.Budget> getBudgetsList() {
+    return budgets_;
+  }
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  @java.lang.Override
+  public java.util.List<? extends io.github.easelgrpc.easel.v1.BudgetOrBuilder> 
+      getBudgetsOrBuilderList() {
+    return budgets_;
+  }
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  @java.lang.Override
+  public int getBudgetsCount() {
+    return budgets_.size();
+  }
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  @java.lang.Override
+  public io.github.easelgrpc.easel.v1.Budget getBudgets(int index) {
+    return budgets_.get(index);
+  }
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  @java.lang.Override
+  public io.github.easelgrpc.easel.v1.BudgetOrBuilder getBudgetsOrBuilder(
+      int index) {
+    return budgets_.get(index);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -232,6 +304,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000004) != 0)) {
       output.writeMessage(4, getUpstreamFields());
     }
+    for (int i = 0; i < budgets_.size(); i++) {
+      output.writeMessage(5, budgets_.get(i));
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -255,6 +330,10 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(4, getUpstreamFields());
+    }
+    for (int i = 0; i < budgets_.size(); i++) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(5, budgets_.get(i));
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -288,6 +367,8 @@ private static final long serialVersionUID = 0L;
       if (!getUpstreamFields()
           .equals(other.getUpstreamFields())) return false;
     }
+    if (!getBudgetsList()
+        .equals(other.getBudgetsList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -313,6 +394,10 @@ private static final long serialVersionUID = 0L;
     if (hasUpstreamFields()) {
       hash = (37 * hash) + UPSTREAM_FIELDS_FIELD_NUMBER;
       hash = (53 * hash) + getUpstreamFields().hashCode();
+    }
+    if (getBudgetsCount() > 0) {
+      hash = (37 * hash) + BUDGETS_FIELD_NUMBER;
+      hash = (53 * hash) + getBudgetsList().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -453,6 +538,7 @@ private static final long serialVersionUID = 0L;
               .alwaysUseFieldBuilders) {
         getObserveTimeFieldBuilder();
         getUpstreamFieldsFieldBuilder();
+        getBudgetsFieldBuilder();
       }
     }
     @java.lang.Override
@@ -471,6 +557,13 @@ private static final long serialVersionUID = 0L;
         upstreamFieldsBuilder_.dispose();
         upstreamFieldsBuilder_ = null;
       }
+      if (budgetsBuilder_ == null) {
+        budgets_ = java.util.Collections.emptyList();
+      } else {
+        budgets_ = null;
+        budgetsBuilder_.clear();
+      }
+      bitField0_ = (bitField0_ & ~0x00000010);
       return this;
     }
 
@@ -497,9 +590,22 @@ private static final long serialVersionUID = 0L;
     @java.lang.Override
     public io.github.easelgrpc.easel.v1.Account buildPartial() {
       io.github.easelgrpc.easel.v1.Account result = new io.github.easelgrpc.easel.v1.Account(this);
+      buildPartialRepeatedFields(result);
       if (bitField0_ != 0) { buildPartial0(result); }
       onBuilt();
       return result;
+    }
+
+    private void buildPartialRepeatedFields(io.github.easelgrpc.easel.v1.Account result) {
+      if (budgetsBuilder_ == null) {
+        if (((bitField0_ & 0x00000010) != 0)) {
+          budgets_ = java.util.Collections.unmodifiableList(budgets_);
+          bitField0_ = (bitField0_ & ~0x00000010);
+        }
+        result.budgets_ = budgets_;
+      } else {
+        result.budgets_ = budgetsBuilder_.build();
+      }
     }
 
     private void buildPartial0(io.github.easelgrpc.easel.v1.Account result) {
@@ -585,6 +691,32 @@ private static final long serialVersionUID = 0L;
       if (other.hasUpstreamFields()) {
         mergeUpstreamFields(other.getUpstreamFields());
       }
+      if (budgetsBuilder_ == null) {
+        if (!other.budgets_.isEmpty()) {
+          if (budgets_.isEmpty()) {
+            budgets_ = other.budgets_;
+            bitField0_ = (bitField0_ & ~0x00000010);
+          } else {
+            ensureBudgetsIsMutable();
+            budgets_.addAll(other.budgets_);
+          }
+          onChanged();
+        }
+      } else {
+        if (!other.budgets_.isEmpty()) {
+          if (budgetsBuilder_.isEmpty()) {
+            budgetsBuilder_.dispose();
+            budgetsBuilder_ = null;
+            budgets_ = other.budgets_;
+            bitField0_ = (bitField0_ & ~0x00000010);
+            budgetsBuilder_ = 
+              com.google.protobuf.GeneratedMessageV3.alwaysUseFieldBuilders ?
+                 getBudgetsFieldBuilder() : null;
+          } else {
+            budgetsBuilder_.addAllMessages(other.budgets_);
+          }
+        }
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -635,6 +767,19 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 34
+            case 42: {
+              io.github.easelgrpc.easel.v1.Budget m =
+                  input.readMessage(
+                      io.github.easelgrpc.easel.v1.Budget.parser(),
+                      extensionRegistry);
+              if (budgetsBuilder_ == null) {
+                ensureBudgetsIsMutable();
+                budgets_.add(m);
+              } else {
+                budgetsBuilder_.addMessage(m);
+              }
+              break;
+            } // case 42
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1134,6 +1279,354 @@ private static final long serialVersionUID = 0L;
         upstreamFields_ = null;
       }
       return upstreamFieldsBuilder_;
+    }
+
+    private java.util.List<io.github.easelgrpc.easel.v1.Budget> budgets_ =
+      java.util.Collections.emptyList();
+    private void ensureBudgetsIsMutable() {
+      if (!((bitField0_ & 0x00000010) != 0)) {
+        budgets_ = new java.util.ArrayList<io.github.easelgrpc.easel.v1.Budget>(budgets_);
+        bitField0_ |= 0x00000010;
+       }
+    }
+
+    private com.google.protobuf.RepeatedFieldBuilderV3<
+        io.github.easelgrpc.easel.v1.Budget, io.github.easelgrpc.easel.v1.Budget.Builder, io.github.easelgrpc.easel.v1.BudgetOrBuilder> budgetsBuilder_;
+
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public java.util.List<io.github.easelgrpc.easel.v1.Budget> getBudgetsList() {
+      if (budgetsBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(budgets_);
+      } else {
+        return budgetsBuilder_.getMessageList();
+      }
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public int getBudgetsCount() {
+      if (budgetsBuilder_ == null) {
+        return budgets_.size();
+      } else {
+        return budgetsBuilder_.getCount();
+      }
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.Budget getBudgets(int index) {
+      if (budgetsBuilder_ == null) {
+        return budgets_.get(index);
+      } else {
+        return budgetsBuilder_.getMessage(index);
+      }
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder setBudgets(
+        int index, io.github.easelgrpc.easel.v1.Budget value) {
+      if (budgetsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureBudgetsIsMutable();
+        budgets_.set(index, value);
+        onChanged();
+      } else {
+        budgetsBuilder_.setMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder setBudgets(
+        int index, io.github.easelgrpc.easel.v1.Budget.Builder builderForValue) {
+      if (budgetsBuilder_ == null) {
+        ensureBudgetsIsMutable();
+        budgets_.set(index, builderForValue.build());
+        onChanged();
+      } else {
+        budgetsBuilder_.setMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder addBudgets(io.github.easelgrpc.easel.v1.Budget value) {
+      if (budgetsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureBudgetsIsMutable();
+        budgets_.add(value);
+        onChanged();
+      } else {
+        budgetsBuilder_.addMessage(value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder addBudgets(
+        int index, io.github.easelgrpc.easel.v1.Budget value) {
+      if (budgetsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureBudgetsIsMutable();
+        budgets_.add(index, value);
+        onChanged();
+      } else {
+        budgetsBuilder_.addMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder addBudgets(
+        io.github.easelgrpc.easel.v1.Budget.Builder builderForValue) {
+      if (budgetsBuilder_ == null) {
+        ensureBudgetsIsMutable();
+        budgets_.add(builderForValue.build());
+        onChanged();
+      } else {
+        budgetsBuilder_.addMessage(builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder addBudgets(
+        int index, io.github.easelgrpc.easel.v1.Budget.Builder builderForValue) {
+      if (budgetsBuilder_ == null) {
+        ensureBudgetsIsMutable();
+        budgets_.add(index, builderForValue.build());
+        onChanged();
+      } else {
+        budgetsBuilder_.addMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder addAllBudgets(
+        java.lang.Iterable<? extends io.github.easelgrpc.easel.v1.Budget> values) {
+      if (budgetsBuilder_ == null) {
+        ensureBudgetsIsMutable();
+        com.google.protobuf.AbstractMessageLite.Builder.addAll(
+            values, budgets_);
+        onChanged();
+      } else {
+        budgetsBuilder_.addAllMessages(values);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder clearBudgets() {
+      if (budgetsBuilder_ == null) {
+        budgets_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00000010);
+        onChanged();
+      } else {
+        budgetsBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public Builder removeBudgets(int index) {
+      if (budgetsBuilder_ == null) {
+        ensureBudgetsIsMutable();
+        budgets_.remove(index);
+        onChanged();
+      } else {
+        budgetsBuilder_.remove(index);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.Budget.Builder getBudgetsBuilder(
+        int index) {
+      return getBudgetsFieldBuilder().getBuilder(index);
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.BudgetOrBuilder getBudgetsOrBuilder(
+        int index) {
+      if (budgetsBuilder_ == null) {
+        return budgets_.get(index);  } else {
+        return budgetsBuilder_.getMessageOrBuilder(index);
+      }
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public java.util.List<? extends io.github.easelgrpc.easel.v1.BudgetOrBuilder> 
+         getBudgetsOrBuilderList() {
+      if (budgetsBuilder_ != null) {
+        return budgetsBuilder_.getMessageOrBuilderList();
+      } else {
+        return java.util.Collections.unmodifiableList(budgets_);
+      }
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.Budget.Builder addBudgetsBuilder() {
+      return getBudgetsFieldBuilder().addBuilder(
+          io.github.easelgrpc.easel.v1.Budget.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.Budget.Builder addBudgetsBuilder(
+        int index) {
+      return getBudgetsFieldBuilder().addBuilder(
+          index, io.github.easelgrpc.easel.v1.Budget.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * What the caller's team may spend, the day before the month: one entry for each
+     * window that the operator has set a limit for. Empty without a limit, and
+     * without a ledger.
+     * </pre>
+     *
+     * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+     */
+    public java.util.List<io.github.easelgrpc.easel.v1.Budget.Builder> 
+         getBudgetsBuilderList() {
+      return getBudgetsFieldBuilder().getBuilderList();
+    }
+    private com.google.protobuf.RepeatedFieldBuilderV3<
+        io.github.easelgrpc.easel.v1.Budget, io.github.easelgrpc.easel.v1.Budget.Builder, io.github.easelgrpc.easel.v1.BudgetOrBuilder> 
+        getBudgetsFieldBuilder() {
+      if (budgetsBuilder_ == null) {
+        budgetsBuilder_ = new com.google.protobuf.RepeatedFieldBuilderV3<
+            io.github.easelgrpc.easel.v1.Budget, io.github.easelgrpc.easel.v1.Budget.Builder, io.github.easelgrpc.easel.v1.BudgetOrBuilder>(
+                budgets_,
+                ((bitField0_ & 0x00000010) != 0),
+                getParentForChildren(),
+                isClean());
+        budgets_ = null;
+      }
+      return budgetsBuilder_;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -108,4 +108,58 @@ public interface AccountOrBuilder extends
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
    */
   com.google.protobuf.StructOrBuilder getUpstreamFieldsOrBuilder();
+
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  java.util.List<io.github.easelgrpc.easel.v1.Budget> 
+      getBudgetsList();
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  io.github.easelgrpc.easel.v1.Budget getBudgets(int index);
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  int getBudgetsCount();
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  java.util.List<? extends io.github.easelgrpc.easel.v1.BudgetOrBuilder> 
+      getBudgetsOrBuilderList();
+  /**
+   * <pre>
+   * What the caller's team may spend, the day before the month: one entry for each
+   * window that the operator has set a limit for. Empty without a limit, and
+   * without a ledger.
+   * </pre>
+   *
+   * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
+   */
+  io.github.easelgrpc.easel.v1.BudgetOrBuilder getBudgetsOrBuilder(
+      int index);
 }

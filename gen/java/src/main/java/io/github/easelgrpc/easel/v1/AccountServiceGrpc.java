@@ -4,7 +4,7 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * AccountService reads the account behind a key.
+ * AccountService reads the account behind a key, and what was spent.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -45,6 +45,38 @@ public final class AccountServiceGrpc {
       }
     }
     return getGetAccountMethod;
+  }
+
+  private static volatile io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.ListUsageRequest,
+      io.github.easelgrpc.easel.v1.ListUsageResponse> getListUsageMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "ListUsage",
+      requestType = io.github.easelgrpc.easel.v1.ListUsageRequest.class,
+      responseType = io.github.easelgrpc.easel.v1.ListUsageResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.ListUsageRequest,
+      io.github.easelgrpc.easel.v1.ListUsageResponse> getListUsageMethod() {
+    io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.ListUsageRequest, io.github.easelgrpc.easel.v1.ListUsageResponse> getListUsageMethod;
+    if ((getListUsageMethod = AccountServiceGrpc.getListUsageMethod) == null) {
+      synchronized (AccountServiceGrpc.class) {
+        if ((getListUsageMethod = AccountServiceGrpc.getListUsageMethod) == null) {
+          AccountServiceGrpc.getListUsageMethod = getListUsageMethod =
+              io.grpc.MethodDescriptor.<io.github.easelgrpc.easel.v1.ListUsageRequest, io.github.easelgrpc.easel.v1.ListUsageResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "ListUsage"))
+              .setSafe(true)
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.easelgrpc.easel.v1.ListUsageRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.easelgrpc.easel.v1.ListUsageResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new AccountServiceMethodDescriptorSupplier("ListUsage"))
+              .build();
+        }
+      }
+    }
+    return getListUsageMethod;
   }
 
   /**
@@ -108,30 +140,52 @@ public final class AccountServiceGrpc {
 
   /**
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind a key, and what was spent.
    * </pre>
    */
   public interface AsyncService {
 
     /**
      * <pre>
-     * GetAccount reads the balance from the catalog. It is never served from a
-     * cache, and it costs one upstream request.
+     * GetAccount reads the balance from the catalog, and the caller's budgets from the
+     * ledger where there is one. It is never served from a cache, and it costs one
+     * upstream request.
      * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+     * not answer.
      * </pre>
      */
     default void getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request,
         io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.GetAccountResponse> responseObserver) {
       io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getGetAccountMethod(), responseObserver);
     }
+
+    /**
+     * <pre>
+     * ListUsage counts orders and their money from the ledger, without a request to the
+     * catalog. A caller sees the orders of its owner, an operator those of all; with a
+     * forwarded API key they are those that this API key has placed through Easel. Rows come
+     * in the order of their dimensions, as they are asked for; where no order was placed,
+     * there is no row.
+     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+     * key is missing, wrong or revoked.
+     * </pre>
+     */
+    default void listUsage(io.github.easelgrpc.easel.v1.ListUsageRequest request,
+        io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.ListUsageResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getListUsageMethod(), responseObserver);
+    }
   }
 
   /**
    * Base class for the server implementation of the service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind a key, and what was spent.
    * </pre>
    */
   public static abstract class AccountServiceImplBase
@@ -145,7 +199,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind a key, and what was spent.
    * </pre>
    */
   public static final class AccountServiceStub
@@ -163,11 +217,14 @@ public final class AccountServiceGrpc {
 
     /**
      * <pre>
-     * GetAccount reads the balance from the catalog. It is never served from a
-     * cache, and it costs one upstream request.
+     * GetAccount reads the balance from the catalog, and the caller's budgets from the
+     * ledger where there is one. It is never served from a cache, and it costs one
+     * upstream request.
      * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+     * not answer.
      * </pre>
      */
     public void getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request,
@@ -175,12 +232,32 @@ public final class AccountServiceGrpc {
       io.grpc.stub.ClientCalls.asyncUnaryCall(
           getChannel().newCall(getGetAccountMethod(), getCallOptions()), request, responseObserver);
     }
+
+    /**
+     * <pre>
+     * ListUsage counts orders and their money from the ledger, without a request to the
+     * catalog. A caller sees the orders of its owner, an operator those of all; with a
+     * forwarded API key they are those that this API key has placed through Easel. Rows come
+     * in the order of their dimensions, as they are asked for; where no order was placed,
+     * there is no row.
+     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+     * key is missing, wrong or revoked.
+     * </pre>
+     */
+    public void listUsage(io.github.easelgrpc.easel.v1.ListUsageRequest request,
+        io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.ListUsageResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getListUsageMethod(), getCallOptions()), request, responseObserver);
+    }
   }
 
   /**
    * A stub to allow clients to do synchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind a key, and what was spent.
    * </pre>
    */
   public static final class AccountServiceBlockingV2Stub
@@ -198,23 +275,45 @@ public final class AccountServiceGrpc {
 
     /**
      * <pre>
-     * GetAccount reads the balance from the catalog. It is never served from a
-     * cache, and it costs one upstream request.
+     * GetAccount reads the balance from the catalog, and the caller's budgets from the
+     * ledger where there is one. It is never served from a cache, and it costs one
+     * upstream request.
      * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+     * not answer.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.GetAccountResponse getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request) throws io.grpc.StatusException {
       return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
           getChannel(), getGetAccountMethod(), getCallOptions(), request);
     }
+
+    /**
+     * <pre>
+     * ListUsage counts orders and their money from the ledger, without a request to the
+     * catalog. A caller sees the orders of its owner, an operator those of all; with a
+     * forwarded API key they are those that this API key has placed through Easel. Rows come
+     * in the order of their dimensions, as they are asked for; where no order was placed,
+     * there is no row.
+     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+     * key is missing, wrong or revoked.
+     * </pre>
+     */
+    public io.github.easelgrpc.easel.v1.ListUsageResponse listUsage(io.github.easelgrpc.easel.v1.ListUsageRequest request) throws io.grpc.StatusException {
+      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+          getChannel(), getListUsageMethod(), getCallOptions(), request);
+    }
   }
 
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind a key, and what was spent.
    * </pre>
    */
   public static final class AccountServiceBlockingStub
@@ -232,23 +331,45 @@ public final class AccountServiceGrpc {
 
     /**
      * <pre>
-     * GetAccount reads the balance from the catalog. It is never served from a
-     * cache, and it costs one upstream request.
+     * GetAccount reads the balance from the catalog, and the caller's budgets from the
+     * ledger where there is one. It is never served from a cache, and it costs one
+     * upstream request.
      * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+     * not answer.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.GetAccountResponse getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request) {
       return io.grpc.stub.ClientCalls.blockingUnaryCall(
           getChannel(), getGetAccountMethod(), getCallOptions(), request);
     }
+
+    /**
+     * <pre>
+     * ListUsage counts orders and their money from the ledger, without a request to the
+     * catalog. A caller sees the orders of its owner, an operator those of all; with a
+     * forwarded API key they are those that this API key has placed through Easel. Rows come
+     * in the order of their dimensions, as they are asked for; where no order was placed,
+     * there is no row.
+     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+     * key is missing, wrong or revoked.
+     * </pre>
+     */
+    public io.github.easelgrpc.easel.v1.ListUsageResponse listUsage(io.github.easelgrpc.easel.v1.ListUsageRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getListUsageMethod(), getCallOptions(), request);
+    }
   }
 
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind a key, and what was spent.
    * </pre>
    */
   public static final class AccountServiceFutureStub
@@ -266,11 +387,14 @@ public final class AccountServiceGrpc {
 
     /**
      * <pre>
-     * GetAccount reads the balance from the catalog. It is never served from a
-     * cache, and it costs one upstream request.
+     * GetAccount reads the balance from the catalog, and the caller's budgets from the
+     * ledger where there is one. It is never served from a cache, and it costs one
+     * upstream request.
      * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
+     * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
+     * not answer.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.easelgrpc.easel.v1.GetAccountResponse> getAccount(
@@ -278,9 +402,30 @@ public final class AccountServiceGrpc {
       return io.grpc.stub.ClientCalls.futureUnaryCall(
           getChannel().newCall(getGetAccountMethod(), getCallOptions()), request);
     }
+
+    /**
+     * <pre>
+     * ListUsage counts orders and their money from the ledger, without a request to the
+     * catalog. A caller sees the orders of its owner, an operator those of all; with a
+     * forwarded API key they are those that this API key has placed through Easel. Rows come
+     * in the order of their dimensions, as they are asked for; where no order was placed,
+     * there is no row.
+     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
+     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
+     * key is missing, wrong or revoked.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<io.github.easelgrpc.easel.v1.ListUsageResponse> listUsage(
+        io.github.easelgrpc.easel.v1.ListUsageRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getListUsageMethod(), getCallOptions()), request);
+    }
   }
 
   private static final int METHODID_GET_ACCOUNT = 0;
+  private static final int METHODID_LIST_USAGE = 1;
 
   private static final class MethodHandlers<Req, Resp> implements
       io.grpc.stub.ServerCalls.UnaryMethod<Req, Resp>,
@@ -302,6 +447,10 @@ public final class AccountServiceGrpc {
         case METHODID_GET_ACCOUNT:
           serviceImpl.getAccount((io.github.easelgrpc.easel.v1.GetAccountRequest) request,
               (io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.GetAccountResponse>) responseObserver);
+          break;
+        case METHODID_LIST_USAGE:
+          serviceImpl.listUsage((io.github.easelgrpc.easel.v1.ListUsageRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.ListUsageResponse>) responseObserver);
           break;
         default:
           throw new AssertionError();
@@ -328,6 +477,13 @@ public final class AccountServiceGrpc {
               io.github.easelgrpc.easel.v1.GetAccountRequest,
               io.github.easelgrpc.easel.v1.GetAccountResponse>(
                 service, METHODID_GET_ACCOUNT)))
+        .addMethod(
+          getListUsageMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              io.github.easelgrpc.easel.v1.ListUsageRequest,
+              io.github.easelgrpc.easel.v1.ListUsageResponse>(
+                service, METHODID_LIST_USAGE)))
         .build();
   }
 
@@ -377,6 +533,7 @@ public final class AccountServiceGrpc {
           serviceDescriptor = result = io.grpc.ServiceDescriptor.newBuilder(SERVICE_NAME)
               .setSchemaDescriptor(new AccountServiceFileDescriptorSupplier())
               .addMethod(getGetAccountMethod())
+              .addMethod(getListUsageMethod())
               .build();
         }
       }

@@ -25,6 +25,16 @@ public final class AccountServiceProto {
   static final 
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_easel_v1_GetAccountResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_ListUsageRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_ListUsageRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_ListUsageResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_ListUsageResponse_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -35,21 +45,34 @@ public final class AccountServiceProto {
   static {
     java.lang.String[] descriptorData = {
       "\n\036easel/v1/account_service.proto\022\010easel." +
-      "v1\032\026easel/v1/account.proto\"\023\n\021GetAccount" +
-      "Request\"A\n\022GetAccountResponse\022+\n\007account" +
-      "\030\001 \001(\0132\021.easel.v1.AccountR\007account2^\n\016Ac" +
-      "countService\022L\n\nGetAccount\022\033.easel.v1.Ge" +
-      "tAccountRequest\032\034.easel.v1.GetAccountRes" +
-      "ponse\"\003\220\002\001B\251\001\n\034io.github.easelgrpc.easel" +
-      ".v1B\023AccountServiceProtoP\001Z3github.com/e" +
-      "asel-grpc/easel/gen/go/easel/v1;easelv1\242" +
-      "\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\G" +
-      "PBMetadata\352\002\tEasel::V1b\006proto3"
+      "v1\032\026easel/v1/account.proto\032\037google/proto" +
+      "buf/timestamp.proto\"\023\n\021GetAccountRequest" +
+      "\"A\n\022GetAccountResponse\022+\n\007account\030\001 \001(\0132" +
+      "\021.easel.v1.AccountR\007account\"\224\002\n\020ListUsag" +
+      "eRequest\0229\n\nstart_time\030\001 \001(\0132\032.google.pr" +
+      "otobuf.TimestampR\tstartTime\0225\n\010end_time\030" +
+      "\002 \001(\0132\032.google.protobuf.TimestampR\007endTi" +
+      "me\0223\n\010group_by\030\003 \003(\0162\030.easel.v1.UsageDim" +
+      "ensionR\007groupBy\022\035\n\nlabel_name\030\004 \001(\tR\tlab" +
+      "elName\022\033\n\tpage_size\030\005 \001(\005R\010pageSize\022\035\n\np" +
+      "age_token\030\006 \001(\tR\tpageToken\"c\n\021ListUsageR" +
+      "esponse\022&\n\004rows\030\001 \003(\0132\022.easel.v1.UsageRo" +
+      "wR\004rows\022&\n\017next_page_token\030\002 \001(\tR\rnextPa" +
+      "geToken2\251\001\n\016AccountService\022L\n\nGetAccount" +
+      "\022\033.easel.v1.GetAccountRequest\032\034.easel.v1" +
+      ".GetAccountResponse\"\003\220\002\001\022I\n\tListUsage\022\032." +
+      "easel.v1.ListUsageRequest\032\033.easel.v1.Lis" +
+      "tUsageResponse\"\003\220\002\001B\251\001\n\034io.github.easelg" +
+      "rpc.easel.v1B\023AccountServiceProtoP\001Z3git" +
+      "hub.com/easel-grpc/easel/gen/go/easel/v1" +
+      ";easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024E" +
+      "asel\\V1\\GPBMetadata\352\002\tEasel::V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           io.github.easelgrpc.easel.v1.AccountProto.getDescriptor(),
+          com.google.protobuf.TimestampProto.getDescriptor(),
         });
     internal_static_easel_v1_GetAccountRequest_descriptor =
       getDescriptor().getMessageTypes().get(0);
@@ -63,7 +86,20 @@ public final class AccountServiceProto {
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_GetAccountResponse_descriptor,
         new java.lang.String[] { "Account", });
+    internal_static_easel_v1_ListUsageRequest_descriptor =
+      getDescriptor().getMessageTypes().get(2);
+    internal_static_easel_v1_ListUsageRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_ListUsageRequest_descriptor,
+        new java.lang.String[] { "StartTime", "EndTime", "GroupBy", "LabelName", "PageSize", "PageToken", });
+    internal_static_easel_v1_ListUsageResponse_descriptor =
+      getDescriptor().getMessageTypes().get(3);
+    internal_static_easel_v1_ListUsageResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_ListUsageResponse_descriptor,
+        new java.lang.String[] { "Rows", "NextPageToken", });
     io.github.easelgrpc.easel.v1.AccountProto.getDescriptor();
+    com.google.protobuf.TimestampProto.getDescriptor();
   }
 
   // @@protoc_insertion_point(outer_class_scope)

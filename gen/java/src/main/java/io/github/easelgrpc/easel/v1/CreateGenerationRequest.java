@@ -38,6 +38,18 @@ private static final long serialVersionUID = 0L;
     return io.github.easelgrpc.easel.v1.GenerationServiceProto.internal_static_easel_v1_CreateGenerationRequest_descriptor;
   }
 
+  @SuppressWarnings({"rawtypes"})
+  @java.lang.Override
+  protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
+      int number) {
+    switch (number) {
+      case 6:
+        return internalGetLabels();
+      default:
+        throw new RuntimeException(
+            "Invalid map field number: " + number);
+    }
+  }
   @java.lang.Override
   protected com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internalGetFieldAccessorTable() {
@@ -276,6 +288,113 @@ private static final long serialVersionUID = 0L;
     return maxCostCents_;
   }
 
+  public static final int LABELS_FIELD_NUMBER = 6;
+  private static final class LabelsDefaultEntryHolder {
+    static final com.google.protobuf.MapEntry<
+        java.lang.String, java.lang.String> defaultEntry =
+            com.google.protobuf.MapEntry
+            .<java.lang.String, java.lang.String>newDefaultInstance(
+                io.github.easelgrpc.easel.v1.GenerationServiceProto.internal_static_easel_v1_CreateGenerationRequest_LabelsEntry_descriptor, 
+                com.google.protobuf.WireFormat.FieldType.STRING,
+                "",
+                com.google.protobuf.WireFormat.FieldType.STRING,
+                "");
+  }
+  @SuppressWarnings("serial")
+  private com.google.protobuf.MapField<
+      java.lang.String, java.lang.String> labels_;
+  private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+  internalGetLabels() {
+    if (labels_ == null) {
+      return com.google.protobuf.MapField.emptyMapField(
+          LabelsDefaultEntryHolder.defaultEntry);
+    }
+    return labels_;
+  }
+  public int getLabelsCount() {
+    return internalGetLabels().getMap().size();
+  }
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  @java.lang.Override
+  public boolean containsLabels(
+      java.lang.String key) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    return internalGetLabels().getMap().containsKey(key);
+  }
+  /**
+   * Use {@link #getLabelsMap()} instead.
+   */
+  @java.lang.Override
+  @java.lang.Deprecated
+  public java.util.Map<java.lang.String, java.lang.String> getLabels() {
+    return getLabelsMap();
+  }
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  @java.lang.Override
+  public java.util.Map<java.lang.String, java.lang.String> getLabelsMap() {
+    return internalGetLabels().getMap();
+  }
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  @java.lang.Override
+  public /* nullable */
+java.lang.String getLabelsOrDefault(
+      java.lang.String key,
+      /* nullable */
+java.lang.String defaultValue) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    java.util.Map<java.lang.String, java.lang.String> map =
+        internalGetLabels().getMap();
+    return map.containsKey(key) ? map.get(key) : defaultValue;
+  }
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  @java.lang.Override
+  public java.lang.String getLabelsOrThrow(
+      java.lang.String key) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    java.util.Map<java.lang.String, java.lang.String> map =
+        internalGetLabels().getMap();
+    if (!map.containsKey(key)) {
+      throw new java.lang.IllegalArgumentException();
+    }
+    return map.get(key);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -305,6 +424,12 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeInt64(5, maxCostCents_);
     }
+    com.google.protobuf.GeneratedMessageV3
+      .serializeStringMapTo(
+        output,
+        internalGetLabels(),
+        LabelsDefaultEntryHolder.defaultEntry,
+        6);
     getUnknownFields().writeTo(output);
   }
 
@@ -330,6 +455,16 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(5, maxCostCents_);
+    }
+    for (java.util.Map.Entry<java.lang.String, java.lang.String> entry
+         : internalGetLabels().getMap().entrySet()) {
+      com.google.protobuf.MapEntry<java.lang.String, java.lang.String>
+      labels__ = LabelsDefaultEntryHolder.defaultEntry.newBuilderForType()
+          .setKey(entry.getKey())
+          .setValue(entry.getValue())
+          .build();
+      size += com.google.protobuf.CodedOutputStream
+          .computeMessageSize(6, labels__);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -362,6 +497,8 @@ private static final long serialVersionUID = 0L;
       if (getMaxCostCents()
           != other.getMaxCostCents()) return false;
     }
+    if (!internalGetLabels().equals(
+        other.internalGetLabels())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -387,6 +524,10 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + MAX_COST_CENTS_FIELD_NUMBER;
       hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
           getMaxCostCents());
+    }
+    if (!internalGetLabels().getMap().isEmpty()) {
+      hash = (37 * hash) + LABELS_FIELD_NUMBER;
+      hash = (53 * hash) + internalGetLabels().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -501,6 +642,28 @@ private static final long serialVersionUID = 0L;
       return io.github.easelgrpc.easel.v1.GenerationServiceProto.internal_static_easel_v1_CreateGenerationRequest_descriptor;
     }
 
+    @SuppressWarnings({"rawtypes"})
+    protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
+        int number) {
+      switch (number) {
+        case 6:
+          return internalGetLabels();
+        default:
+          throw new RuntimeException(
+              "Invalid map field number: " + number);
+      }
+    }
+    @SuppressWarnings({"rawtypes"})
+    protected com.google.protobuf.MapFieldReflectionAccessor internalGetMutableMapFieldReflection(
+        int number) {
+      switch (number) {
+        case 6:
+          return internalGetMutableLabels();
+        default:
+          throw new RuntimeException(
+              "Invalid map field number: " + number);
+      }
+    }
     @java.lang.Override
     protected com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
         internalGetFieldAccessorTable() {
@@ -538,6 +701,7 @@ private static final long serialVersionUID = 0L;
       inputsJson_ = "";
       idempotencyKey_ = "";
       maxCostCents_ = 0L;
+      internalGetMutableLabels().clear();
       return this;
     }
 
@@ -590,6 +754,10 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.maxCostCents_ = maxCostCents_;
         to_bitField0_ |= 0x00000002;
+      }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.labels_ = internalGetLabels();
+        result.labels_.makeImmutable();
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -659,6 +827,9 @@ private static final long serialVersionUID = 0L;
       if (other.hasMaxCostCents()) {
         setMaxCostCents(other.getMaxCostCents());
       }
+      internalGetMutableLabels().mergeFrom(
+          other.internalGetLabels());
+      bitField0_ |= 0x00000020;
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -712,6 +883,15 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000010;
               break;
             } // case 40
+            case 50: {
+              com.google.protobuf.MapEntry<java.lang.String, java.lang.String>
+              labels__ = input.readMessage(
+                  LabelsDefaultEntryHolder.defaultEntry.getParserForType(), extensionRegistry);
+              internalGetMutableLabels().getMutableMap().put(
+                  labels__.getKey(), labels__.getValue());
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 50
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1269,6 +1449,182 @@ private static final long serialVersionUID = 0L;
       bitField0_ = (bitField0_ & ~0x00000010);
       maxCostCents_ = 0L;
       onChanged();
+      return this;
+    }
+
+    private com.google.protobuf.MapField<
+        java.lang.String, java.lang.String> labels_;
+    private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+        internalGetLabels() {
+      if (labels_ == null) {
+        return com.google.protobuf.MapField.emptyMapField(
+            LabelsDefaultEntryHolder.defaultEntry);
+      }
+      return labels_;
+    }
+    private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+        internalGetMutableLabels() {
+      if (labels_ == null) {
+        labels_ = com.google.protobuf.MapField.newMapField(
+            LabelsDefaultEntryHolder.defaultEntry);
+      }
+      if (!labels_.isMutable()) {
+        labels_ = labels_.copy();
+      }
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return labels_;
+    }
+    public int getLabelsCount() {
+      return internalGetLabels().getMap().size();
+    }
+    /**
+     * <pre>
+     * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+     * the catalog, and are no part of what the idempotency_key stands for: a repeated
+     * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+     */
+    @java.lang.Override
+    public boolean containsLabels(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      return internalGetLabels().getMap().containsKey(key);
+    }
+    /**
+     * Use {@link #getLabelsMap()} instead.
+     */
+    @java.lang.Override
+    @java.lang.Deprecated
+    public java.util.Map<java.lang.String, java.lang.String> getLabels() {
+      return getLabelsMap();
+    }
+    /**
+     * <pre>
+     * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+     * the catalog, and are no part of what the idempotency_key stands for: a repeated
+     * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+     */
+    @java.lang.Override
+    public java.util.Map<java.lang.String, java.lang.String> getLabelsMap() {
+      return internalGetLabels().getMap();
+    }
+    /**
+     * <pre>
+     * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+     * the catalog, and are no part of what the idempotency_key stands for: a repeated
+     * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+     */
+    @java.lang.Override
+    public /* nullable */
+java.lang.String getLabelsOrDefault(
+        java.lang.String key,
+        /* nullable */
+java.lang.String defaultValue) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      java.util.Map<java.lang.String, java.lang.String> map =
+          internalGetLabels().getMap();
+      return map.containsKey(key) ? map.get(key) : defaultValue;
+    }
+    /**
+     * <pre>
+     * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+     * the catalog, and are no part of what the idempotency_key stands for: a repeated
+     * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+     */
+    @java.lang.Override
+    public java.lang.String getLabelsOrThrow(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      java.util.Map<java.lang.String, java.lang.String> map =
+          internalGetLabels().getMap();
+      if (!map.containsKey(key)) {
+        throw new java.lang.IllegalArgumentException();
+      }
+      return map.get(key);
+    }
+    public Builder clearLabels() {
+      bitField0_ = (bitField0_ & ~0x00000020);
+      internalGetMutableLabels().getMutableMap()
+          .clear();
+      return this;
+    }
+    /**
+     * <pre>
+     * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+     * the catalog, and are no part of what the idempotency_key stands for: a repeated
+     * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+     */
+    public Builder removeLabels(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      internalGetMutableLabels().getMutableMap()
+          .remove(key);
+      return this;
+    }
+    /**
+     * Use alternate mutation accessors instead.
+     */
+    @java.lang.Deprecated
+    public java.util.Map<java.lang.String, java.lang.String>
+        getMutableLabels() {
+      bitField0_ |= 0x00000020;
+      return internalGetMutableLabels().getMutableMap();
+    }
+    /**
+     * <pre>
+     * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+     * the catalog, and are no part of what the idempotency_key stands for: a repeated
+     * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+     */
+    public Builder putLabels(
+        java.lang.String key,
+        java.lang.String value) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      if (value == null) { throw new NullPointerException("map value"); }
+      internalGetMutableLabels().getMutableMap()
+          .put(key, value);
+      bitField0_ |= 0x00000020;
+      return this;
+    }
+    /**
+     * <pre>
+     * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+     * the catalog, and are no part of what the idempotency_key stands for: a repeated
+     * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+     */
+    public Builder putAllLabels(
+        java.util.Map<java.lang.String, java.lang.String> values) {
+      internalGetMutableLabels().getMutableMap()
+          .putAll(values);
+      bitField0_ |= 0x00000020;
       return this;
     }
     @java.lang.Override

@@ -136,4 +136,73 @@ public interface CreateGenerationRequestOrBuilder extends
    * @return The maxCostCents.
    */
   long getMaxCostCents();
+
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  int getLabelsCount();
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  boolean containsLabels(
+      java.lang.String key);
+  /**
+   * Use {@link #getLabelsMap()} instead.
+   */
+  @java.lang.Deprecated
+  java.util.Map<java.lang.String, java.lang.String>
+  getLabels();
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  java.util.Map<java.lang.String, java.lang.String>
+  getLabelsMap();
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  /* nullable */
+java.lang.String getLabelsOrDefault(
+      java.lang.String key,
+      /* nullable */
+java.lang.String defaultValue);
+  /**
+   * <pre>
+   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
+   * the catalog, and are no part of what the idempotency_key stands for: a repeated
+   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
+   */
+  java.lang.String getLabelsOrThrow(
+      java.lang.String key);
 }

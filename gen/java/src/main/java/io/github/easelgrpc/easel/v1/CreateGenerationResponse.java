@@ -85,6 +85,22 @@ private static final long serialVersionUID = 0L;
     return generation_ == null ? io.github.easelgrpc.easel.v1.Generation.getDefaultInstance() : generation_;
   }
 
+  public static final int REPLAYED_FIELD_NUMBER = 2;
+  private boolean replayed_ = false;
+  /**
+   * <pre>
+   * Whether this idempotency_key had been used, and this is the render of that order:
+   * nothing was ordered now. Never set without a ledger, which alone knows.
+   * </pre>
+   *
+   * <code>bool replayed = 2 [json_name = "replayed"];</code>
+   * @return The replayed.
+   */
+  @java.lang.Override
+  public boolean getReplayed() {
+    return replayed_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -102,6 +118,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(1, getGeneration());
     }
+    if (replayed_ != false) {
+      output.writeBool(2, replayed_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -114,6 +133,10 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(1, getGeneration());
+    }
+    if (replayed_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(2, replayed_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -135,6 +158,8 @@ private static final long serialVersionUID = 0L;
       if (!getGeneration()
           .equals(other.getGeneration())) return false;
     }
+    if (getReplayed()
+        != other.getReplayed()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -150,6 +175,9 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + GENERATION_FIELD_NUMBER;
       hash = (53 * hash) + getGeneration().hashCode();
     }
+    hash = (37 * hash) + REPLAYED_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getReplayed());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -296,6 +324,7 @@ private static final long serialVersionUID = 0L;
         generationBuilder_.dispose();
         generationBuilder_ = null;
       }
+      replayed_ = false;
       return this;
     }
 
@@ -335,6 +364,9 @@ private static final long serialVersionUID = 0L;
             ? generation_
             : generationBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.replayed_ = replayed_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -386,6 +418,9 @@ private static final long serialVersionUID = 0L;
       if (other.hasGeneration()) {
         mergeGeneration(other.getGeneration());
       }
+      if (other.getReplayed() != false) {
+        setReplayed(other.getReplayed());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -419,6 +454,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 16: {
+              replayed_ = input.readBool();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 16
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -600,6 +640,53 @@ private static final long serialVersionUID = 0L;
         generation_ = null;
       }
       return generationBuilder_;
+    }
+
+    private boolean replayed_ ;
+    /**
+     * <pre>
+     * Whether this idempotency_key had been used, and this is the render of that order:
+     * nothing was ordered now. Never set without a ledger, which alone knows.
+     * </pre>
+     *
+     * <code>bool replayed = 2 [json_name = "replayed"];</code>
+     * @return The replayed.
+     */
+    @java.lang.Override
+    public boolean getReplayed() {
+      return replayed_;
+    }
+    /**
+     * <pre>
+     * Whether this idempotency_key had been used, and this is the render of that order:
+     * nothing was ordered now. Never set without a ledger, which alone knows.
+     * </pre>
+     *
+     * <code>bool replayed = 2 [json_name = "replayed"];</code>
+     * @param value The replayed to set.
+     * @return This builder for chaining.
+     */
+    public Builder setReplayed(boolean value) {
+
+      replayed_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether this idempotency_key had been used, and this is the render of that order:
+     * nothing was ordered now. Never set without a ledger, which alone knows.
+     * </pre>
+     *
+     * <code>bool replayed = 2 [json_name = "replayed"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearReplayed() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      replayed_ = false;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -37,4 +37,15 @@ public interface CreateGenerationResponseOrBuilder extends
    * <code>.easel.v1.Generation generation = 1 [json_name = "generation"];</code>
    */
   io.github.easelgrpc.easel.v1.GenerationOrBuilder getGenerationOrBuilder();
+
+  /**
+   * <pre>
+   * Whether this idempotency_key had been used, and this is the render of that order:
+   * nothing was ordered now. Never set without a ledger, which alone knows.
+   * </pre>
+   *
+   * <code>bool replayed = 2 [json_name = "replayed"];</code>
+   * @return The replayed.
+   */
+  boolean getReplayed();
 }

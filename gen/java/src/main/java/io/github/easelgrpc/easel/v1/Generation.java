@@ -27,6 +27,8 @@ private static final long serialVersionUID = 0L;
     upstreamStatus_ = "";
     failureMessage_ = "";
     etag_ = "";
+    owner_ = "";
+    caller_ = "";
   }
 
   @java.lang.Override
@@ -41,6 +43,18 @@ private static final long serialVersionUID = 0L;
     return io.github.easelgrpc.easel.v1.GenerationProto.internal_static_easel_v1_Generation_descriptor;
   }
 
+  @SuppressWarnings({"rawtypes"})
+  @java.lang.Override
+  protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
+      int number) {
+    switch (number) {
+      case 18:
+        return internalGetLabels();
+      default:
+        throw new RuntimeException(
+            "Invalid map field number: " + number);
+    }
+  }
   @java.lang.Override
   protected com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internalGetFieldAccessorTable() {
@@ -699,6 +713,205 @@ private static final long serialVersionUID = 0L;
     return upstreamFields_ == null ? com.google.protobuf.Struct.getDefaultInstance() : upstreamFields_;
   }
 
+  public static final int OWNER_FIELD_NUMBER = 16;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object owner_ = "";
+  /**
+   * <pre>
+   * Whom the render belongs to: the team of the caller that has ordered it, or the
+   * caller itself where it has none. As the ledger knows it: empty without one,
+   * and where callers forward their own API keys. Not part of the etag.
+   * </pre>
+   *
+   * <code>string owner = 16 [json_name = "owner"];</code>
+   * @return The owner.
+   */
+  @java.lang.Override
+  public java.lang.String getOwner() {
+    java.lang.Object ref = owner_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      owner_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Whom the render belongs to: the team of the caller that has ordered it, or the
+   * caller itself where it has none. As the ledger knows it: empty without one,
+   * and where callers forward their own API keys. Not part of the etag.
+   * </pre>
+   *
+   * <code>string owner = 16 [json_name = "owner"];</code>
+   * @return The bytes for owner.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getOwnerBytes() {
+    java.lang.Object ref = owner_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      owner_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int CALLER_FIELD_NUMBER = 17;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object caller_ = "";
+  /**
+   * <pre>
+   * Name of the caller that has ordered the render, as the ledger knows it; empty as
+   * owner is. Not part of the etag.
+   * </pre>
+   *
+   * <code>string caller = 17 [json_name = "caller"];</code>
+   * @return The caller.
+   */
+  @java.lang.Override
+  public java.lang.String getCaller() {
+    java.lang.Object ref = caller_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      caller_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Name of the caller that has ordered the render, as the ledger knows it; empty as
+   * owner is. Not part of the etag.
+   * </pre>
+   *
+   * <code>string caller = 17 [json_name = "caller"];</code>
+   * @return The bytes for caller.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getCallerBytes() {
+    java.lang.Object ref = caller_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      caller_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int LABELS_FIELD_NUMBER = 18;
+  private static final class LabelsDefaultEntryHolder {
+    static final com.google.protobuf.MapEntry<
+        java.lang.String, java.lang.String> defaultEntry =
+            com.google.protobuf.MapEntry
+            .<java.lang.String, java.lang.String>newDefaultInstance(
+                io.github.easelgrpc.easel.v1.GenerationProto.internal_static_easel_v1_Generation_LabelsEntry_descriptor, 
+                com.google.protobuf.WireFormat.FieldType.STRING,
+                "",
+                com.google.protobuf.WireFormat.FieldType.STRING,
+                "");
+  }
+  @SuppressWarnings("serial")
+  private com.google.protobuf.MapField<
+      java.lang.String, java.lang.String> labels_;
+  private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+  internalGetLabels() {
+    if (labels_ == null) {
+      return com.google.protobuf.MapField.emptyMapField(
+          LabelsDefaultEntryHolder.defaultEntry);
+    }
+    return labels_;
+  }
+  public int getLabelsCount() {
+    return internalGetLabels().getMap().size();
+  }
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  @java.lang.Override
+  public boolean containsLabels(
+      java.lang.String key) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    return internalGetLabels().getMap().containsKey(key);
+  }
+  /**
+   * Use {@link #getLabelsMap()} instead.
+   */
+  @java.lang.Override
+  @java.lang.Deprecated
+  public java.util.Map<java.lang.String, java.lang.String> getLabels() {
+    return getLabelsMap();
+  }
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  @java.lang.Override
+  public java.util.Map<java.lang.String, java.lang.String> getLabelsMap() {
+    return internalGetLabels().getMap();
+  }
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  @java.lang.Override
+  public /* nullable */
+java.lang.String getLabelsOrDefault(
+      java.lang.String key,
+      /* nullable */
+java.lang.String defaultValue) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    java.util.Map<java.lang.String, java.lang.String> map =
+        internalGetLabels().getMap();
+    return map.containsKey(key) ? map.get(key) : defaultValue;
+  }
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  @java.lang.Override
+  public java.lang.String getLabelsOrThrow(
+      java.lang.String key) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    java.util.Map<java.lang.String, java.lang.String> map =
+        internalGetLabels().getMap();
+    if (!map.containsKey(key)) {
+      throw new java.lang.IllegalArgumentException();
+    }
+    return map.get(key);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -758,6 +971,18 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000020) != 0)) {
       output.writeMessage(15, getUpstreamFields());
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(owner_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 16, owner_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(caller_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 17, caller_);
+    }
+    com.google.protobuf.GeneratedMessageV3
+      .serializeStringMapTo(
+        output,
+        internalGetLabels(),
+        LabelsDefaultEntryHolder.defaultEntry,
+        18);
     getUnknownFields().writeTo(output);
   }
 
@@ -822,6 +1047,22 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(15, getUpstreamFields());
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(owner_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(16, owner_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(caller_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(17, caller_);
+    }
+    for (java.util.Map.Entry<java.lang.String, java.lang.String> entry
+         : internalGetLabels().getMap().entrySet()) {
+      com.google.protobuf.MapEntry<java.lang.String, java.lang.String>
+      labels__ = LabelsDefaultEntryHolder.defaultEntry.newBuilderForType()
+          .setKey(entry.getKey())
+          .setValue(entry.getValue())
+          .build();
+      size += com.google.protobuf.CodedOutputStream
+          .computeMessageSize(18, labels__);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -880,6 +1121,12 @@ private static final long serialVersionUID = 0L;
       if (!getUpstreamFields()
           .equals(other.getUpstreamFields())) return false;
     }
+    if (!getOwner()
+        .equals(other.getOwner())) return false;
+    if (!getCaller()
+        .equals(other.getCaller())) return false;
+    if (!internalGetLabels().equals(
+        other.internalGetLabels())) return false;
     if (!getResultCase().equals(other.getResultCase())) return false;
     switch (resultCase_) {
       case 8:
@@ -943,6 +1190,14 @@ private static final long serialVersionUID = 0L;
     if (hasUpstreamFields()) {
       hash = (37 * hash) + UPSTREAM_FIELDS_FIELD_NUMBER;
       hash = (53 * hash) + getUpstreamFields().hashCode();
+    }
+    hash = (37 * hash) + OWNER_FIELD_NUMBER;
+    hash = (53 * hash) + getOwner().hashCode();
+    hash = (37 * hash) + CALLER_FIELD_NUMBER;
+    hash = (53 * hash) + getCaller().hashCode();
+    if (!internalGetLabels().getMap().isEmpty()) {
+      hash = (37 * hash) + LABELS_FIELD_NUMBER;
+      hash = (53 * hash) + internalGetLabels().hashCode();
     }
     switch (resultCase_) {
       case 8:
@@ -1069,6 +1324,28 @@ private static final long serialVersionUID = 0L;
       return io.github.easelgrpc.easel.v1.GenerationProto.internal_static_easel_v1_Generation_descriptor;
     }
 
+    @SuppressWarnings({"rawtypes"})
+    protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
+        int number) {
+      switch (number) {
+        case 18:
+          return internalGetLabels();
+        default:
+          throw new RuntimeException(
+              "Invalid map field number: " + number);
+      }
+    }
+    @SuppressWarnings({"rawtypes"})
+    protected com.google.protobuf.MapFieldReflectionAccessor internalGetMutableMapFieldReflection(
+        int number) {
+      switch (number) {
+        case 18:
+          return internalGetMutableLabels();
+        default:
+          throw new RuntimeException(
+              "Invalid map field number: " + number);
+      }
+    }
     @java.lang.Override
     protected com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
         internalGetFieldAccessorTable() {
@@ -1140,6 +1417,9 @@ private static final long serialVersionUID = 0L;
         upstreamFieldsBuilder_.dispose();
         upstreamFieldsBuilder_ = null;
       }
+      owner_ = "";
+      caller_ = "";
+      internalGetMutableLabels().clear();
       resultCase_ = 0;
       result_ = null;
       return this;
@@ -1231,6 +1511,16 @@ private static final long serialVersionUID = 0L;
             ? upstreamFields_
             : upstreamFieldsBuilder_.build();
         to_bitField0_ |= 0x00000020;
+      }
+      if (((from_bitField0_ & 0x00008000) != 0)) {
+        result.owner_ = owner_;
+      }
+      if (((from_bitField0_ & 0x00010000) != 0)) {
+        result.caller_ = caller_;
+      }
+      if (((from_bitField0_ & 0x00020000) != 0)) {
+        result.labels_ = internalGetLabels();
+        result.labels_.makeImmutable();
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1341,6 +1631,19 @@ private static final long serialVersionUID = 0L;
       if (other.hasUpstreamFields()) {
         mergeUpstreamFields(other.getUpstreamFields());
       }
+      if (!other.getOwner().isEmpty()) {
+        owner_ = other.owner_;
+        bitField0_ |= 0x00008000;
+        onChanged();
+      }
+      if (!other.getCaller().isEmpty()) {
+        caller_ = other.caller_;
+        bitField0_ |= 0x00010000;
+        onChanged();
+      }
+      internalGetMutableLabels().mergeFrom(
+          other.internalGetLabels());
+      bitField0_ |= 0x00020000;
       switch (other.getResultCase()) {
         case FILE: {
           mergeFile(other.getFile());
@@ -1469,6 +1772,25 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00004000;
               break;
             } // case 122
+            case 130: {
+              owner_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00008000;
+              break;
+            } // case 130
+            case 138: {
+              caller_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00010000;
+              break;
+            } // case 138
+            case 146: {
+              com.google.protobuf.MapEntry<java.lang.String, java.lang.String>
+              labels__ = input.readMessage(
+                  LabelsDefaultEntryHolder.defaultEntry.getParserForType(), extensionRegistry);
+              internalGetMutableLabels().getMutableMap().put(
+                  labels__.getKey(), labels__.getValue());
+              bitField0_ |= 0x00020000;
+              break;
+            } // case 146
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -3351,6 +3673,367 @@ private static final long serialVersionUID = 0L;
         upstreamFields_ = null;
       }
       return upstreamFieldsBuilder_;
+    }
+
+    private java.lang.Object owner_ = "";
+    /**
+     * <pre>
+     * Whom the render belongs to: the team of the caller that has ordered it, or the
+     * caller itself where it has none. As the ledger knows it: empty without one,
+     * and where callers forward their own API keys. Not part of the etag.
+     * </pre>
+     *
+     * <code>string owner = 16 [json_name = "owner"];</code>
+     * @return The owner.
+     */
+    public java.lang.String getOwner() {
+      java.lang.Object ref = owner_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        owner_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Whom the render belongs to: the team of the caller that has ordered it, or the
+     * caller itself where it has none. As the ledger knows it: empty without one,
+     * and where callers forward their own API keys. Not part of the etag.
+     * </pre>
+     *
+     * <code>string owner = 16 [json_name = "owner"];</code>
+     * @return The bytes for owner.
+     */
+    public com.google.protobuf.ByteString
+        getOwnerBytes() {
+      java.lang.Object ref = owner_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        owner_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Whom the render belongs to: the team of the caller that has ordered it, or the
+     * caller itself where it has none. As the ledger knows it: empty without one,
+     * and where callers forward their own API keys. Not part of the etag.
+     * </pre>
+     *
+     * <code>string owner = 16 [json_name = "owner"];</code>
+     * @param value The owner to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOwner(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      owner_ = value;
+      bitField0_ |= 0x00008000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whom the render belongs to: the team of the caller that has ordered it, or the
+     * caller itself where it has none. As the ledger knows it: empty without one,
+     * and where callers forward their own API keys. Not part of the etag.
+     * </pre>
+     *
+     * <code>string owner = 16 [json_name = "owner"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOwner() {
+      owner_ = getDefaultInstance().getOwner();
+      bitField0_ = (bitField0_ & ~0x00008000);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whom the render belongs to: the team of the caller that has ordered it, or the
+     * caller itself where it has none. As the ledger knows it: empty without one,
+     * and where callers forward their own API keys. Not part of the etag.
+     * </pre>
+     *
+     * <code>string owner = 16 [json_name = "owner"];</code>
+     * @param value The bytes for owner to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOwnerBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      owner_ = value;
+      bitField0_ |= 0x00008000;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object caller_ = "";
+    /**
+     * <pre>
+     * Name of the caller that has ordered the render, as the ledger knows it; empty as
+     * owner is. Not part of the etag.
+     * </pre>
+     *
+     * <code>string caller = 17 [json_name = "caller"];</code>
+     * @return The caller.
+     */
+    public java.lang.String getCaller() {
+      java.lang.Object ref = caller_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        caller_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Name of the caller that has ordered the render, as the ledger knows it; empty as
+     * owner is. Not part of the etag.
+     * </pre>
+     *
+     * <code>string caller = 17 [json_name = "caller"];</code>
+     * @return The bytes for caller.
+     */
+    public com.google.protobuf.ByteString
+        getCallerBytes() {
+      java.lang.Object ref = caller_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        caller_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Name of the caller that has ordered the render, as the ledger knows it; empty as
+     * owner is. Not part of the etag.
+     * </pre>
+     *
+     * <code>string caller = 17 [json_name = "caller"];</code>
+     * @param value The caller to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCaller(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      caller_ = value;
+      bitField0_ |= 0x00010000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Name of the caller that has ordered the render, as the ledger knows it; empty as
+     * owner is. Not part of the etag.
+     * </pre>
+     *
+     * <code>string caller = 17 [json_name = "caller"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearCaller() {
+      caller_ = getDefaultInstance().getCaller();
+      bitField0_ = (bitField0_ & ~0x00010000);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Name of the caller that has ordered the render, as the ledger knows it; empty as
+     * owner is. Not part of the etag.
+     * </pre>
+     *
+     * <code>string caller = 17 [json_name = "caller"];</code>
+     * @param value The bytes for caller to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCallerBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      caller_ = value;
+      bitField0_ |= 0x00010000;
+      onChanged();
+      return this;
+    }
+
+    private com.google.protobuf.MapField<
+        java.lang.String, java.lang.String> labels_;
+    private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+        internalGetLabels() {
+      if (labels_ == null) {
+        return com.google.protobuf.MapField.emptyMapField(
+            LabelsDefaultEntryHolder.defaultEntry);
+      }
+      return labels_;
+    }
+    private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+        internalGetMutableLabels() {
+      if (labels_ == null) {
+        labels_ = com.google.protobuf.MapField.newMapField(
+            LabelsDefaultEntryHolder.defaultEntry);
+      }
+      if (!labels_.isMutable()) {
+        labels_ = labels_.copy();
+      }
+      bitField0_ |= 0x00020000;
+      onChanged();
+      return labels_;
+    }
+    public int getLabelsCount() {
+      return internalGetLabels().getMap().size();
+    }
+    /**
+     * <pre>
+     * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+     * Empty without a ledger. Not part of the etag.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+     */
+    @java.lang.Override
+    public boolean containsLabels(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      return internalGetLabels().getMap().containsKey(key);
+    }
+    /**
+     * Use {@link #getLabelsMap()} instead.
+     */
+    @java.lang.Override
+    @java.lang.Deprecated
+    public java.util.Map<java.lang.String, java.lang.String> getLabels() {
+      return getLabelsMap();
+    }
+    /**
+     * <pre>
+     * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+     * Empty without a ledger. Not part of the etag.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+     */
+    @java.lang.Override
+    public java.util.Map<java.lang.String, java.lang.String> getLabelsMap() {
+      return internalGetLabels().getMap();
+    }
+    /**
+     * <pre>
+     * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+     * Empty without a ledger. Not part of the etag.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+     */
+    @java.lang.Override
+    public /* nullable */
+java.lang.String getLabelsOrDefault(
+        java.lang.String key,
+        /* nullable */
+java.lang.String defaultValue) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      java.util.Map<java.lang.String, java.lang.String> map =
+          internalGetLabels().getMap();
+      return map.containsKey(key) ? map.get(key) : defaultValue;
+    }
+    /**
+     * <pre>
+     * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+     * Empty without a ledger. Not part of the etag.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+     */
+    @java.lang.Override
+    public java.lang.String getLabelsOrThrow(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      java.util.Map<java.lang.String, java.lang.String> map =
+          internalGetLabels().getMap();
+      if (!map.containsKey(key)) {
+        throw new java.lang.IllegalArgumentException();
+      }
+      return map.get(key);
+    }
+    public Builder clearLabels() {
+      bitField0_ = (bitField0_ & ~0x00020000);
+      internalGetMutableLabels().getMutableMap()
+          .clear();
+      return this;
+    }
+    /**
+     * <pre>
+     * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+     * Empty without a ledger. Not part of the etag.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+     */
+    public Builder removeLabels(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      internalGetMutableLabels().getMutableMap()
+          .remove(key);
+      return this;
+    }
+    /**
+     * Use alternate mutation accessors instead.
+     */
+    @java.lang.Deprecated
+    public java.util.Map<java.lang.String, java.lang.String>
+        getMutableLabels() {
+      bitField0_ |= 0x00020000;
+      return internalGetMutableLabels().getMutableMap();
+    }
+    /**
+     * <pre>
+     * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+     * Empty without a ledger. Not part of the etag.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+     */
+    public Builder putLabels(
+        java.lang.String key,
+        java.lang.String value) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      if (value == null) { throw new NullPointerException("map value"); }
+      internalGetMutableLabels().getMutableMap()
+          .put(key, value);
+      bitField0_ |= 0x00020000;
+      return this;
+    }
+    /**
+     * <pre>
+     * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+     * Empty without a ledger. Not part of the etag.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+     */
+    public Builder putAllLabels(
+        java.util.Map<java.lang.String, java.lang.String> values) {
+      internalGetMutableLabels().getMutableMap()
+          .putAll(values);
+      bitField0_ |= 0x00020000;
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -373,5 +373,110 @@ public interface GenerationOrBuilder extends
    */
   com.google.protobuf.StructOrBuilder getUpstreamFieldsOrBuilder();
 
+  /**
+   * <pre>
+   * Whom the render belongs to: the team of the caller that has ordered it, or the
+   * caller itself where it has none. As the ledger knows it: empty without one,
+   * and where callers forward their own API keys. Not part of the etag.
+   * </pre>
+   *
+   * <code>string owner = 16 [json_name = "owner"];</code>
+   * @return The owner.
+   */
+  java.lang.String getOwner();
+  /**
+   * <pre>
+   * Whom the render belongs to: the team of the caller that has ordered it, or the
+   * caller itself where it has none. As the ledger knows it: empty without one,
+   * and where callers forward their own API keys. Not part of the etag.
+   * </pre>
+   *
+   * <code>string owner = 16 [json_name = "owner"];</code>
+   * @return The bytes for owner.
+   */
+  com.google.protobuf.ByteString
+      getOwnerBytes();
+
+  /**
+   * <pre>
+   * Name of the caller that has ordered the render, as the ledger knows it; empty as
+   * owner is. Not part of the etag.
+   * </pre>
+   *
+   * <code>string caller = 17 [json_name = "caller"];</code>
+   * @return The caller.
+   */
+  java.lang.String getCaller();
+  /**
+   * <pre>
+   * Name of the caller that has ordered the render, as the ledger knows it; empty as
+   * owner is. Not part of the etag.
+   * </pre>
+   *
+   * <code>string caller = 17 [json_name = "caller"];</code>
+   * @return The bytes for caller.
+   */
+  com.google.protobuf.ByteString
+      getCallerBytes();
+
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  int getLabelsCount();
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  boolean containsLabels(
+      java.lang.String key);
+  /**
+   * Use {@link #getLabelsMap()} instead.
+   */
+  @java.lang.Deprecated
+  java.util.Map<java.lang.String, java.lang.String>
+  getLabels();
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  java.util.Map<java.lang.String, java.lang.String>
+  getLabelsMap();
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  /* nullable */
+java.lang.String getLabelsOrDefault(
+      java.lang.String key,
+      /* nullable */
+java.lang.String defaultValue);
+  /**
+   * <pre>
+   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
+   * Empty without a ledger. Not part of the etag.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
+   */
+  java.lang.String getLabelsOrThrow(
+      java.lang.String key);
+
   io.github.easelgrpc.easel.v1.Generation.ResultCase getResultCase();
 }

@@ -415,6 +415,8 @@ public final class GenerationServiceGrpc {
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
+     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
@@ -425,6 +427,16 @@ public final class GenerationServiceGrpc {
      * stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
+     * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
+     * of the caller's team has no room for the price: the metadata has window ("day" or
+     * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
+     * price_cents;
+     * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+     * this model;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
+     * there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -453,9 +465,21 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
-     * catalog does, in the catalog's order.
-     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
+     * ListGenerations lists renders.
+     * Without a ledger they are the recent renders of the key, as far back as the
+     * catalog lists them, in the catalog's order.
+     * With a ledger they are those that were ordered through Easel: the caller's own, an
+     * operator's list those of all owners, and with a forwarded API key those of that API key. They
+     * go back to the first, the newest order first, each in the state that the ledger has recorded;
+     * result and inputs come where the catalog still lists the render. Where the
+     * catalog does not answer, those are missing and the list is not. A deleted
+     * render comes only where the filter asks for STATE_DELETED.
+     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same filter, and for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer.
      * </pre>
      */
     default void listGenerations(io.github.easelgrpc.easel.v1.ListGenerationsRequest request,
@@ -639,6 +663,8 @@ public final class GenerationServiceGrpc {
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
+     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
@@ -649,6 +675,16 @@ public final class GenerationServiceGrpc {
      * stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
+     * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
+     * of the caller's team has no room for the price: the metadata has window ("day" or
+     * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
+     * price_cents;
+     * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+     * this model;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
+     * there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -679,9 +715,21 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
-     * catalog does, in the catalog's order.
-     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
+     * ListGenerations lists renders.
+     * Without a ledger they are the recent renders of the key, as far back as the
+     * catalog lists them, in the catalog's order.
+     * With a ledger they are those that were ordered through Easel: the caller's own, an
+     * operator's list those of all owners, and with a forwarded API key those of that API key. They
+     * go back to the first, the newest order first, each in the state that the ledger has recorded;
+     * result and inputs come where the catalog still lists the render. Where the
+     * catalog does not answer, those are missing and the list is not. A deleted
+     * render comes only where the filter asks for STATE_DELETED.
+     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same filter, and for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer.
      * </pre>
      */
     public void listGenerations(io.github.easelgrpc.easel.v1.ListGenerationsRequest request,
@@ -848,6 +896,8 @@ public final class GenerationServiceGrpc {
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
+     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
@@ -858,6 +908,16 @@ public final class GenerationServiceGrpc {
      * stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
+     * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
+     * of the caller's team has no room for the price: the metadata has window ("day" or
+     * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
+     * price_cents;
+     * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+     * this model;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
+     * there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -886,9 +946,21 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
-     * catalog does, in the catalog's order.
-     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
+     * ListGenerations lists renders.
+     * Without a ledger they are the recent renders of the key, as far back as the
+     * catalog lists them, in the catalog's order.
+     * With a ledger they are those that were ordered through Easel: the caller's own, an
+     * operator's list those of all owners, and with a forwarded API key those of that API key. They
+     * go back to the first, the newest order first, each in the state that the ledger has recorded;
+     * result and inputs come where the catalog still lists the render. Where the
+     * catalog does not answer, those are missing and the list is not. A deleted
+     * render comes only where the filter asks for STATE_DELETED.
+     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same filter, and for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.ListGenerationsResponse listGenerations(io.github.easelgrpc.easel.v1.ListGenerationsRequest request) throws io.grpc.StatusException {
@@ -1055,6 +1127,8 @@ public final class GenerationServiceGrpc {
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
+     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
@@ -1065,6 +1139,16 @@ public final class GenerationServiceGrpc {
      * stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
+     * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
+     * of the caller's team has no room for the price: the metadata has window ("day" or
+     * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
+     * price_cents;
+     * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+     * this model;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
+     * there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -1093,9 +1177,21 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
-     * catalog does, in the catalog's order.
-     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
+     * ListGenerations lists renders.
+     * Without a ledger they are the recent renders of the key, as far back as the
+     * catalog lists them, in the catalog's order.
+     * With a ledger they are those that were ordered through Easel: the caller's own, an
+     * operator's list those of all owners, and with a forwarded API key those of that API key. They
+     * go back to the first, the newest order first, each in the state that the ledger has recorded;
+     * result and inputs come where the catalog still lists the render. Where the
+     * catalog does not answer, those are missing and the list is not. A deleted
+     * render comes only where the filter asks for STATE_DELETED.
+     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same filter, and for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.ListGenerationsResponse listGenerations(io.github.easelgrpc.easel.v1.ListGenerationsRequest request) {
@@ -1260,6 +1356,8 @@ public final class GenerationServiceGrpc {
      * the key before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
      * one may have. Never take another key for an order that may exist.
+     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
@@ -1270,6 +1368,16 @@ public final class GenerationServiceGrpc {
      * stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this key;
+     * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
+     * of the caller's team has no room for the price: the metadata has window ("day" or
+     * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
+     * price_cents;
+     * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+     * this model;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
+     * there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -1300,9 +1408,21 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
-     * catalog does, in the catalog's order.
-     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
+     * ListGenerations lists renders.
+     * Without a ledger they are the recent renders of the key, as far back as the
+     * catalog lists them, in the catalog's order.
+     * With a ledger they are those that were ordered through Easel: the caller's own, an
+     * operator's list those of all owners, and with a forwarded API key those of that API key. They
+     * go back to the first, the newest order first, each in the state that the ledger has recorded;
+     * result and inputs come where the catalog still lists the render. Where the
+     * catalog does not answer, those are missing and the list is not. A deleted
+     * render comes only where the filter asks for STATE_DELETED.
+     * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
+     * same filter, and for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
+     * answer.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.easelgrpc.easel.v1.ListGenerationsResponse> listGenerations(

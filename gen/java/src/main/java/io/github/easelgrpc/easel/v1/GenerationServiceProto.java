@@ -31,6 +31,11 @@ public final class GenerationServiceProto {
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_easel_v1_CreateGenerationRequest_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_CreateGenerationRequest_LabelsEntry_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_CreateGenerationRequest_LabelsEntry_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_easel_v1_CreateGenerationResponse_descriptor;
   static final 
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
@@ -50,6 +55,16 @@ public final class GenerationServiceProto {
   static final 
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_easel_v1_ListGenerationsRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_GenerationFilter_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_GenerationFilter_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_GenerationFilter_LabelsEntry_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_GenerationFilter_LabelsEntry_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
     internal_static_easel_v1_ListGenerationsResponse_descriptor;
   static final 
@@ -158,133 +173,144 @@ public final class GenerationServiceProto {
       "google.protobuf.StructR\006inputs\022\037\n\013inputs" +
       "_json\030\003 \001(\tR\ninputsJson\"@\n\027QuoteGenerati" +
       "onResponse\022%\n\005quote\030\001 \001(\0132\017.easel.v1.Quo" +
-      "teR\005quote\"\355\001\n\027CreateGenerationRequest\022\031\n" +
+      "teR\005quote\"\357\002\n\027CreateGenerationRequest\022\031\n" +
       "\010model_id\030\001 \001(\tR\007modelId\022/\n\006inputs\030\002 \001(\013" +
       "2\027.google.protobuf.StructR\006inputs\022\037\n\013inp" +
       "uts_json\030\003 \001(\tR\ninputsJson\022\'\n\017idempotenc" +
       "y_key\030\004 \001(\tR\016idempotencyKey\022)\n\016max_cost_" +
-      "cents\030\005 \001(\003H\000R\014maxCostCents\210\001\001B\021\n\017_max_c" +
-      "ost_cents\"P\n\030CreateGenerationResponse\0224\n" +
-      "\ngeneration\030\001 \001(\0132\024.easel.v1.GenerationR" +
-      "\ngeneration\"{\n\024GetGenerationRequest\022#\n\rg" +
-      "eneration_id\030\001 \001(\tR\014generationId\022>\n\rmax_" +
-      "staleness\030\002 \001(\0132\031.google.protobuf.Durati" +
-      "onR\014maxStaleness\"M\n\025GetGenerationRespons" +
-      "e\0224\n\ngeneration\030\001 \001(\0132\024.easel.v1.Generat" +
-      "ionR\ngeneration\"T\n\026ListGenerationsReques" +
-      "t\022\033\n\tpage_size\030\001 \001(\005R\010pageSize\022\035\n\npage_t" +
-      "oken\030\002 \001(\tR\tpageToken\"y\n\027ListGenerations" +
-      "Response\0226\n\013generations\030\001 \003(\0132\024.easel.v1" +
-      ".GenerationR\013generations\022&\n\017next_page_to" +
-      "ken\030\002 \001(\tR\rnextPageToken\"\235\001\n\025WaitGenerat" +
-      "ionRequest\022#\n\rgeneration_id\030\001 \001(\tR\014gener" +
-      "ationId\0223\n\007timeout\030\002 \001(\0132\031.google.protob" +
-      "uf.DurationR\007timeout\022*\n\005until\030\003 \001(\0162\024.ea" +
-      "sel.v1.WatchUntilR\005until\"N\n\026WaitGenerati" +
-      "onResponse\0224\n\ngeneration\030\001 \001(\0132\024.easel.v" +
-      "1.GenerationR\ngeneration\"\373\001\n\026WatchGenera" +
-      "tionRequest\022#\n\rgeneration_id\030\001 \001(\tR\014gene" +
-      "rationId\022*\n\005until\030\002 \001(\0162\024.easel.v1.Watch" +
-      "UntilR\005until\022\035\n\nknown_etag\030\003 \001(\tR\tknownE" +
-      "tag\022\'\n\017include_content\030\004 \001(\010R\016includeCon" +
-      "tent\022H\n\022heartbeat_interval\030\005 \001(\0132\031.googl" +
-      "e.protobuf.DurationR\021heartbeatInterval\"\257" +
-      "\002\n\027WatchGenerationResponse\0224\n\006update\030\001 \001" +
-      "(\0132\032.easel.v1.GenerationUpdateH\000R\006update" +
-      "\0223\n\theartbeat\030\002 \001(\0132\023.easel.v1.Heartbeat" +
-      "H\000R\theartbeat\0222\n\007content\030\003 \001(\0132\026.easel.v" +
-      "1.ContentChunkH\000R\007content\0223\n\007closing\030\004 \001" +
-      "(\0132\027.easel.v1.StreamClosingH\000R\007closing\0227" +
-      "\n\temit_time\030\005 \001(\0132\032.google.protobuf.Time" +
-      "stampR\010emitTimeB\007\n\005event\"b\n\020GenerationUp" +
-      "date\0224\n\ngeneration\030\001 \001(\0132\024.easel.v1.Gene" +
-      "rationR\ngeneration\022\030\n\007initial\030\002 \001(\010R\007ini" +
-      "tial\"\373\002\n\tHeartbeat\022=\n\014observe_time\030\001 \001(\013" +
-      "2\032.google.protobuf.TimestampR\013observeTim" +
-      "e\022@\n\016next_poll_time\030\002 \001(\0132\032.google.proto" +
-      "buf.TimestampR\014nextPollTime\022J\n\022upstream_" +
-      "condition\030\003 \001(\0162\033.easel.v1.UpstreamCondi" +
-      "tionR\021upstreamCondition\022:\n\031consecutive_p" +
-      "oll_failures\030\004 \001(\005R\027consecutivePollFailu" +
-      "res\022\035\n\nlast_error\030\005 \001(\tR\tlastError\022F\n\021ty" +
-      "pical_remaining\030\006 \001(\0132\031.google.protobuf." +
-      "DurationR\020typicalRemaining\"\202\001\n\rStreamClo" +
-      "sing\0225\n\006reason\030\001 \001(\0162\035.easel.v1.StreamCl" +
-      "osingReasonR\006reason\022:\n\013retry_delay\030\002 \001(\013" +
-      "2\031.google.protobuf.DurationR\nretryDelay\"" +
-      "\266\001\n\027WatchGenerationsRequest\022%\n\016generatio" +
-      "n_ids\030\001 \003(\tR\rgenerationIds\022*\n\005until\030\002 \001(" +
-      "\0162\024.easel.v1.WatchUntilR\005until\022H\n\022heartb" +
-      "eat_interval\030\003 \001(\0132\031.google.protobuf.Dur" +
-      "ationR\021heartbeatInterval\"\276\002\n\030WatchGenera" +
-      "tionsResponse\0224\n\006update\030\001 \001(\0132\032.easel.v1" +
-      ".GenerationUpdateH\000R\006update\0223\n\theartbeat" +
-      "\030\002 \001(\0132\023.easel.v1.HeartbeatH\000R\theartbeat" +
-      "\0223\n\007closing\030\004 \001(\0132\027.easel.v1.StreamClosi" +
-      "ngH\000R\007closing\0221\n\tcaught_up\030\006 \001(\0132\022.easel" +
-      ".v1.CaughtUpH\000R\010caughtUp\0227\n\temit_time\030\005 " +
-      "\001(\0132\032.google.protobuf.TimestampR\010emitTim" +
-      "eB\007\n\005eventJ\004\010\003\020\004R\007content\"5\n\010CaughtUp\022)\n" +
-      "\020generation_count\030\001 \001(\005R\017generationCount" +
-      "\"\322\001\n\031DownloadGenerationRequest\022#\n\rgenera" +
-      "tion_id\030\001 \001(\tR\014generationId\022\037\n\013read_offs" +
-      "et\030\002 \001(\003R\nreadOffset\022\035\n\nread_limit\030\003 \001(\003" +
-      "R\treadLimit\022\022\n\004etag\030\004 \001(\tR\004etag\022<\n\014wait_" +
-      "timeout\030\005 \001(\0132\031.google.protobuf.Duration" +
-      "R\013waitTimeout\"J\n\032DownloadGenerationRespo" +
-      "nse\022,\n\005chunk\030\001 \001(\0132\026.easel.v1.ContentChu" +
-      "nkR\005chunk\"\261\001\n\014ContentChunk\022\026\n\006offset\030\001 \001" +
-      "(\003R\006offset\022\022\n\004data\030\002 \001(\014R\004data\022\026\n\006crc32c" +
-      "\030\003 \001(\007R\006crc32c\022)\n\004info\030\004 \001(\0132\025.easel.v1." +
-      "ContentInfoR\004info\0222\n\007summary\030\005 \001(\0132\030.eas" +
-      "el.v1.ContentSummaryR\007summary\"\224\001\n\013Conten" +
-      "tInfo\022!\n\014content_type\030\001 \001(\tR\013contentType" +
-      "\022\"\n\nsize_bytes\030\002 \001(\003H\000R\tsizeBytes\210\001\001\022\033\n\t" +
-      "file_name\030\003 \001(\tR\010fileName\022\022\n\004etag\030\004 \001(\tR" +
-      "\004etagB\r\n\013_size_bytes\"G\n\016ContentSummary\022\035" +
-      "\n\nsize_bytes\030\001 \001(\003R\tsizeBytes\022\026\n\006sha256\030" +
-      "\002 \001(\tR\006sha256\"y\n\027DeleteGenerationRequest" +
-      "\022#\n\rgeneration_id\030\001 \001(\tR\014generationId\022#\n" +
-      "\rallow_missing\030\002 \001(\010R\014allowMissing\022\024\n\005fo" +
-      "rce\030\003 \001(\010R\005force\"\032\n\030DeleteGenerationResp" +
-      "onse*\\\n\nWatchUntil\022\033\n\027WATCH_UNTIL_UNSPEC" +
-      "IFIED\020\000\022\030\n\024WATCH_UNTIL_TERMINAL\020\001\022\027\n\023WAT" +
-      "CH_UNTIL_SETTLED\020\002*\311\001\n\021UpstreamCondition" +
-      "\022\"\n\036UPSTREAM_CONDITION_UNSPECIFIED\020\000\022\036\n\032" +
-      "UPSTREAM_CONDITION_HEALTHY\020\001\022 \n\034UPSTREAM" +
-      "_CONDITION_THROTTLED\020\002\022\"\n\036UPSTREAM_CONDI" +
-      "TION_UNREACHABLE\020\003\022*\n&UPSTREAM_CONDITION" +
-      "_CREDENTIAL_REJECTED\020\004*\203\001\n\023StreamClosing" +
-      "Reason\022%\n!STREAM_CLOSING_REASON_UNSPECIF" +
-      "IED\020\000\022\"\n\036STREAM_CLOSING_REASON_DRAINING\020" +
-      "\001\022!\n\035STREAM_CLOSING_REASON_MAX_AGE\020\0022\347\006\n" +
-      "\021GenerationService\022[\n\017QuoteGeneration\022 ." +
-      "easel.v1.QuoteGenerationRequest\032!.easel." +
-      "v1.QuoteGenerationResponse\"\003\220\002\001\022^\n\020Creat" +
-      "eGeneration\022!.easel.v1.CreateGenerationR" +
-      "equest\032\".easel.v1.CreateGenerationRespon" +
-      "se\"\003\220\002\002\022U\n\rGetGeneration\022\036.easel.v1.GetG" +
-      "enerationRequest\032\037.easel.v1.GetGeneratio" +
-      "nResponse\"\003\220\002\001\022[\n\017ListGenerations\022 .ease" +
-      "l.v1.ListGenerationsRequest\032!.easel.v1.L" +
-      "istGenerationsResponse\"\003\220\002\001\022X\n\016WaitGener" +
-      "ation\022\037.easel.v1.WaitGenerationRequest\032 " +
-      ".easel.v1.WaitGenerationResponse\"\003\220\002\001\022]\n" +
-      "\017WatchGeneration\022 .easel.v1.WatchGenerat" +
-      "ionRequest\032!.easel.v1.WatchGenerationRes" +
-      "ponse\"\003\220\002\0010\001\022`\n\020WatchGenerations\022!.easel" +
-      ".v1.WatchGenerationsRequest\032\".easel.v1.W" +
-      "atchGenerationsResponse\"\003\220\002\0010\001\022f\n\022Downlo" +
-      "adGeneration\022#.easel.v1.DownloadGenerati" +
-      "onRequest\032$.easel.v1.DownloadGenerationR" +
-      "esponse\"\003\220\002\0010\001\022^\n\020DeleteGeneration\022!.eas" +
-      "el.v1.DeleteGenerationRequest\032\".easel.v1" +
-      ".DeleteGenerationResponse\"\003\220\002\002B\254\001\n\034io.gi" +
-      "thub.easelgrpc.easel.v1B\026GenerationServi" +
-      "ceProtoP\001Z3github.com/easel-grpc/easel/g" +
-      "en/go/easel/v1;easelv1\242\002\003EXX\252\002\010Easel.V1\312" +
-      "\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\tEase" +
-      "l::V1b\006proto3"
+      "cents\030\005 \001(\003H\000R\014maxCostCents\210\001\001\022E\n\006labels" +
+      "\030\006 \003(\0132-.easel.v1.CreateGenerationReques" +
+      "t.LabelsEntryR\006labels\0329\n\013LabelsEntry\022\020\n\003" +
+      "key\030\001 \001(\tR\003key\022\024\n\005value\030\002 \001(\tR\005value:\0028\001" +
+      "B\021\n\017_max_cost_cents\"l\n\030CreateGenerationR" +
+      "esponse\0224\n\ngeneration\030\001 \001(\0132\024.easel.v1.G" +
+      "enerationR\ngeneration\022\032\n\010replayed\030\002 \001(\010R" +
+      "\010replayed\"{\n\024GetGenerationRequest\022#\n\rgen" +
+      "eration_id\030\001 \001(\tR\014generationId\022>\n\rmax_st" +
+      "aleness\030\002 \001(\0132\031.google.protobuf.Duration" +
+      "R\014maxStaleness\"M\n\025GetGenerationResponse\022" +
+      "4\n\ngeneration\030\001 \001(\0132\024.easel.v1.Generatio" +
+      "nR\ngeneration\"\210\001\n\026ListGenerationsRequest" +
+      "\022\033\n\tpage_size\030\001 \001(\005R\010pageSize\022\035\n\npage_to" +
+      "ken\030\002 \001(\tR\tpageToken\0222\n\006filter\030\003 \001(\0132\032.e" +
+      "asel.v1.GenerationFilterR\006filter\"\347\001\n\020Gen" +
+      "erationFilter\022\031\n\010model_id\030\001 \001(\tR\007modelId" +
+      "\022\'\n\006states\030\002 \003(\0162\017.easel.v1.StateR\006state" +
+      "s\022>\n\006labels\030\003 \003(\0132&.easel.v1.GenerationF" +
+      "ilter.LabelsEntryR\006labels\022\024\n\005owner\030\004 \001(\t" +
+      "R\005owner\0329\n\013LabelsEntry\022\020\n\003key\030\001 \001(\tR\003key" +
+      "\022\024\n\005value\030\002 \001(\tR\005value:\0028\001\"y\n\027ListGenera" +
+      "tionsResponse\0226\n\013generations\030\001 \003(\0132\024.eas" +
+      "el.v1.GenerationR\013generations\022&\n\017next_pa" +
+      "ge_token\030\002 \001(\tR\rnextPageToken\"\235\001\n\025WaitGe" +
+      "nerationRequest\022#\n\rgeneration_id\030\001 \001(\tR\014" +
+      "generationId\0223\n\007timeout\030\002 \001(\0132\031.google.p" +
+      "rotobuf.DurationR\007timeout\022*\n\005until\030\003 \001(\016" +
+      "2\024.easel.v1.WatchUntilR\005until\"N\n\026WaitGen" +
+      "erationResponse\0224\n\ngeneration\030\001 \001(\0132\024.ea" +
+      "sel.v1.GenerationR\ngeneration\"\373\001\n\026WatchG" +
+      "enerationRequest\022#\n\rgeneration_id\030\001 \001(\tR" +
+      "\014generationId\022*\n\005until\030\002 \001(\0162\024.easel.v1." +
+      "WatchUntilR\005until\022\035\n\nknown_etag\030\003 \001(\tR\tk" +
+      "nownEtag\022\'\n\017include_content\030\004 \001(\010R\016inclu" +
+      "deContent\022H\n\022heartbeat_interval\030\005 \001(\0132\031." +
+      "google.protobuf.DurationR\021heartbeatInter" +
+      "val\"\257\002\n\027WatchGenerationResponse\0224\n\006updat" +
+      "e\030\001 \001(\0132\032.easel.v1.GenerationUpdateH\000R\006u" +
+      "pdate\0223\n\theartbeat\030\002 \001(\0132\023.easel.v1.Hear" +
+      "tbeatH\000R\theartbeat\0222\n\007content\030\003 \001(\0132\026.ea" +
+      "sel.v1.ContentChunkH\000R\007content\0223\n\007closin" +
+      "g\030\004 \001(\0132\027.easel.v1.StreamClosingH\000R\007clos" +
+      "ing\0227\n\temit_time\030\005 \001(\0132\032.google.protobuf" +
+      ".TimestampR\010emitTimeB\007\n\005event\"b\n\020Generat" +
+      "ionUpdate\0224\n\ngeneration\030\001 \001(\0132\024.easel.v1" +
+      ".GenerationR\ngeneration\022\030\n\007initial\030\002 \001(\010" +
+      "R\007initial\"\373\002\n\tHeartbeat\022=\n\014observe_time\030" +
+      "\001 \001(\0132\032.google.protobuf.TimestampR\013obser" +
+      "veTime\022@\n\016next_poll_time\030\002 \001(\0132\032.google." +
+      "protobuf.TimestampR\014nextPollTime\022J\n\022upst" +
+      "ream_condition\030\003 \001(\0162\033.easel.v1.Upstream" +
+      "ConditionR\021upstreamCondition\022:\n\031consecut" +
+      "ive_poll_failures\030\004 \001(\005R\027consecutivePoll" +
+      "Failures\022\035\n\nlast_error\030\005 \001(\tR\tlastError\022" +
+      "F\n\021typical_remaining\030\006 \001(\0132\031.google.prot" +
+      "obuf.DurationR\020typicalRemaining\"\202\001\n\rStre" +
+      "amClosing\0225\n\006reason\030\001 \001(\0162\035.easel.v1.Str" +
+      "eamClosingReasonR\006reason\022:\n\013retry_delay\030" +
+      "\002 \001(\0132\031.google.protobuf.DurationR\nretryD" +
+      "elay\"\266\001\n\027WatchGenerationsRequest\022%\n\016gene" +
+      "ration_ids\030\001 \003(\tR\rgenerationIds\022*\n\005until" +
+      "\030\002 \001(\0162\024.easel.v1.WatchUntilR\005until\022H\n\022h" +
+      "eartbeat_interval\030\003 \001(\0132\031.google.protobu" +
+      "f.DurationR\021heartbeatInterval\"\276\002\n\030WatchG" +
+      "enerationsResponse\0224\n\006update\030\001 \001(\0132\032.eas" +
+      "el.v1.GenerationUpdateH\000R\006update\0223\n\thear" +
+      "tbeat\030\002 \001(\0132\023.easel.v1.HeartbeatH\000R\thear" +
+      "tbeat\0223\n\007closing\030\004 \001(\0132\027.easel.v1.Stream" +
+      "ClosingH\000R\007closing\0221\n\tcaught_up\030\006 \001(\0132\022." +
+      "easel.v1.CaughtUpH\000R\010caughtUp\0227\n\temit_ti" +
+      "me\030\005 \001(\0132\032.google.protobuf.TimestampR\010em" +
+      "itTimeB\007\n\005eventJ\004\010\003\020\004R\007content\"5\n\010Caught" +
+      "Up\022)\n\020generation_count\030\001 \001(\005R\017generation" +
+      "Count\"\322\001\n\031DownloadGenerationRequest\022#\n\rg" +
+      "eneration_id\030\001 \001(\tR\014generationId\022\037\n\013read" +
+      "_offset\030\002 \001(\003R\nreadOffset\022\035\n\nread_limit\030" +
+      "\003 \001(\003R\treadLimit\022\022\n\004etag\030\004 \001(\tR\004etag\022<\n\014" +
+      "wait_timeout\030\005 \001(\0132\031.google.protobuf.Dur" +
+      "ationR\013waitTimeout\"J\n\032DownloadGeneration" +
+      "Response\022,\n\005chunk\030\001 \001(\0132\026.easel.v1.Conte" +
+      "ntChunkR\005chunk\"\261\001\n\014ContentChunk\022\026\n\006offse" +
+      "t\030\001 \001(\003R\006offset\022\022\n\004data\030\002 \001(\014R\004data\022\026\n\006c" +
+      "rc32c\030\003 \001(\007R\006crc32c\022)\n\004info\030\004 \001(\0132\025.ease" +
+      "l.v1.ContentInfoR\004info\0222\n\007summary\030\005 \001(\0132" +
+      "\030.easel.v1.ContentSummaryR\007summary\"\224\001\n\013C" +
+      "ontentInfo\022!\n\014content_type\030\001 \001(\tR\013conten" +
+      "tType\022\"\n\nsize_bytes\030\002 \001(\003H\000R\tsizeBytes\210\001" +
+      "\001\022\033\n\tfile_name\030\003 \001(\tR\010fileName\022\022\n\004etag\030\004" +
+      " \001(\tR\004etagB\r\n\013_size_bytes\"G\n\016ContentSumm" +
+      "ary\022\035\n\nsize_bytes\030\001 \001(\003R\tsizeBytes\022\026\n\006sh" +
+      "a256\030\002 \001(\tR\006sha256\"y\n\027DeleteGenerationRe" +
+      "quest\022#\n\rgeneration_id\030\001 \001(\tR\014generation" +
+      "Id\022#\n\rallow_missing\030\002 \001(\010R\014allowMissing\022" +
+      "\024\n\005force\030\003 \001(\010R\005force\"\032\n\030DeleteGeneratio" +
+      "nResponse*\\\n\nWatchUntil\022\033\n\027WATCH_UNTIL_U" +
+      "NSPECIFIED\020\000\022\030\n\024WATCH_UNTIL_TERMINAL\020\001\022\027" +
+      "\n\023WATCH_UNTIL_SETTLED\020\002*\311\001\n\021UpstreamCond" +
+      "ition\022\"\n\036UPSTREAM_CONDITION_UNSPECIFIED\020" +
+      "\000\022\036\n\032UPSTREAM_CONDITION_HEALTHY\020\001\022 \n\034UPS" +
+      "TREAM_CONDITION_THROTTLED\020\002\022\"\n\036UPSTREAM_" +
+      "CONDITION_UNREACHABLE\020\003\022*\n&UPSTREAM_COND" +
+      "ITION_CREDENTIAL_REJECTED\020\004*\203\001\n\023StreamCl" +
+      "osingReason\022%\n!STREAM_CLOSING_REASON_UNS" +
+      "PECIFIED\020\000\022\"\n\036STREAM_CLOSING_REASON_DRAI" +
+      "NING\020\001\022!\n\035STREAM_CLOSING_REASON_MAX_AGE\020" +
+      "\0022\347\006\n\021GenerationService\022[\n\017QuoteGenerati" +
+      "on\022 .easel.v1.QuoteGenerationRequest\032!.e" +
+      "asel.v1.QuoteGenerationResponse\"\003\220\002\001\022^\n\020" +
+      "CreateGeneration\022!.easel.v1.CreateGenera" +
+      "tionRequest\032\".easel.v1.CreateGenerationR" +
+      "esponse\"\003\220\002\002\022U\n\rGetGeneration\022\036.easel.v1" +
+      ".GetGenerationRequest\032\037.easel.v1.GetGene" +
+      "rationResponse\"\003\220\002\001\022[\n\017ListGenerations\022 " +
+      ".easel.v1.ListGenerationsRequest\032!.easel" +
+      ".v1.ListGenerationsResponse\"\003\220\002\001\022X\n\016Wait" +
+      "Generation\022\037.easel.v1.WaitGenerationRequ" +
+      "est\032 .easel.v1.WaitGenerationResponse\"\003\220" +
+      "\002\001\022]\n\017WatchGeneration\022 .easel.v1.WatchGe" +
+      "nerationRequest\032!.easel.v1.WatchGenerati" +
+      "onResponse\"\003\220\002\0010\001\022`\n\020WatchGenerations\022!." +
+      "easel.v1.WatchGenerationsRequest\032\".easel" +
+      ".v1.WatchGenerationsResponse\"\003\220\002\0010\001\022f\n\022D" +
+      "ownloadGeneration\022#.easel.v1.DownloadGen" +
+      "erationRequest\032$.easel.v1.DownloadGenera" +
+      "tionResponse\"\003\220\002\0010\001\022^\n\020DeleteGeneration\022" +
+      "!.easel.v1.DeleteGenerationRequest\032\".eas" +
+      "el.v1.DeleteGenerationResponse\"\003\220\002\002B\254\001\n\034" +
+      "io.github.easelgrpc.easel.v1B\026Generation" +
+      "ServiceProtoP\001Z3github.com/easel-grpc/ea" +
+      "sel/gen/go/easel/v1;easelv1\242\002\003EXX\252\002\010Ease" +
+      "l.V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002" +
+      "\tEasel::V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -311,13 +337,19 @@ public final class GenerationServiceProto {
     internal_static_easel_v1_CreateGenerationRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_CreateGenerationRequest_descriptor,
-        new java.lang.String[] { "ModelId", "Inputs", "InputsJson", "IdempotencyKey", "MaxCostCents", });
+        new java.lang.String[] { "ModelId", "Inputs", "InputsJson", "IdempotencyKey", "MaxCostCents", "Labels", });
+    internal_static_easel_v1_CreateGenerationRequest_LabelsEntry_descriptor =
+      internal_static_easel_v1_CreateGenerationRequest_descriptor.getNestedTypes().get(0);
+    internal_static_easel_v1_CreateGenerationRequest_LabelsEntry_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_CreateGenerationRequest_LabelsEntry_descriptor,
+        new java.lang.String[] { "Key", "Value", });
     internal_static_easel_v1_CreateGenerationResponse_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_easel_v1_CreateGenerationResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_CreateGenerationResponse_descriptor,
-        new java.lang.String[] { "Generation", });
+        new java.lang.String[] { "Generation", "Replayed", });
     internal_static_easel_v1_GetGenerationRequest_descriptor =
       getDescriptor().getMessageTypes().get(4);
     internal_static_easel_v1_GetGenerationRequest_fieldAccessorTable = new
@@ -335,111 +367,123 @@ public final class GenerationServiceProto {
     internal_static_easel_v1_ListGenerationsRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_ListGenerationsRequest_descriptor,
-        new java.lang.String[] { "PageSize", "PageToken", });
-    internal_static_easel_v1_ListGenerationsResponse_descriptor =
+        new java.lang.String[] { "PageSize", "PageToken", "Filter", });
+    internal_static_easel_v1_GenerationFilter_descriptor =
       getDescriptor().getMessageTypes().get(7);
+    internal_static_easel_v1_GenerationFilter_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_GenerationFilter_descriptor,
+        new java.lang.String[] { "ModelId", "States", "Labels", "Owner", });
+    internal_static_easel_v1_GenerationFilter_LabelsEntry_descriptor =
+      internal_static_easel_v1_GenerationFilter_descriptor.getNestedTypes().get(0);
+    internal_static_easel_v1_GenerationFilter_LabelsEntry_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_GenerationFilter_LabelsEntry_descriptor,
+        new java.lang.String[] { "Key", "Value", });
+    internal_static_easel_v1_ListGenerationsResponse_descriptor =
+      getDescriptor().getMessageTypes().get(8);
     internal_static_easel_v1_ListGenerationsResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_ListGenerationsResponse_descriptor,
         new java.lang.String[] { "Generations", "NextPageToken", });
     internal_static_easel_v1_WaitGenerationRequest_descriptor =
-      getDescriptor().getMessageTypes().get(8);
+      getDescriptor().getMessageTypes().get(9);
     internal_static_easel_v1_WaitGenerationRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_WaitGenerationRequest_descriptor,
         new java.lang.String[] { "GenerationId", "Timeout", "Until", });
     internal_static_easel_v1_WaitGenerationResponse_descriptor =
-      getDescriptor().getMessageTypes().get(9);
+      getDescriptor().getMessageTypes().get(10);
     internal_static_easel_v1_WaitGenerationResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_WaitGenerationResponse_descriptor,
         new java.lang.String[] { "Generation", });
     internal_static_easel_v1_WatchGenerationRequest_descriptor =
-      getDescriptor().getMessageTypes().get(10);
+      getDescriptor().getMessageTypes().get(11);
     internal_static_easel_v1_WatchGenerationRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_WatchGenerationRequest_descriptor,
         new java.lang.String[] { "GenerationId", "Until", "KnownEtag", "IncludeContent", "HeartbeatInterval", });
     internal_static_easel_v1_WatchGenerationResponse_descriptor =
-      getDescriptor().getMessageTypes().get(11);
+      getDescriptor().getMessageTypes().get(12);
     internal_static_easel_v1_WatchGenerationResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_WatchGenerationResponse_descriptor,
         new java.lang.String[] { "Update", "Heartbeat", "Content", "Closing", "EmitTime", "Event", });
     internal_static_easel_v1_GenerationUpdate_descriptor =
-      getDescriptor().getMessageTypes().get(12);
+      getDescriptor().getMessageTypes().get(13);
     internal_static_easel_v1_GenerationUpdate_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_GenerationUpdate_descriptor,
         new java.lang.String[] { "Generation", "Initial", });
     internal_static_easel_v1_Heartbeat_descriptor =
-      getDescriptor().getMessageTypes().get(13);
+      getDescriptor().getMessageTypes().get(14);
     internal_static_easel_v1_Heartbeat_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_Heartbeat_descriptor,
         new java.lang.String[] { "ObserveTime", "NextPollTime", "UpstreamCondition", "ConsecutivePollFailures", "LastError", "TypicalRemaining", });
     internal_static_easel_v1_StreamClosing_descriptor =
-      getDescriptor().getMessageTypes().get(14);
+      getDescriptor().getMessageTypes().get(15);
     internal_static_easel_v1_StreamClosing_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_StreamClosing_descriptor,
         new java.lang.String[] { "Reason", "RetryDelay", });
     internal_static_easel_v1_WatchGenerationsRequest_descriptor =
-      getDescriptor().getMessageTypes().get(15);
+      getDescriptor().getMessageTypes().get(16);
     internal_static_easel_v1_WatchGenerationsRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_WatchGenerationsRequest_descriptor,
         new java.lang.String[] { "GenerationIds", "Until", "HeartbeatInterval", });
     internal_static_easel_v1_WatchGenerationsResponse_descriptor =
-      getDescriptor().getMessageTypes().get(16);
+      getDescriptor().getMessageTypes().get(17);
     internal_static_easel_v1_WatchGenerationsResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_WatchGenerationsResponse_descriptor,
         new java.lang.String[] { "Update", "Heartbeat", "Closing", "CaughtUp", "EmitTime", "Event", });
     internal_static_easel_v1_CaughtUp_descriptor =
-      getDescriptor().getMessageTypes().get(17);
+      getDescriptor().getMessageTypes().get(18);
     internal_static_easel_v1_CaughtUp_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_CaughtUp_descriptor,
         new java.lang.String[] { "GenerationCount", });
     internal_static_easel_v1_DownloadGenerationRequest_descriptor =
-      getDescriptor().getMessageTypes().get(18);
+      getDescriptor().getMessageTypes().get(19);
     internal_static_easel_v1_DownloadGenerationRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_DownloadGenerationRequest_descriptor,
         new java.lang.String[] { "GenerationId", "ReadOffset", "ReadLimit", "Etag", "WaitTimeout", });
     internal_static_easel_v1_DownloadGenerationResponse_descriptor =
-      getDescriptor().getMessageTypes().get(19);
+      getDescriptor().getMessageTypes().get(20);
     internal_static_easel_v1_DownloadGenerationResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_DownloadGenerationResponse_descriptor,
         new java.lang.String[] { "Chunk", });
     internal_static_easel_v1_ContentChunk_descriptor =
-      getDescriptor().getMessageTypes().get(20);
+      getDescriptor().getMessageTypes().get(21);
     internal_static_easel_v1_ContentChunk_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_ContentChunk_descriptor,
         new java.lang.String[] { "Offset", "Data", "Crc32C", "Info", "Summary", });
     internal_static_easel_v1_ContentInfo_descriptor =
-      getDescriptor().getMessageTypes().get(21);
+      getDescriptor().getMessageTypes().get(22);
     internal_static_easel_v1_ContentInfo_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_ContentInfo_descriptor,
         new java.lang.String[] { "ContentType", "SizeBytes", "FileName", "Etag", });
     internal_static_easel_v1_ContentSummary_descriptor =
-      getDescriptor().getMessageTypes().get(22);
+      getDescriptor().getMessageTypes().get(23);
     internal_static_easel_v1_ContentSummary_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_ContentSummary_descriptor,
         new java.lang.String[] { "SizeBytes", "Sha256", });
     internal_static_easel_v1_DeleteGenerationRequest_descriptor =
-      getDescriptor().getMessageTypes().get(23);
+      getDescriptor().getMessageTypes().get(24);
     internal_static_easel_v1_DeleteGenerationRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_DeleteGenerationRequest_descriptor,
         new java.lang.String[] { "GenerationId", "AllowMissing", "Force", });
     internal_static_easel_v1_DeleteGenerationResponse_descriptor =
-      getDescriptor().getMessageTypes().get(24);
+      getDescriptor().getMessageTypes().get(25);
     internal_static_easel_v1_DeleteGenerationResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_DeleteGenerationResponse_descriptor,

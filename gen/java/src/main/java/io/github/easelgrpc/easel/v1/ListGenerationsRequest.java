@@ -44,6 +44,7 @@ private static final long serialVersionUID = 0L;
             io.github.easelgrpc.easel.v1.ListGenerationsRequest.class, io.github.easelgrpc.easel.v1.ListGenerationsRequest.Builder.class);
   }
 
+  private int bitField0_;
   public static final int PAGE_SIZE_FIELD_NUMBER = 1;
   private int pageSize_ = 0;
   /**
@@ -106,6 +107,47 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int FILTER_FIELD_NUMBER = 3;
+  private io.github.easelgrpc.easel.v1.GenerationFilter filter_;
+  /**
+   * <pre>
+   * Which renders are wanted; absent means all. The pages of one list have the same
+   * filter.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+   * @return Whether the filter field is set.
+   */
+  @java.lang.Override
+  public boolean hasFilter() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * Which renders are wanted; absent means all. The pages of one list have the same
+   * filter.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+   * @return The filter.
+   */
+  @java.lang.Override
+  public io.github.easelgrpc.easel.v1.GenerationFilter getFilter() {
+    return filter_ == null ? io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance() : filter_;
+  }
+  /**
+   * <pre>
+   * Which renders are wanted; absent means all. The pages of one list have the same
+   * filter.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+   */
+  @java.lang.Override
+  public io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder getFilterOrBuilder() {
+    return filter_ == null ? io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance() : filter_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -126,6 +168,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(pageToken_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 2, pageToken_);
     }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(3, getFilter());
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -141,6 +186,10 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(pageToken_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(2, pageToken_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, getFilter());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -161,6 +210,11 @@ private static final long serialVersionUID = 0L;
         != other.getPageSize()) return false;
     if (!getPageToken()
         .equals(other.getPageToken())) return false;
+    if (hasFilter() != other.hasFilter()) return false;
+    if (hasFilter()) {
+      if (!getFilter()
+          .equals(other.getFilter())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -176,6 +230,10 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getPageSize();
     hash = (37 * hash) + PAGE_TOKEN_FIELD_NUMBER;
     hash = (53 * hash) + getPageToken().hashCode();
+    if (hasFilter()) {
+      hash = (37 * hash) + FILTER_FIELD_NUMBER;
+      hash = (53 * hash) + getFilter().hashCode();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -299,13 +357,19 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.easelgrpc.easel.v1.ListGenerationsRequest.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessageV3.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessageV3
+              .alwaysUseFieldBuilders) {
+        getFilterFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
@@ -313,6 +377,11 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       pageSize_ = 0;
       pageToken_ = "";
+      filter_ = null;
+      if (filterBuilder_ != null) {
+        filterBuilder_.dispose();
+        filterBuilder_ = null;
+      }
       return this;
     }
 
@@ -352,6 +421,14 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.pageToken_ = pageToken_;
       }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.filter_ = filterBuilder_ == null
+            ? filter_
+            : filterBuilder_.build();
+        to_bitField0_ |= 0x00000001;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -406,6 +483,9 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000002;
         onChanged();
       }
+      if (other.hasFilter()) {
+        mergeFilter(other.getFilter());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -442,6 +522,13 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
+            case 26: {
+              input.readMessage(
+                  getFilterFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -593,6 +680,172 @@ private static final long serialVersionUID = 0L;
       bitField0_ |= 0x00000002;
       onChanged();
       return this;
+    }
+
+    private io.github.easelgrpc.easel.v1.GenerationFilter filter_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        io.github.easelgrpc.easel.v1.GenerationFilter, io.github.easelgrpc.easel.v1.GenerationFilter.Builder, io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder> filterBuilder_;
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     * @return Whether the filter field is set.
+     */
+    public boolean hasFilter() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     * @return The filter.
+     */
+    public io.github.easelgrpc.easel.v1.GenerationFilter getFilter() {
+      if (filterBuilder_ == null) {
+        return filter_ == null ? io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance() : filter_;
+      } else {
+        return filterBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     */
+    public Builder setFilter(io.github.easelgrpc.easel.v1.GenerationFilter value) {
+      if (filterBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        filter_ = value;
+      } else {
+        filterBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     */
+    public Builder setFilter(
+        io.github.easelgrpc.easel.v1.GenerationFilter.Builder builderForValue) {
+      if (filterBuilder_ == null) {
+        filter_ = builderForValue.build();
+      } else {
+        filterBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     */
+    public Builder mergeFilter(io.github.easelgrpc.easel.v1.GenerationFilter value) {
+      if (filterBuilder_ == null) {
+        if (((bitField0_ & 0x00000004) != 0) &&
+          filter_ != null &&
+          filter_ != io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance()) {
+          getFilterBuilder().mergeFrom(value);
+        } else {
+          filter_ = value;
+        }
+      } else {
+        filterBuilder_.mergeFrom(value);
+      }
+      if (filter_ != null) {
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     */
+    public Builder clearFilter() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      filter_ = null;
+      if (filterBuilder_ != null) {
+        filterBuilder_.dispose();
+        filterBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.GenerationFilter.Builder getFilterBuilder() {
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return getFilterFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder getFilterOrBuilder() {
+      if (filterBuilder_ != null) {
+        return filterBuilder_.getMessageOrBuilder();
+      } else {
+        return filter_ == null ?
+            io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance() : filter_;
+      }
+    }
+    /**
+     * <pre>
+     * Which renders are wanted; absent means all. The pages of one list have the same
+     * filter.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+     */
+    private com.google.protobuf.SingleFieldBuilderV3<
+        io.github.easelgrpc.easel.v1.GenerationFilter, io.github.easelgrpc.easel.v1.GenerationFilter.Builder, io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder> 
+        getFilterFieldBuilder() {
+      if (filterBuilder_ == null) {
+        filterBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            io.github.easelgrpc.easel.v1.GenerationFilter, io.github.easelgrpc.easel.v1.GenerationFilter.Builder, io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder>(
+                getFilter(),
+                getParentForChildren(),
+                isClean());
+        filter_ = null;
+      }
+      return filterBuilder_;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -37,4 +37,34 @@ public interface ListGenerationsRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getPageTokenBytes();
+
+  /**
+   * <pre>
+   * Which renders are wanted; absent means all. The pages of one list have the same
+   * filter.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+   * @return Whether the filter field is set.
+   */
+  boolean hasFilter();
+  /**
+   * <pre>
+   * Which renders are wanted; absent means all. The pages of one list have the same
+   * filter.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+   * @return The filter.
+   */
+  io.github.easelgrpc.easel.v1.GenerationFilter getFilter();
+  /**
+   * <pre>
+   * Which renders are wanted; absent means all. The pages of one list have the same
+   * filter.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 3 [json_name = "filter"];</code>
+   */
+  io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder getFilterOrBuilder();
 }

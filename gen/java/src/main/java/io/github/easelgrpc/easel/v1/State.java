@@ -67,7 +67,7 @@ public enum State
   /**
    * <pre>
    * Deleted from the catalog, or never in it: the catalog does not tell the two
-   * apart. Ends a watch; sent only by watches and waits.
+   * apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
    * </pre>
    *
    * <code>STATE_DELETED = 6;</code>
@@ -137,7 +137,7 @@ public enum State
   /**
    * <pre>
    * Deleted from the catalog, or never in it: the catalog does not tell the two
-   * apart. Ends a watch; sent only by watches and waits.
+   * apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
    * </pre>
    *
    * <code>STATE_DELETED = 6;</code>
