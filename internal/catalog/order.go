@@ -57,7 +57,7 @@ func (o orders) submit(ctx context.Context, cred Credential, order Order, sub *s
 func (o orders) attempts(ctx context.Context, cred Credential, order Order, sub *submission, run *submitRun) (Receipt, error) {
 	if order.Journal == nil && order.MaxCostCents != nil && !sub.mayExist {
 		if err := o.withinLimit(ctx, cred, order); err != nil {
-			return Receipt{}, unsent(err)
+			return Receipt{}, Unsent(err)
 		}
 	}
 	for attempt := 0; ; attempt++ {

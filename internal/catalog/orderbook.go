@@ -169,7 +169,7 @@ func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
 		sub.mayExist, sub.unknownSince = true, run.attemptAt
 	}
 	if !run.sent && !sub.mayExist {
-		err = unsent(err)
+		err = Unsent(err)
 	}
 	run.lastErr = sub.withholdRefusal(err)
 	return err
@@ -264,8 +264,8 @@ func (s *submission) withholdRefusal(err error) error {
 	}
 }
 
-// unsent marks the error of a call that has sent nothing.
-func unsent(err error) error {
+// Unsent marks the error of a call that has sent no order.
+func Unsent(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return err

@@ -57,6 +57,8 @@ type Order struct {
 	Status  Status
 	Record  string
 	Deleted bool
+	// Settled means that no money can move any more.
+	Settled bool
 	// Labels are those of its [Request], where it comes from [Ledger.List] or [Ledger.Own].
 	Labels map[string]string
 }
@@ -64,7 +66,7 @@ type Order struct {
 // columns are what scan reads.
 const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), claims,
 	claimed_until > {now}, {now} - order_time, order_time,
-	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted`
+	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted, settled`
 
 // order reads and locks the order that a condition names, under the API key of now. It is nil where there
 // is none.
@@ -87,7 +89,7 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 		o, age, written := Order{}, int64(0), int64(0)
 		if err := rows.Scan(
 			&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.State, &o.Generation, &o.Claims, &o.Claimed, &age, &written,
-			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted); err != nil {
+			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted, &o.Settled); err != nil {
 			return nil, err
 		}
 		o.Claimed = o.Claimed && o.State == lifecycle.Open

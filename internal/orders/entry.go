@@ -114,9 +114,9 @@ func (e *entry) price(ctx context.Context, cred catalog.Credential) (int64, erro
 	}
 	quote, err := e.orders.Catalog.Quote(ctx, cred, e.request.ModelID, e.asked.Inputs)
 	if err == nil && most != nil && quote.PriceCents > *most {
-		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: opCreate, PriceCents: quote.PriceCents, Unsent: true}
+		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: opCreate, PriceCents: quote.PriceCents}
 	}
-	return quote.PriceCents, err
+	return quote.PriceCents, catalog.Unsent(err)
 }
 
 // errRotated is why an order of unknown outcome is not sent again for now.

@@ -68,3 +68,13 @@ func (o *Orders) Unsettled(ctx context.Context, owner *string) (generationIDs []
 	}
 	return generationIDs, err
 }
+
+// IsSettled reports whether no money of a generation can move any more, as far as the ledger knows. Where it does
+// not know the generation, nothing of it is to be settled.
+func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	found, err := o.Ledger.Own(ctx, nil, generationID)
+	order, known := found[generationID]
+	return !known || order.Settled, err
+}

@@ -128,20 +128,19 @@ const provenTime = time.Minute
 
 // Proven makes sure that the catalog has accepted the API key lately: strangers never reach the ledger.
 func (o *Orders) Proven(ctx context.Context, cred catalog.Credential) error {
-	if cred.Held || o.Catalog.AcceptedWithin(cred.Tenant, provenTime) {
+	if o.IsProven(cred) {
 		return nil
 	}
 	_, err := o.Catalog.Account(ctx, cred)
-	if o.Catalog.AcceptedWithin(cred.Tenant, provenTime) { // the answer may be unreadable
+	if o.IsProven(cred) { // the answer may be unreadable
 		return nil
 	}
-	var upstream *catalog.Error
-	if errors.As(err, &upstream) {
-		unsent := *upstream
-		unsent.Unsent = true
-		return &unsent
-	}
-	return err
+	return catalog.Unsent(err)
+}
+
+// IsProven reports whether the catalog has accepted the API key lately.
+func (o *Orders) IsProven(cred catalog.Credential) bool {
+	return cred.Held || o.Catalog.AcceptedWithin(cred.Tenant, provenTime)
 }
 
 // newest is the state of a generation that was placed before: what the catalog says, or what the ledger has.

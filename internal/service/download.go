@@ -51,6 +51,9 @@ type Content struct {
 // long as ctx.
 func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
+	if _, err := s.see(ctx, id); err != nil {
+		return nil, err
+	}
 	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 {
 		if _, err := s.await(ctx, id, watch.Terminal, wait); err != nil {
 			return nil, err

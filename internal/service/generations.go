@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -9,6 +10,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -66,25 +68,41 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if len(req.GetLabels()) > 0 && s.cfg.Ledger == nil {
 		return nil, &orderError{errNoLedger("labels"), OrderNotPlacedByThisCall}
 	}
-	receipt, err := s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
-		ModelID:        req.GetModelId(),
-		Inputs:         inputs,
-		IdempotencyKey: upstreamIdempotencyKey(ctx, req.GetIdempotencyKey()),
-		MaxCostCents:   req.MaxCostCents,
-		Hold:           admission(ctx),
-	})
+	receipt, err := s.place(ctx, req, inputs)
 	if err != nil {
 		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(credential(ctx), err)}
 	}
 	update := s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
-	return &easelv1.CreateGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
+	whose, err := s.seeAs(ctx, orderer(ctx), receipt.Generation.ID)
+	if err != nil { // its attribution alone is missing
+		whose = orders.Attribution{}
+	}
+	return &easelv1.CreateGenerationResponse{Generation: s.message(update, whose), Replayed: receipt.Replayed}, nil
+}
+
+// place places an order, through the ledger where there is one.
+func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRequest, inputs json.RawMessage) (catalog.Receipt, error) {
+	upstreamKey := upstreamIdempotencyKey(ctx, req.GetIdempotencyKey())
+	if s.cfg.Orders == nil {
+		return s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
+			ModelID: req.GetModelId(), Inputs: inputs, IdempotencyKey: upstreamKey, MaxCostCents: req.MaxCostCents, Hold: admission(ctx),
+		})
+	}
+	caller := who(ctx)
+	return s.cfg.Orders.Place(ctx, caller.credential, orders.Request{
+		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs, IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: upstreamKey,
+		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Limits: limits(ctx), AllowsModel: caller.allowsModel, Hold: admission(ctx),
+	})
 }
 
 // GetGeneration gives the state of a running watch where that is fresh enough, else reads the catalog.
 func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+	whose, err := s.see(ctx, req.GetGenerationId())
+	if err != nil {
+		return nil, err
+	}
 	update, ok := s.cfg.Hub.Peek(credential(ctx), req.GetGenerationId())
 	if !ok || stale(update, req.GetMaxStaleness()) {
-		var err error
 		if update, err = s.read(ctx, req.GetGenerationId()); err != nil {
 			return nil, err
 		}
@@ -92,7 +110,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	if update.Generation.State == catalog.StateDeleted {
 		return nil, noGeneration(req.GetGenerationId())
 	}
-	return &easelv1.GetGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
+	return &easelv1.GetGenerationResponse{Generation: s.message(update, whose)}, nil
 }
 
 // stale reports whether a state is older than the caller allows. Without a limit none is; with 0 each is.
@@ -114,28 +132,46 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	return s.cfg.Hub.Observe(ctx, credential(ctx), read), nil
 }
 
-// DeleteGeneration deletes a generation. Whether it is terminal is read from the catalog and
-// not from a watch: a deletion can't be undone.
+// DeleteGeneration deletes a generation. Whether it is finished is read from the catalog and not from a
+// watch: a deletion can't be undone. Nobody deletes another's, operators neither.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
-	if !req.GetForce() {
-		update, err := s.read(ctx, id)
-		switch {
-		case missing(err) && req.GetAllowMissing():
-			return &easelv1.DeleteGenerationResponse{}, nil
-		case err != nil:
-			return nil, err
-		case !update.Generation.State.Terminal():
-			return nil, Fail(codes.FailedPrecondition, "GENERATION_ACTIVE",
-				"the render is not finished, and the catalog does not say what becomes of its price: set force to delete it all the same")
-		}
+	_, err := s.seeAs(ctx, orderer(ctx), id)
+	if err == nil && !req.GetForce() {
+		err = s.finished(ctx, id)
 	}
-	err := s.cfg.Catalog.Delete(ctx, credential(ctx), id)
+	switch {
+	case missing(err) && req.GetAllowMissing():
+		return &easelv1.DeleteGenerationResponse{}, nil
+	case err != nil:
+		return nil, err
+	}
+	err = s.cfg.Catalog.Delete(ctx, credential(ctx), id)
 	if err != nil && (!missing(err) || !req.GetAllowMissing()) {
 		return nil, aboutGeneration(err, id)
 	}
 	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
 	return &easelv1.DeleteGenerationResponse{}, nil
+}
+
+// finished refuses a generation whose deletion would leave open what becomes of its price. The ledger waits for a
+// refund too.
+func (s *generations) finished(ctx context.Context, id string) error {
+	update, err := s.read(ctx, id)
+	if err != nil {
+		return err
+	}
+	finished := update.Generation.State.Terminal()
+	if finished && s.cfg.Orders != nil && update.Generation.State == catalog.StateFailed {
+		if finished, err = s.cfg.Orders.IsSettled(ctx, id); err != nil {
+			return err
+		}
+	}
+	if !finished {
+		return Fail(codes.FailedPrecondition, "GENERATION_ACTIVE",
+			"the render is not finished, and the catalog does not say what becomes of its price: set force to delete it all the same")
+	}
+	return nil
 }
 
 // missing reports whether err says that the catalog has no such record.

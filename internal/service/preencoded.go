@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -19,11 +20,12 @@ type preEncodedUpdate struct {
 	sent   time.Time
 }
 
-// encodeUpdate encodes an update, once for all its watchers. One that can't be encoded is nil.
-func encodeUpdate(u *watch.Update) []byte {
+// encodeUpdate encodes an update, once for all its watchers, who share whose it is. One that can't be encoded
+// is nil.
+func encodeUpdate(u *watch.Update, whose orders.Attribution) []byte {
 	return u.Memo.Get(func() any {
 		update, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
-			Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u)},
+			Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, whose)},
 		}) // it fails for text alone that is no UTF-8, and text is cleaned
 		return update
 	}).([]byte)

@@ -16,6 +16,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -31,6 +32,9 @@ type Config struct {
 	Hub     *watch.Hub      // required
 	// Ledger is the book of orders. Nil means that there is none.
 	Ledger *ledger.Ledger
+
+	// Orders takes orders through the ledger. Nil where there is none.
+	Orders *orders.Orders
 
 	// Held is the credential of a server with an API key of its own. Nil forwards the API key of
 	// each caller.

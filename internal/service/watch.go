@@ -12,6 +12,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -40,8 +41,12 @@ func (s *Service) sender(stream grpc.ServerStream) deadlineSender {
 // WatchGeneration sends each change of one generation, and its bytes where asked.
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
+	whose, err := s.see(ctx, req.GetGenerationId())
+	if err != nil {
+		return err
+	}
 	w := &watchOfOne{
-		service: s, out: s.sender(stream), known: s.stillKnown(ctx), id: req.GetGenerationId(), content: req.GetIncludeContent(),
+		service: s, out: s.sender(stream), known: s.stillKnown(ctx), id: req.GetGenerationId(), whose: whose, content: req.GetIncludeContent(),
 	}
 	return w.finish(s.cfg.Hub.Watch(ctx, watch.Request{
 		Credential: credential(ctx),
@@ -60,6 +65,7 @@ type watchOfOne struct {
 	out     deadlineSender
 	known   func() error // the caller may still call
 	id      string
+	whose   orders.Attribution
 	content bool // the bytes are asked for
 	file    bool // the last state has some
 	begun   bool
@@ -75,7 +81,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 		return noGeneration(w.id)
 	case event.Update != nil:
 		w.file = event.Update.Generation.File != nil
-		err = w.out.stream.SendMsg(preEncodedUpdate{encodeUpdate(event.Update), time.Now()})
+		err = w.out.stream.SendMsg(preEncodedUpdate{encodeUpdate(event.Update, w.whose), time.Now()})
 	case event.Heartbeat != nil:
 		if event.Known != nil {
 			w.file = event.Known.Generation.File != nil
@@ -114,22 +120,26 @@ func (w *watchOfOne) finish(err error) error {
 // WatchGenerations sends each change of many generations.
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx := stream.Context()
-	out, known := s.sender(stream), s.stillKnown(ctx)
-	err := s.cfg.Hub.Watch(ctx, watch.Request{
+	w := &watchOfMany{service: s, stream: stream, known: s.stillKnown(ctx)}
+	request := watch.Request{
 		Credential: credential(ctx),
-		IDs:        req.GetGenerationIds(),
 		Goal:       goal(req.GetUntil()),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
 		Stall:      s.cfg.SendTimeout,
-	}, func(event watch.Event) error {
-		if err := known(); err != nil {
-			return err
-		}
-		return stream.SendMsg(eventMessage(event))
-	})
-	err = s.closes(err)
+	}
+	var err error
+	if len(req.GetGenerationIds()) > 0 {
+		request.IDs, err = w.choose(ctx, req.GetGenerationIds())
+	} else {
+		request.IDs, err = w.everything(ctx)
+		request.Everything = true
+	}
+	if err == nil && w.goesOn(request) {
+		err = s.closes(s.cfg.Hub.Watch(ctx, request, w.deliver))
+	}
 	if closing := closingMessage(err); closing != nil {
+		out := s.sender(stream)
 		_ = out.send(&easelv1.WatchGenerationsResponse{
 			Event: &easelv1.WatchGenerationsResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
 		})
@@ -137,23 +147,124 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	return err
 }
 
-// eventMessage makes the message of an event in a watch of many generations.
-func eventMessage(event watch.Event) any {
-	if event.Update != nil {
-		return preEncodedUpdate{encodeUpdate(event.Update), time.Now()}
-	}
-	m := &easelv1.WatchGenerationsResponse{EmitTime: timestamppb.Now()}
-	switch {
-	case event.Heartbeat != nil:
-		m.Event = &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}
-	case event.CaughtUp != nil:
-		m.Event = &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: int32(event.CaughtUp.Count)}}
-	}
-	return m
+// watchOfMany sends updates and heartbeats of the generations that exist for the caller.
+type watchOfMany struct {
+	service *generations
+	stream  grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
+	known   func() error                  // the caller may still call
+	whose   map[string]orders.Attribution // of a watch by id
+	hidden  int                           // ids that do not exist for the caller
+	own     *ownWatch                     // of a watch of everything by an owner
 }
 
-func updateMessage(u *watch.Update) *easelv1.GenerationUpdate {
-	return &easelv1.GenerationUpdate{Generation: generationMessage(u.Generation, u.Etag), Initial: u.Initial}
+// choose tells the caller at once of the ids that do not exist for it, and gives the others.
+func (w *watchOfMany) choose(ctx context.Context, ids []string) (own []string, err error) {
+	if w.whose, err = w.service.seen(ctx, viewer(ctx), ids...); err != nil {
+		return nil, err
+	}
+	if !w.service.hides(ctx, viewer(ctx)) {
+		return ids, nil
+	}
+	var foreign []string
+	for _, id := range ids {
+		if _, ok := w.whose[id]; ok {
+			own = append(own, id)
+		} else {
+			foreign = append(foreign, id)
+		}
+	}
+	w.hidden = len(foreign)
+	for _, update := range hidden(foreign) {
+		if err := w.send(update, orders.Attribution{}); err != nil {
+			return nil, err
+		}
+	}
+	return own, nil
+}
+
+// everything gives the generations that a watch of everything covers beside the listed ones.
+func (w *watchOfMany) everything(ctx context.Context) ([]string, error) {
+	s := w.service
+	if s.cfg.Orders == nil || !credential(ctx).Held {
+		return nil, nil
+	}
+	if s.hides(ctx, viewer(ctx)) {
+		w.own = &ownWatch{service: s.Service, ctx: ctx, waiting: map[string]*watch.Update{}}
+	}
+	return s.cfg.Orders.Unsettled(ctx, viewer(ctx))
+}
+
+// goesOn reports whether there is anything to watch; else the caller has caught up.
+func (w *watchOfMany) goesOn(request watch.Request) bool {
+	if request.Everything || len(request.IDs) > 0 {
+		return true
+	}
+	_ = w.stream.SendMsg(caughtUpMessage(w.hidden)) // the stream ends with it
+	return false
+}
+
+// deliver sends an event.
+func (w *watchOfMany) deliver(event watch.Event) error {
+	if err := w.known(); err != nil {
+		return err
+	}
+	if w.own != nil {
+		return w.deliverOwn(event)
+	}
+	switch {
+	case event.Update != nil:
+		return w.send(event.Update, w.attribution(event.Update))
+	case event.CaughtUp != nil:
+		return w.stream.SendMsg(caughtUpMessage(event.CaughtUp.Count + w.hidden))
+	}
+	return w.stream.SendMsg(heartbeatOfMany(event.Heartbeat))
+}
+
+// deliverOwn sends what is the caller's own of an event in a watch of everything.
+func (w *watchOfMany) deliverOwn(event watch.Event) error {
+	for _, update := range w.own.own(event) {
+		if err := w.send(update, w.attribution(update)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case event.CaughtUp != nil:
+		return w.stream.SendMsg(caughtUpMessage(w.own.sent))
+	case event.Heartbeat != nil:
+		return w.stream.SendMsg(heartbeatOfMany(event.Heartbeat))
+	}
+	return nil
+}
+
+// attribution is whose the generation of an update is. It is asked for once for all watchers of an update.
+func (w *watchOfMany) attribution(u *watch.Update) orders.Attribution {
+	id, ctx := u.Generation.ID, w.stream.Context()
+	whose, ok := w.whose[id]
+	if !ok {
+		own, _ := w.service.seen(ctx, viewer(ctx), id) // else it is missing alone
+		whose = own[id]
+	}
+	return whose
+}
+
+func (w *watchOfMany) send(u *watch.Update, whose orders.Attribution) error {
+	return w.stream.SendMsg(preEncodedUpdate{encodeUpdate(u, whose), time.Now()})
+}
+
+func caughtUpMessage(count int) *easelv1.WatchGenerationsResponse {
+	return &easelv1.WatchGenerationsResponse{
+		Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: int32(count)}}, EmitTime: timestamppb.Now(),
+	}
+}
+
+func heartbeatOfMany(h *watch.Heartbeat) *easelv1.WatchGenerationsResponse {
+	return &easelv1.WatchGenerationsResponse{
+		Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(*h)}, EmitTime: timestamppb.Now(),
+	}
+}
+
+func updateMessage(u *watch.Update, whose orders.Attribution) *easelv1.GenerationUpdate {
+	return &easelv1.GenerationUpdate{Generation: attributed(generationMessage(u.Generation, u.Etag), whose), Initial: u.Initial}
 }
 
 // closingMessage announces the end of a stream that the server ends before its goal; nil
@@ -172,11 +283,15 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	if req.GetTimeout() != nil {
 		timeout = req.GetTimeout().AsDuration()
 	}
+	whose, err := s.see(ctx, req.GetGenerationId())
+	if err != nil {
+		return nil, err
+	}
 	update, err := s.await(ctx, req.GetGenerationId(), goal(req.GetUntil()), timeout)
 	if err != nil {
 		return nil, err
 	}
-	return &easelv1.WaitGenerationResponse{Generation: generationMessage(update.Generation, update.Etag)}, nil
+	return &easelv1.WaitGenerationResponse{Generation: s.message(update, whose)}, nil
 }
 
 // errWaited is the cause when the time of a wait is over.
