@@ -57,17 +57,19 @@ func (e *entry) Next(ctx context.Context, cred catalog.Credential) (catalog.Turn
 	return e.answer(order, step.Answer)
 }
 
-func (e *entry) renew(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	may, err := e.orders.Ledger.Renew(ctx, e.order.ID, e.claim, e.request.APIKey)
+func (e *entry) renew(ctx context.Context) (may bool, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		may, err = e.orders.Ledger.Renew(ctx, e.order.ID, e.claim, e.request.APIKey)
+		return err
+	})
 	return may, inDoubt(err)
 }
 
-func (e *entry) call(ctx context.Context) (ledger.Order, lifecycle.Step, error) {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	order, step, err := e.orders.Ledger.Call(ctx, e.request)
+func (e *entry) call(ctx context.Context) (order ledger.Order, step lifecycle.Step, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		order, step, err = e.orders.Ledger.Call(ctx, e.request)
+		return err
+	})
 	return order, step, inDoubt(err)
 }
 
@@ -90,9 +92,12 @@ func (e *entry) write(ctx context.Context, cred catalog.Credential) (catalog.Tur
 		return catalog.Turn{}, &NotPlacedError{err}
 	}
 	e.request.PriceCents = price
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	order, free, err := e.orders.Ledger.Write(ctx, e.request)
+	var order ledger.Order
+	free := false
+	err = ask(ctx, func(ctx context.Context) error {
+		order, free, err = e.orders.Ledger.Write(ctx, e.request)
+		return err
+	})
 	var budget *ledger.BudgetError
 	switch {
 	case errors.As(err, &budget):
@@ -195,10 +200,12 @@ func (e *entry) record(ctx context.Context, outcome lifecycle.Outcome, g catalog
 	}
 }
 
-func (e *entry) conclude(ctx context.Context, outcome lifecycle.Outcome, g catalog.Generation) (lifecycle.Step, error) {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	return e.orders.Ledger.Conclude(ctx, e.order.ID, e.claim, outcome, g.ID, g.CostCents)
+func (e *entry) conclude(ctx context.Context, outcome lifecycle.Outcome, g catalog.Generation) (step lifecycle.Step, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		step, err = e.orders.Ledger.Conclude(ctx, e.order.ID, e.claim, outcome, g.ID, g.CostCents)
+		return err
+	})
+	return step, err
 }
 
 // named is the generation of the order: the first that was recorded.

@@ -43,9 +43,7 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	if len(asked) == 0 {
 		return own, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	found, err := o.Ledger.Own(ctx, owner, asked...)
+	found, err := o.find(ctx, owner, asked...)
 	for id, order := range found {
 		a := Attribution{order.Owner, order.Caller, order.Labels}
 		o.owned.put(keyOfOwned(owner, id), a)
@@ -54,27 +52,35 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	return own, err
 }
 
+// find gives the orders of generations, of an owner or of anybody.
+func (o *Orders) find(ctx context.Context, owner *string, generationIDs ...string) (found map[string]ledger.Order, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		found, err = o.Ledger.Own(ctx, owner, generationIDs...)
+		return err
+	})
+	return found, err
+}
+
 // maxUnsettled is how many generations a watch of everything covers that the catalog need not list.
 const maxUnsettled = 10_000
 
 // Unsettled gives the newest generations of an owner, or where that is nil of everybody, whose money may still
 // move.
 func (o *Orders) Unsettled(ctx context.Context, owner *string) (generationIDs []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	all, err := o.Ledger.List(ctx, ledger.Filter{Owner: owner, Unsettled: true}, ledger.Position{}, maxUnsettled)
-	for _, order := range all {
-		generationIDs = append(generationIDs, order.Generation)
-	}
+	err = ask(ctx, func(ctx context.Context) error {
+		all, err := o.Ledger.List(ctx, ledger.Filter{Owner: owner, Unsettled: true}, ledger.Position{}, maxUnsettled)
+		for _, order := range all {
+			generationIDs = append(generationIDs, order.Generation)
+		}
+		return err
+	})
 	return generationIDs, err
 }
 
 // IsSettled reports whether no money of a generation can move any more, as far as the ledger knows. Where it does
 // not know the generation, nothing of it is to be settled.
 func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	found, err := o.Ledger.Own(ctx, nil, generationID)
+	found, err := o.find(ctx, nil, generationID)
 	order, known := found[generationID]
 	return !known || order.Settled, err
 }

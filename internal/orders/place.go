@@ -143,6 +143,20 @@ func (o *Orders) IsProven(cred catalog.Credential) bool {
 	return cred.Held || o.Catalog.AcceptedWithin(cred.Tenant, provenTime)
 }
 
+// ask bounds a question to the ledger. One that takes too long has no answer.
+func ask(ctx context.Context, question func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	err := question(bounded)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		var doubt *ledger.Doubt
+		if !errors.As(err, &doubt) {
+			return &ledger.Unavailable{Err: err}
+		}
+	}
+	return err
+}
+
 // newest is the state of a generation that was placed before: what the catalog says, or what the ledger has.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt catalog.Receipt) catalog.Generation {
 	recorded := receipt.Generation

@@ -57,10 +57,12 @@ func (o *Orders) resumeNext(ctx context.Context, held catalog.Credential, places
 	return true
 }
 
-func (o *Orders) resume(ctx context.Context, apiKey string) (ledger.Order, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	return o.Ledger.Resume(ctx, apiKey)
+func (o *Orders) resume(ctx context.Context, apiKey string) (order ledger.Order, found bool, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		order, found, err = o.Ledger.Resume(ctx, apiKey)
+		return err
+	})
+	return order, found, err
 }
 
 // resend sends an order again whose claim was taken.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 // call says who calls, and under which API key.
@@ -32,6 +33,12 @@ func (c call) seesAccount() bool { return c.listed == nil || c.operator }
 
 // allowsModel reports whether the caller may order from a model.
 func (c call) allowsModel(id string) bool { return c.team.Allows(id) }
+
+// limits are the budgets of the owner of a call.
+func limits(ctx context.Context) ledger.Limits {
+	team := who(ctx).team
+	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
+}
 
 // Certificate is how a caller's verified client certificate calls it. The zero value is no certificate.
 type Certificate struct {

@@ -26,6 +26,7 @@ const (
 // Visibilities has every method of the contract: what is not in it is refused to everybody.
 var Visibilities = map[string]Visibility{
 	easelv1.AccountService_GetAccount_FullMethodName:            ForOperators,
+	easelv1.AccountService_ListUsage_FullMethodName:             ByOwner,
 	easelv1.ModelService_ListModels_FullMethodName:              Everybody,
 	easelv1.ModelService_GetModel_FullMethodName:                Everybody,
 	easelv1.GenerationService_QuoteGeneration_FullMethodName:    ForOperators,
