@@ -72,7 +72,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer unmeasure()
 
-	services, err := c.services(client, hub, book, observed.Logger)
+	services, err := c.services(ctx, client, hub, book, observed.Logger)
 	if err != nil {
 		return err
 	}
@@ -152,12 +152,12 @@ func ordered(o *telemetry.Observer) func(context.Context, catalog.Order, catalog
 }
 
 // services puts the services in front of what they stand on.
-func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, book *ledger.Ledger, logger *slog.Logger) (*service.Service, error) {
+func (c *serveCmd) services(ctx context.Context, client *catalog.Client, hub *watch.Hub, book *ledger.Ledger, logger *slog.Logger) (*service.Service, error) {
 	held, err := c.held(logger)
 	if err != nil {
 		return nil, wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
-	callers, err := c.callers(logger)
+	callers, err := c.callers(ctx, book, logger)
 	if err != nil {
 		return nil, wrongSetting("EASEL_CALLERS_FILE", err)
 	}
@@ -232,13 +232,6 @@ func (c *serveCmd) held(logger *slog.Logger) (*catalog.Credential, error) {
 	}
 	credential := catalog.Held(key.Get)
 	return &credential, nil
-}
-
-func (c *serveCmd) callers(logger *slog.Logger) (*service.Callers, error) {
-	if c.CallersFile == "" {
-		return nil, nil
-	}
-	return service.LoadCallers(c.CallersFile, logger, nil)
 }
 
 // level is the log level; its name has been checked.

@@ -107,6 +107,26 @@ func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (
 	return all, err
 }
 
+// UnresolvedOwners are the owners of orders of unknown outcome.
+func (l *Ledger) UnresolvedOwners(ctx context.Context) (owners []string, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		rows, err := tx.rows(`SELECT DISTINCT owner FROM orders WHERE state = 1 ORDER BY owner`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			owner := ""
+			if err := rows.Scan(&owner); err != nil {
+				return err
+			}
+			owners = append(owners, owner)
+		}
+		return rows.Err()
+	})
+	return owners, err
+}
+
 // labelled reads the orders that conditions name, with their labels.
 func (l *Ledger) labelled(tx *transaction, c *clauses) (all []Order, err error) {
 	all, err = l.orders(tx, "", c.String(), c.args...)

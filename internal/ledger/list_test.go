@@ -151,3 +151,20 @@ func TestUsageOfNobodyHasNoRows(t *testing.T) {
 		}
 	})
 }
+
+func TestTheOwnersOfUnknownOrdersAreNamedOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for n, owner := range []string{"studio", "print", "studio", "idle"} {
+			r := request(fmt.Sprint(n))
+			r.Namespace, r.Owner, r.Caller = owner, owner, owner
+			o := write(t, l, r)
+			if owner == "idle" {
+				conclude(t, l, o, lifecycle.Named, "g")
+			}
+		}
+		if owners, err := l.UnresolvedOwners(t.Context()); err != nil || !slices.Equal(owners, []string{"print", "studio"}) {
+			t.Errorf("the owners are %q, %v", owners, err)
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
+	book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order, _, err := book.Write(t.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "poster", IdempotencyKey: "k", UpstreamKey: "u", Inputs: "{}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		dropped []string
+		refused string
+	}{{nil, ""}, {[]string{"print"}, ""}, {[]string{"print", "studio"}, "it drops studio, with"}} {
+		if err := keepsOwners(t.Context(), book, row.dropped); (err == nil) != (row.refused == "") || err != nil && !strings.Contains(err.Error(), row.refused) {
+			t.Errorf("without %q: %v", row.dropped, err)
+		}
+	}
+	if _, err := book.Conclude(t.Context(), order.ID, order.Claims, lifecycle.Named, "g", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepsOwners(t.Context(), book, []string{"studio"}); err != nil {
+		t.Errorf("when the order is known: %v", err)
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepsOwners(t.Context(), book, []string{"studio"}); err == nil || !strings.Contains(err.Error(), "it drops studio, and") {
+		t.Errorf("when the ledger is away: %v", err)
+	}
+}
