@@ -1,0 +1,87 @@
+package callers
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+)
+
+// deployed is a file that is shipped beside the program.
+func deployed(name string) string { return filepath.Join("..", "..", "deploy", name) }
+
+// bySchema is what the schema says of a file, an error where it is refused.
+func bySchema(t *testing.T, schema *jsonschema.Schema, text string) error {
+	t.Helper()
+	var value any
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	asJSON, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	value, err = jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(value)
+}
+
+func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(deployed("callers.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	team := func(members string) string { return "teams: {a: {" + members + "}}\ncallers: []\n" }
+	caller := func(members string) string { return "callers: [{name: a, " + members + "}]\n" }
+	judge := func(text string, reader, said bool) {
+		t.Helper()
+		text = strings.ReplaceAll(text, "<one>", hashOf("one"))
+		if _, err := Parse([]byte(text)); (err == nil) != reader {
+			t.Errorf("%q is read with %v", text, err)
+		}
+		if err := bySchema(t, schema, text); (err == nil) != said {
+			t.Errorf("%q is judged by the schema with %v", text, err)
+		}
+	}
+	shipped, err := os.ReadFile(deployed("callers.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		string(shipped), example[:strings.Index(example, "callers:")] + "callers: []", "callers: []", "teams: {}\ncallers: []",
+		team(""), team("budget: {}"), team("budget: {daily_cents: 0, monthly_cents: 1000000000000}"), team("models: []"),
+		team(`models: ["*", "a/**", "**", "a?[^b-c]d", "\\*", "a]", "[\\]]", "/**", "a/b"]`),
+		caller(""), caller("operator: false"), caller("tokens: []"), caller("certificates: [a, 'spiffe://b/c', '*.internal']"),
+		caller("tokens: [<one>]"), "callers: [{name: " + strings.Repeat("a", 63) + "}]", "callers: [{name: 0.a_B-c}]",
+	} {
+		judge(text, true, true)
+	}
+	for _, text := range []string{
+		"", "[]", "text", "teams: {}", "callers:", "callers: {}", "callers: [a]", "limits: {}\ncallers: []", "teams:\ncallers: []", "teams: []\ncallers: []",
+		"teams: {a: }\ncallers: []", "teams: {'a b': {}}\ncallers: []", team("limit: 1"), team("budget: 7"), team("budget: {weekly_cents: 1}"),
+		team("budget: {daily_cents: -1}"), team("budget: {daily_cents: 1.5}"), team("budget: {daily_cents: '1'}"), team("budget: {monthly_cents: 1000000000001}"),
+		team("budget: {monthly_cents: }"), team("models: a"), team("models: [7]"), team("models: ['']"), team("models: ['a[']"), team("models: ['[]']"),
+		team(`models: ['a\']`), team("models: ['[-a]']"), team("models: ['[a-]']"), team("models: ['a[/**']"),
+		"callers: [{}]", "callers: [{name: }]", "callers: [{name: 7}]", "callers: [{name: ''}]", "callers: [{name: -a}]", "callers: [{name: anonymous}]",
+		"callers: [{name: " + strings.Repeat("a", 64) + "}]", caller("token: a"), caller("team: 7"), caller("team: 'a b'"), caller("operator: 1"), caller("operator: yes"),
+		caller("tokens: <one>"), caller("tokens: [7]"), caller("tokens: [secret]"), caller("tokens: [sha256:ab]"), caller("tokens: [<one>, <one>]"), caller("tokens: "),
+		caller("certificates: a"), caller("certificates: ['']"), caller("certificates: ['a b']"), caller("certificates: [ä]"), caller("certificates: [a, a]"),
+		caller("certificates: [" + strings.Repeat("a", 2049) + "]"),
+	} {
+		judge(text, false, false)
+	}
+	for _, text := range []string{ // what a schema can't say
+		caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
+		"callers: [{name: a, tokens: [<one>]}, {name: b, tokens: [<one>]}]", "callers: [{name: a, certificates: [x]}, {name: b, certificates: [X]}]",
+		"callers: []\n---\ncallers: []",
+	} {
+		judge(text, false, true)
+	}
+}
