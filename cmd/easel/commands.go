@@ -15,6 +15,7 @@ type commands struct {
 	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade over a catalog of its own, and print how to call it."`
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run the catalog alone, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
+	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or make a service token."`
 	Health  cli.Health `cmd:"" group:"run" help:"Ask a server whether it serves."`
 	Doctor  doctorCmd  `cmd:"" group:"run" help:"Read a catalog without spending a cent, and say what could not be read and what would cure it."`
 

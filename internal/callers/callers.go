@@ -114,12 +114,12 @@ func certificateKey(name string) string {
 
 // Dropped are the owners of this list that a newer one does not have.
 func (l *List) Dropped(newer *List) (owners []string) {
-	kept := newer.owners()
-	return slices.DeleteFunc(l.owners(), func(owner string) bool { return slices.Contains(kept, owner) })
+	kept := newer.Owners()
+	return slices.DeleteFunc(l.Owners(), func(owner string) bool { return slices.Contains(kept, owner) })
 }
 
-// owners are the teams, and the callers without one.
-func (l *List) owners() []string {
+// Owners are the teams, and the callers without one.
+func (l *List) Owners() []string {
 	all := slices.Clone(l.teams)
 	for _, caller := range l.all {
 		if caller.Team.Name == "" {

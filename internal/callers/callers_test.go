@@ -1,19 +1,15 @@
 package callers
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 )
 
-func hashOf(token string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(token))) }
-
 // parse reads a file in which <name> stands for the hash of a token of that name.
 func parse(text string) (*List, error) {
 	for _, token := range []string{"one", "two", "three", "ops"} {
-		text = strings.ReplaceAll(text, "<"+token+">", hashOf(token))
+		text = strings.ReplaceAll(text, "<"+token+">", Hash(token))
 	}
 	return Parse([]byte(text))
 }

@@ -17,6 +17,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// NameRule is what the name of a team or a caller must be.
+const NameRule = "1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit first"
+
+// ValidName reports whether a caller may have this name.
+func ValidName(name string) bool { return nameForm.MatchString(name) && name != Anonymous }
+
 // mostCents is the largest budget that can be set.
 const mostCents = 1_000_000_000_000
 
@@ -155,7 +161,7 @@ func (r *reader) text(n *yaml.Node, what string) (text string, ok bool) {
 func (r *reader) name(n *yaml.Node, what string) (name string, ok bool) {
 	name, ok = r.text(n, what)
 	if ok && !nameForm.MatchString(name) {
-		r.fault(n, "%s must be 1 to 63 letters, digits, dots, dashes and underscores, and begin with a letter or digit", what)
+		r.fault(n, "%s must be %s", what, NameRule)
 		return "", false
 	}
 	return name, ok

@@ -42,7 +42,7 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 	caller := func(members string) string { return "callers: [{name: a, " + members + "}]\n" }
 	judge := func(text string, reader, said bool) {
 		t.Helper()
-		text = strings.ReplaceAll(text, "<one>", hashOf("one"))
+		text = strings.ReplaceAll(text, "<one>", Hash("one"))
 		if _, err := Parse([]byte(text)); (err == nil) != reader {
 			t.Errorf("%q is read with %v", text, err)
 		}

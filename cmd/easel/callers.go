@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/cli"
+)
+
+type callersCmd struct {
+	Check callersCheckCmd `cmd:"" help:"Read a callers file, and tell each fault with its line."`
+	Token callersTokenCmd `cmd:"" help:"Make a service token, and its line for the callers file."`
+}
+
+type callersCheckCmd struct {
+	File string `arg:"" help:"The callers file."`
+}
+
+// Help says what is read, and how it ends.
+func (*callersCheckCmd) Help() string {
+	return `Reads the file that EASEL_CALLERS_FILE of easel serve names, and asks nobody. It ends with 0 where easel serve would take the file, and with 2 where not. What stands in the file is never printed: a token may stand there by mistake.
+
+Examples:
+
+  easel callers check callers.yaml
+`
+}
+
+// Run prints each fault of the file, as editors and CI find them.
+func (c *callersCheckCmd) Run(p *cli.Program) error {
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return wrongCallers(err.Error())
+	}
+	console := p.Console()
+	list, err := callers.Parse(text)
+	if err != nil {
+		faults, _ := errors.AsType[callers.Faults](err) // it is nothing else
+		for _, fault := range faults {
+			console.Print(fmt.Sprintf("%s:%d: %s", c.File, fault.Line, fault.Text))
+		}
+		return wrongCallers(c.File + " has " + counted(len(faults), "fault"))
+	}
+	if len(list.Callers()) == 0 {
+		return wrongCallers(c.File + " names no caller: easel serve does not start with it")
+	}
+	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers()), "caller"), counted(len(list.Owners()), "owner")))
+	return console.Err()
+}
+
+func wrongCallers(text string) error { return &cli.Problem{Exit: cli.ExitUsage, Text: text} }
+
+// counted writes a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+type callersTokenCmd struct {
+	Name string `arg:"" help:"Name of the caller."`
+}
+
+// Help says what becomes of the two lines.
+func (*callersTokenCmd) Help() string {
+	return `Makes a random service token for a caller, and prints it with its line for the callers file. The token goes to the caller, which sends it as "authorization: Bearer <token>". It is kept nowhere, and never printed again: the file has its hash alone.
+
+To change the token of a caller without a gap, add the new hash beside the old one, and take the old one out when the caller has changed over.
+
+Examples:
+
+  easel callers token poster-service
+`
+}
+
+// Run prints the token and its line.
+func (c *callersTokenCmd) Run(p *cli.Program) error {
+	if !callers.ValidName(c.Name) {
+		return wrongCallers("NAME must be " + callers.NameRule)
+	}
+	token, console := callers.NewToken(), p.Console()
+	console.Print("token  " + token)
+	console.Print(fmt.Sprintf("line   - {name: %q, tokens: [%q]}", c.Name, callers.Hash(token)))
+	return console.Err()
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/callers"
+)
+
+func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
+	for text, want := range map[string][]string{
+		"callers:\n  - name: billing\n    tokens: [hunter2]\n  - name: billing\n": {":3: a token must be its hash", ":4: the caller in line 2", "has 2 faults"},
+		"callers: {name: x}\n":   {":1: callers must be a list", "has 1 fault\n"},
+		"callers: []\n":          {"names no caller"},
+		"callers: [{name: x}]\n": nil,
+	} {
+		file := write(t, text)
+		got := easel(t.Context(), nil, "callers", "check", file)
+		if want == nil {
+			if got.exit != exitOK || got.stdout != file+": 1 caller of 1 owner\n" || got.stderr != "" {
+				t.Errorf("%q: exit %d\n%s%s", text, got.exit, got.stdout, got.stderr)
+			}
+			continue
+		}
+		if got.exit != exitUsage || strings.Contains(got.stdout+got.stderr, "hunter2") || len(linesOf(got.stderr)) != 1 {
+			t.Errorf("%q: exit %d\n%s%s", text, got.exit, got.stdout, got.stderr)
+		}
+		for _, words := range want {
+			if !strings.Contains(got.stdout+got.stderr, words) {
+				t.Errorf("%q: %q is not in\n%s%s", text, words, got.stdout, got.stderr)
+			}
+		}
+	}
+	if got := easel(t.Context(), nil, "callers", "check", "/nowhere/callers"); got.exit != exitUsage || !strings.Contains(got.stderr, "/nowhere/callers") {
+		t.Errorf("a file that is not there: exit %d\n%s", got.exit, got.stderr)
+	}
+	if got := easel(t.Context(), nil, "callers", "check", filepath.Join("..", "..", "deploy", "callers.yaml")); got.exit != exitOK {
+		t.Errorf("the example: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+}
+
+func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
+	got := easel(t.Context(), nil, "callers", "token", "poster-service")
+	token, line := find(t, `(?m)^token  (\S+)$`, got.stdout), find(t, `(?m)^line   (.+)$`, got.stdout)
+	list, err := callers.Parse([]byte("callers:\n  " + line))
+	if err != nil || got.exit != exitOK {
+		t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
+	}
+	if caller, _ := list.ByToken(token); caller.Name != "poster-service" {
+		t.Errorf("the token is of %q", caller.Name)
+	}
+	for _, name := range []string{"a b", "anonymous", "", `a", team: "b`, strings.Repeat("a", 64)} {
+		if got := easel(t.Context(), nil, "callers", "token", name); got.exit != exitUsage || got.stdout != "" {
+			t.Errorf("%q: exit %d\n%s%s", name, got.exit, got.stdout, got.stderr)
+		}
+	}
+}
