@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/rest/page"
 	"github.com/easel-grpc/easel/internal/server"
@@ -72,7 +74,14 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer unmeasure()
 
-	services, err := c.services(ctx, client, hub, book, observed.Logger)
+	held, err := c.held(observed.Logger)
+	if err != nil {
+		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
+	}
+	taken, leave := c.orders(ctx, client, book, held, observed.Logger)
+	defer leave()
+
+	services, err := c.services(ctx, client, hub, book, taken, held, observed.Logger)
 	if err != nil {
 		return err
 	}
@@ -151,18 +160,33 @@ func ordered(o *telemetry.Observer) func(context.Context, catalog.Order, catalog
 	}
 }
 
-// services puts the services in front of what they stand on.
-func (c *serveCmd) services(ctx context.Context, client *catalog.Client, hub *watch.Hub, book *ledger.Ledger, logger *slog.Logger) (*service.Service, error) {
-	held, err := c.held(logger)
-	if err != nil {
-		return nil, wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
+// orders takes orders through the ledger, if there is one, and recovers those that nobody comes back for. leave
+// waits until none is recovered any more.
+func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, book *ledger.Ledger, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
+	if book == nil {
+		return nil, func() {}
 	}
+	taken = orders.New(orders.Config{Ledger: book, Catalog: client, Logger: logger})
+	if held == nil {
+		return taken, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() { taken.Recover(ctx, *held) })
+	return taken, func() {
+		cancel()
+		work.Wait()
+	}
+}
+
+// services puts the services in front of what they stand on.
+func (c *serveCmd) services(ctx context.Context, client *catalog.Client, hub *watch.Hub, book *ledger.Ledger, taken *orders.Orders, held *catalog.Credential, logger *slog.Logger) (*service.Service, error) {
 	callers, err := c.callers(ctx, book, logger)
 	if err != nil {
 		return nil, wrongSetting("EASEL_CALLERS_FILE", err)
 	}
 	return service.New(service.Config{
-		Catalog: client, Hub: hub, Ledger: book, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
+		Catalog: client, Hub: hub, Ledger: book, Orders: taken, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
 		// Whoever is on this machine may call an unguarded server: see guard.
 		AllowAnonymous: c.AllowAnonymous || c.unguarded(),
 	})

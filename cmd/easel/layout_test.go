@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/XSAM/otelsql", "github.com/jackc/pgx/v5/stdlib", "github.com/pressly/goose/v3", "github.com/pressly/goose/v3/lock", "go.opentelemetry.io/otel/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 
+	"internal/orders":                {module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle"},
 	"internal/crossorigin":           {module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},

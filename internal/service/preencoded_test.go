@@ -12,6 +12,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -37,12 +38,12 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 		u.Etag = clean(u.Etag)
 		for _, sent := range []time.Time{time.Now(), time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(253402300799, 1)} {
 			one := &easelv1.WatchGenerationResponse{
-				Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u)}, EmitTime: timestamppb.New(sent),
+				Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, orders.Attribution{})}, EmitTime: timestamppb.New(sent),
 			}
 			many := &easelv1.WatchGenerationsResponse{
-				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u)}, EmitTime: timestamppb.New(sent),
+				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u, orders.Attribution{})}, EmitTime: timestamppb.New(sent),
 			}
-			wire := preEncodedUpdate{encodeUpdate(u), sent}.Wire().Materialize()
+			wire := preEncodedUpdate{encodeUpdate(u, orders.Attribution{}), sent}.Wire().Materialize()
 			for _, slow := range []proto.Message{one, many} {
 				fast := slow.ProtoReflect().New().Interface()
 				if err := proto.Unmarshal(wire, fast); err != nil || !proto.Equal(slow, fast) {
@@ -58,8 +59,8 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 
 func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 	u := updates()["a long text"]
-	first := encodeUpdate(u)
-	if again := encodeUpdate(u); &first[0] != &again[0] {
+	first := encodeUpdate(u, orders.Attribution{})
+	if again := encodeUpdate(u, orders.Attribution{}); &first[0] != &again[0] {
 		t.Error("it was encoded again")
 	}
 }
@@ -74,14 +75,14 @@ func BenchmarkAnUpdateOfAWatch(b *testing.B) {
 		b.Run(fmt.Sprintf("%s, encoded once", name), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				wire = preEncodedUpdate{encodeUpdate(&u), time.Now()}.Wire()
+				wire = preEncodedUpdate{encodeUpdate(&u, orders.Attribution{}), time.Now()}.Wire()
 			}
 		})
 		b.Run(fmt.Sprintf("%s, by each watch", name), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				data, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
-					Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(&u)}, EmitTime: timestamppb.Now(),
+					Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(&u, orders.Attribution{})}, EmitTime: timestamppb.Now(),
 				})
 				wire = mem.BufferSlice{mem.SliceBuffer(data)}
 			}
