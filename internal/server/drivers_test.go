@@ -48,6 +48,12 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 	t.Run("REST", func(t *testing.T) { s := newStack(t, change...); scenario(t, s, restCaller{s, s.key}) })
 }
 
+// forms are the two forms, for callers with an API key or token of their own.
+var forms = map[string]func(s *stack, key string) caller{
+	"gRPC": func(s *stack, key string) caller { return grpcCaller{s, key} },
+	"REST": func(s *stack, key string) caller { return restCaller{s, key} },
+}
+
 // grpcCaller calls over gRPC.
 type grpcCaller struct {
 	*stack

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // notResent are the unary calls that a client's library must not send again by itself.
@@ -48,6 +49,10 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 			{
 				server.FullMethods()[full], "internal/service/contract.go", "Services",
 				"name its service there",
+			},
+			{
+				service.Visibilities[full] != "", "internal/service/ownership.go", "Visibilities",
+				"say who may see its answer, and let visits in internal/server/tenants_test.go try it",
 			},
 			{
 				retried[name] != (m.IsStreamingServer() || alone), "proto/easel/v1/service_config.json", "retryPolicy",

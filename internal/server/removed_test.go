@@ -35,10 +35,6 @@ var streams = map[string]func(ctx context.Context, c caller, id string, heartbea
 
 func TestAttackOfACallerThatWasRemoved(t *testing.T) { // A9
 	const heartbeat = 15 * time.Second
-	forms := map[string]func(*stack, string) caller{
-		"gRPC": func(s *stack, name string) caller { return grpcCaller{s, name} },
-		"REST": func(s *stack, name string) caller { return restCaller{s, name} },
-	}
 	for form, as := range forms {
 		for name, stream := range streams {
 			t.Run(form+", "+name, func(t *testing.T) {

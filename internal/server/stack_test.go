@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
@@ -29,6 +32,7 @@ type stack struct {
 	grpc    *grpc.ClientConn
 	http    *http.Client
 	restURL string
+	ledger  *ledger.Ledger // nil where there is none
 	usage   func() []server.Usage
 	stop    context.CancelFunc // begins the drain
 	stopped chan error         // what Serve returned
@@ -40,6 +44,7 @@ type options struct {
 	service service.Config
 	server  server.Config
 	hub     watch.Config
+	ledger  string                                    // its URL; "" is none
 	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
 	// memory is for a test in virtual time: all connections are in memory.
 	memory      bool
@@ -87,6 +92,11 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	unmeasure, err := telemetry.Measure(s.hub.Stats, nil)
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
+	if o.ledger != "" {
+		s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
+		must(err)
+		o.service.Ledger, o.service.Orders = s.ledger, orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+	}
 	services, err := service.New(o.service)
 	must(err)
 	o.server.Service = services
@@ -119,6 +129,9 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		s.audit()
 		up.close()
 		_ = s.sandbox.Close()
+		if s.ledger != nil {
+			_ = s.ledger.Close()
+		}
 	})
 	return s
 }

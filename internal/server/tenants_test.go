@@ -49,11 +49,17 @@ type town struct {
 	none    map[string]int // or on nothing in particular
 }
 
-// newTown gives each tenant a key.
+// townsmen are the names of the tenants.
+var townsmen = []string{"amber", "birch", "cedar"}
+
+// newTown gives each tenant an API key, or a service token where they share the held one.
 func newTown(s *stack, seed uint64, form func(key string) caller) *town {
 	w := &town{stack: s, random: rand.New(rand.NewPCG(seed, 1)), own: map[string]int{}, foreign: map[string]int{}, none: map[string]int{}}
-	for _, name := range []string{"amber", "birch", "cedar"} {
-		key, err := s.sandbox.CreateKey(s.Context(), sandbox.KeyConfig{BalanceCents: tenantBalance})
+	for _, name := range townsmen {
+		key, err := name, error(nil)
+		if s.ledger == nil {
+			key, err = s.sandbox.CreateKey(s.Context(), sandbox.KeyConfig{BalanceCents: tenantBalance})
+		}
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -74,6 +80,7 @@ func (v visit) mine() bool { return v.by.owned[v.id] != nil }
 // visits has a case for every RPC: what it must do for the owner and for the others.
 var visits = map[string]func(visit){
 	"AccountService/GetAccount":            visit.account,
+	"AccountService/ListUsage":             visit.usage,
 	"ModelService/ListModels":              visit.models,
 	"ModelService/GetModel":                visit.model,
 	"GenerationService/QuoteGeneration":    visit.quote,
@@ -88,29 +95,45 @@ var visits = map[string]func(visit){
 }
 
 func TestNothingOfOneKeyIsVisibleToOrUsableByAnother(t *testing.T) { // L7
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		form := func(key string) caller { return grpcCaller{s, key} }
-		if _, rest := c.(restCaller); rest {
-			form = func(key string) caller { return restCaller{s, key} }
-		}
-		w := newTown(s, 5, form)
-		names := methodNames()
-		for range 400 {
-			v := visit{w, w.tenants[w.random.IntN(len(w.tenants))], unknownID}
-			switch own := slices.Sorted(maps.Keys(v.by.owned)); {
-			case len(own) > 0 && w.random.IntN(2) == 0:
-				v.id = own[w.random.IntN(len(own))]
-			case len(w.ids) > 0 && w.random.IntN(10) > 0:
-				v.id = w.ids[w.random.IntN(len(w.ids))]
+	overBoth(t, keepApart, func(o *options) { o.sandbox.Speed = 20 })
+}
+
+func TestNothingOfOneTeamIsVisibleToOrUsableByAnother(t *testing.T) { // T2
+	for name, database := range databases(t) {
+		t.Run(name, func(t *testing.T) {
+			for form, as := range forms {
+				t.Run(form, func(t *testing.T) {
+					s := ledgerStack(t, database(t), townsmen, func(o *options) { o.sandbox.Speed = 20 })
+					keepApart(t, s, as(s, ""))
+				})
 			}
-			name := names[w.random.IntN(len(names))]
-			visits[name](v)
-			if t.Failed() {
-				t.Fatalf("%s by %s about %s", name, v.by.name, v.id)
-			}
+		})
+	}
+}
+
+// keepApart lets tenants call everything about each other's renders.
+func keepApart(t *testing.T, s *stack, c caller) {
+	form := func(key string) caller { return grpcCaller{s, key} }
+	if _, rest := c.(restCaller); rest {
+		form = func(key string) caller { return restCaller{s, key} }
+	}
+	w := newTown(s, 5, form)
+	names := methodNames()
+	for range 400 {
+		v := visit{w, w.tenants[w.random.IntN(len(w.tenants))], unknownID}
+		switch own := slices.Sorted(maps.Keys(v.by.owned)); {
+		case len(own) > 0 && w.random.IntN(2) == 0:
+			v.id = own[w.random.IntN(len(own))]
+		case len(w.ids) > 0 && w.random.IntN(10) > 0:
+			v.id = w.ids[w.random.IntN(len(w.ids))]
 		}
-		w.wantAllTried(names)
-	}, func(o *options) { o.sandbox.Speed = 20 })
+		name := names[w.random.IntN(len(names))]
+		visits[name](v)
+		if t.Failed() {
+			t.Fatalf("%s by %s about %s", name, v.by.name, v.id)
+		}
+	}
+	w.wantAllTried(names)
 }
 
 // methodNames gives the RPCs of the contract, as visits names them.
@@ -199,8 +222,32 @@ func (v visit) account() {
 	resp := &easelv1.GetAccountResponse{}
 	if err := v.by.call(v.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, resp); err != nil {
 		v.Error(err)
+	} else if v.ledger != nil {
+		if resp.GetAccount().BalanceCents != nil || len(resp.GetAccount().GetUpstreamFields().GetFields()) > 0 {
+			v.Errorf("%s is told of the account: %v", v.by.name, resp.GetAccount())
+		}
 	} else if got, want := resp.GetAccount().GetBalanceCents(), tenantBalance-v.by.charged; got != want {
 		v.Errorf("%s has %d cents, want %d", v.by.name, got, want)
+	}
+}
+
+// usage is of the caller's own orders alone.
+func (v visit) usage() {
+	v.none["AccountService/ListUsage"]++
+	resp := &easelv1.ListUsageResponse{}
+	err := v.by.call(v.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{}, resp)
+	if v.ledger == nil {
+		if status.Code(err) != codes.FailedPrecondition {
+			v.Errorf("usage without a ledger: %v", err)
+		}
+		return
+	}
+	cost := int64(0)
+	for _, row := range resp.GetRows() {
+		cost += row.GetCostCents()
+	}
+	if err != nil || cost != v.by.charged {
+		v.Errorf("%s has used %d cents, want %d: %v", v.by.name, cost, v.by.charged, err)
 	}
 }
 
@@ -225,7 +272,9 @@ func (v visit) quote() {
 	resp := &easelv1.QuoteGenerationResponse{}
 	if err := v.by.call(v.Context(), "GenerationService/QuoteGeneration", req, resp); err != nil {
 		v.Error(err)
-	} else if balance := resp.GetQuote().BalanceCents; balance != nil && *balance != tenantBalance-v.by.charged {
+	} else if balance := resp.GetQuote().BalanceCents; balance != nil && v.ledger != nil {
+		v.Errorf("a quote tells %s of the balance", v.by.name)
+	} else if balance != nil && *balance != tenantBalance-v.by.charged {
 		v.Errorf("a quote tells %s a balance of %d", v.by.name, *balance)
 	}
 }

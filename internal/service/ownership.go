@@ -23,7 +23,7 @@ const (
 	ForOperators Visibility = "for operators"
 )
 
-// Visibilities has every method of the contract: what is not in it is refused to everybody.
+// Visibilities has every method of the contract.
 var Visibilities = map[string]Visibility{
 	easelv1.AccountService_GetAccount_FullMethodName:            ForOperators,
 	easelv1.AccountService_ListUsage_FullMethodName:             ByOwner,

@@ -1,0 +1,159 @@
+package server_test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// databases are those that a ledger may stand in.
+func databases(t *testing.T) map[string]func(*testing.T) string {
+	return map[string]func(*testing.T) string{
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
+		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },
+	}
+}
+
+// ledgerStack is a stack with a held API key and a ledger, for callers without teams whose tokens are their names.
+func ledgerStack(t *testing.T, url string, names []string, change ...func(*options)) *stack {
+	t.Helper()
+	return heldStack(t, names, append(change, func(o *options) { o.ledger = url })...)
+}
+
+// aboutOne gives the request of a method about one generation, or nil where it has none.
+func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
+	field := m.Input().Fields().ByName("generation_id")
+	if field == nil {
+		return nil
+	}
+	request := newMessage(m.Input())
+	request.ProtoReflect().Set(field, protoreflect.ValueOfString(id))
+	if field := m.Input().Fields().ByName("timeout"); field != nil {
+		request.ProtoReflect().Set(field, protoreflect.ValueOfMessage(durationpb.New(time.Second).ProtoReflect()))
+	}
+	return request
+}
+
+func TestAForeignGenerationIsAnsweredAsOneThatDoesNotExist(t *testing.T) { // T2
+	for form, as := range forms {
+		t.Run(form, func(t *testing.T) {
+			s := ledgerStack(t, databases(t)["SQLite"](t), []string{"shop", "blog"})
+			id := create(t, as(s, "shop"), order(t, text, "k", "a lake")).GetGenerationId()
+			unknown := strings.Repeat("0", len(id))
+			tried := 0
+			for _, m := range contractMethods() {
+				if aboutOne(m, id) == nil {
+					continue
+				}
+				tried++
+				name := string(m.Parent().Name() + "/" + m.Name())
+				var answers []string
+				for _, about := range []string{id, unknown} {
+					err := callAny(t.Context(), as(s, "blog"), m, aboutOne(m, about))
+					st := statusOf(t, err)
+					if st.Code() != codes.NotFound || service.Reason(st) != "GENERATION_NOT_FOUND" {
+						t.Errorf("%s: %v", name, err)
+					}
+					answers = append(answers, strings.ReplaceAll(protojson.Format(st.Proto()), about, "ID"))
+				}
+				if answers[0] != answers[1] {
+					t.Errorf("%s tells a foreign generation from an unknown one:\n%s\n%s", name, answers[0], answers[1])
+				}
+			}
+			if tried < 5 {
+				t.Errorf("%d methods were tried", tried)
+			}
+		})
+	}
+}
+
+// callAny calls a method, a stream to its end.
+func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, request proto.Message) error {
+	switch request := request.(type) {
+	case *easelv1.WatchGenerationRequest:
+		return c.watch(ctx, request, func(*easelv1.WatchGenerationResponse) {})
+	case *easelv1.DownloadGenerationRequest:
+		_, err := c.download(ctx, request)
+		return err
+	}
+	return c.call(ctx, string(m.Parent().Name()+"/"+m.Name()), request, newMessage(m.Output()))
+}
+
+func TestAWatchOfEverythingIsOfOnesOwn(t *testing.T) {
+	s := ledgerStack(t, databases(t)["SQLite"](t), []string{"shop", "blog"}, func(o *options) { o.sandbox.Speed = 0.01 })
+	first := create(t, grpcCaller{s, "shop"}, order(t, text, "k", "a lake")).GetGenerationId()
+	create(t, grpcCaller{s, "blog"}, order(t, text, "k", "a hill"))
+	ctx, leave := context.WithTimeout(t.Context(), 30*time.Second)
+	defer leave()
+	c := grpcCaller{s, "shop"}
+	stream, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGenerations(c.keyed(ctx), &easelv1.WatchGenerationsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	for caughtUp := false; len(seen) < 2; {
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g := m.GetUpdate().GetGeneration(); g != nil && !slices.Contains(seen, g.GetGenerationId()) {
+			seen = append(seen, g.GetGenerationId())
+			if g.GetOwner() != "shop" || g.GetCaller() != "shop" {
+				t.Errorf("it is %s's, by %s", g.GetOwner(), g.GetCaller())
+			}
+		}
+		if up := m.GetCaughtUp(); up != nil && !caughtUp {
+			caughtUp = true
+			if up.GetGenerationCount() != 1 || len(seen) != 1 || seen[0] != first {
+				t.Errorf("caught up with %d after %v", up.GetGenerationCount(), seen)
+			}
+			create(t, grpcCaller{s, "blog"}, order(t, text, "later", "a hill"))
+			create(t, c, order(t, text, "later", "a lake"))
+		}
+	}
+}
+
+func TestLabelsStayWithTheOrder(t *testing.T) {
+	for form, as := range forms {
+		t.Run(form, func(t *testing.T) {
+			s := ledgerStack(t, databases(t)["SQLite"](t), []string{"shop"})
+			request := order(t, text, "k", "a lake")
+			request.Labels = map[string]string{"campaign": "spring"}
+			answer := &easelv1.CreateGenerationResponse{}
+			if err := as(s, "shop").call(t.Context(), "GenerationService/CreateGeneration", request, answer); err != nil || answer.GetReplayed() {
+				t.Fatal(answer, err)
+			}
+			request.Labels = map[string]string{"campaign": "autumn"}
+			again := &easelv1.CreateGenerationResponse{}
+			if err := as(s, "shop").call(t.Context(), "GenerationService/CreateGeneration", request, again); err != nil || !again.GetReplayed() {
+				t.Fatal(again, err)
+			}
+			if got := again.GetGeneration().GetLabels()["campaign"]; got != "spring" {
+				t.Errorf("the repeat has the label %q", got)
+			}
+		})
+	}
+}
+
+// newMessage makes an empty message of a type of the contract.
+func newMessage(m protoreflect.MessageDescriptor) proto.Message {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
+	if err != nil {
+		panic(err)
+	}
+	return kind.New().Interface()
+}
