@@ -167,14 +167,14 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt ca
 	switch {
 	case err == nil:
 		return read.Generation
-	case catalog.KindOf(err) == catalog.KindNotFound && time.Since(receipt.Placed) > notYetVisible:
+	case catalog.KindOf(err) == catalog.KindNotFound && time.Since(receipt.Placed) > NotYetVisible:
 		recorded.State = catalog.StateDeleted
 	}
 	return recorded
 }
 
-// notYetVisible is how long after an order a 404 is no deletion.
-const notYetVisible = 30 * time.Second
+// NotYetVisible is how long after an order a 404 of the catalog is no deletion.
+const NotYetVisible = 30 * time.Second
 
 // digestOf is the digest of model and inputs by value: members in any order, numbers by their digits.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {

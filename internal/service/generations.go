@@ -72,12 +72,21 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(credential(ctx), err)}
 	}
-	update := s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
+	update := s.noted(ctx, req, receipt)
 	whose, err := s.seeAs(ctx, orderer(ctx), receipt.Generation.ID)
 	if err != nil { // its attribution alone is missing
 		whose = orders.Attribution{}
 	}
 	return &easelv1.CreateGenerationResponse{Generation: s.message(update, whose), Replayed: receipt.Replayed}, nil
+}
+
+// noted tells the hub of an order that was placed. What the ledger replays later is no news to it, and may be older
+// than what it has.
+func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt catalog.Receipt) watch.Update {
+	if s.cfg.Orders != nil && receipt.Replayed && time.Since(receipt.Placed) > orders.NotYetVisible {
+		return watch.Update{Generation: receipt.Generation, Etag: receipt.Generation.Etag()}
+	}
+	return s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
 }
 
 // place places an order, through the ledger where there is one.
