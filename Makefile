@@ -45,19 +45,25 @@ run: build ## Keep the facade up on its fixed ports over an embedded sandbox
 # What starts real processes: `make test-system` runs it.
 SYSTEM = ./internal/systemtest ./internal/clients ./internal/torture
 
+# Debian keeps PostgreSQL out of the PATH.
+POSTGRES = command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+  echo "PostgreSQL is not on this machine: the ledger on it is NOT checked" >&2
+
 # Tests of scale, which race nothing that others do not, are for the first run alone: the detector
 # makes everything several times as slow.
 test: ## Run everything that needs Go alone, and what goroutines share once more with the race detector (five minutes)
+	@$(POSTGRES)
 	$(GO) test -timeout 15m $(ALONE)
 	$(if $(RACE),$(GO) test $(RACE) -short -vet=off -timeout 15m $(ALONE))
 
 ALONE = $(filter-out $(SYSTEM:./%=$(MODULE)/%),$(shell $(GO) list ./cmd/... ./examples/... ./internal/...))
 MODULE = github.com/easel-grpc/easel
 
-test-system: .build/deploy .build/validators test-clients ## Run real processes beside nginx, Prometheus, Chromium, the Collector, helm and other languages
+test-system: .build/deploy .build/validators test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
 	@for tool in nginx promtool prometheus chromium; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
 	done
+	@$(POSTGRES)
 	@mkdir -p .build/page
 	PATH='$(CURDIR)/.build/deploy:$(CURDIR)/.build/validators/bin':"$$PATH" EASEL_PICTURES='$(CURDIR)/.build/page' \
 	  $(GO) test -count=1 -timeout 15m ./internal/systemtest ./internal/torture ./internal/telemetry
