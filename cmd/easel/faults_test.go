@@ -111,6 +111,17 @@ var faults = []fault{
 	{id: "A17", what: "a page of another origin triggers what the admin listener can do", proof: "refused, reads too, and foreign hosts wherever it listens; operators are served"},
 
 	{id: "T1", what: "two owners behind one API key choose one idempotency key", proof: "two orders, each its own answer, after a crash too"},
+	{id: "T2", what: "an owner uses another's id, on every RPC and route", proof: "byte for byte the answer for an id that does not exist"},
+	{id: "T3", what: "a crash at each step of an order: before and after the POST, its answer and each commit", proof: "one charge at most; known without the caller within a minute"},
+	{id: "T4", what: "the ledger is slow, away or full, or a commit is in doubt", proof: "nothing is answered that the ledger does not hold, and nothing is taken back"},
+	{id: "T5", what: "parallel orders at the edge of a budget, on several replicas", proof: "never a cent above; all that fits is placed"},
+	{id: "T6", what: "a refund that nobody sees", proof: "the ledger has it, and the budget has it back"},
+	{id: "T7", what: "the price rises between quote and order", proof: "charged as the catalog says, told and counted"},
+	{id: "T8", what: "the callers file changes, breaks or loses a caller", proof: "in force within a second; the old one stays; the caller is out"},
+	{id: "T9", what: "a replica is stopped in an attempt, another recovers the order, the first goes on", proof: "one claim at a time; no id is overwritten; one charge"},
+	{id: "T10", what: "the API key is rotated, or the ledger meets another catalog, while orders are unknown", proof: "they stay unknown; nothing is sent under another API key or to another catalog"},
+	{id: "T11", what: "the catalog has forgotten an idempotency key", proof: "nothing is sent after the window; an operator resolves it"},
+	{id: "T12", what: "the clocks of replicas differ by a day at the edge of a window", proof: "the database's clock decides"},
 }
 
 func TestEveryFaultHasATestThatNamesIt(t *testing.T) {

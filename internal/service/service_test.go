@@ -98,7 +98,7 @@ func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
 	})
 }
 
-func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) {
+func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) { // T8
 	synctest.Test(t, func(t *testing.T) {
 		path := callersFile(t, callersText([2]string{"billing", "one"}))
 		var logs strings.Builder

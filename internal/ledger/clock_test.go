@@ -1,0 +1,51 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// The clock of the second replica is years behind: it is that of a test in simulated time.
+func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // T12
+	url := proctest.Database(t)
+	right, limit := open(t, url), int64(20)
+	r := request("k")
+	r.Limits.MonthlyCents = &limit
+	o := write(t, right, r)
+	synctest.Test(t, func(t *testing.T) {
+		wrong := open(t, url)
+		if behind := o.Time.Sub(time.Now()); behind < 24*time.Hour {
+			t.Fatalf("the second replica is %v behind", behind)
+		}
+		next := request("next")
+		next.Limits = r.Limits
+		_, _, err := wrong.Write(t.Context(), next)
+		if full, ok := errors.AsType[*ledger.BudgetError](err); !ok || full.RemainingCents != 9 || full.Reset.Before(o.Time) {
+			t.Errorf("it has another month: %v", err)
+		}
+		if _, step := call(t, wrong, r); step.Action != lifecycle.Wait {
+			t.Errorf("it does not see the other's claim: %+v", step)
+		}
+		for _, edge := range []struct {
+			later  string
+			resent bool
+		}{{"11 hours", true}, {"2 hours", false}} {
+			change(t, url, "UPDATE orders SET claimed_until = 0, retry_time = 0, order_time = order_time - EXTRACT(EPOCH FROM interval '"+edge.later+"')::BIGINT * 1000000")
+			if _, found, err := wrong.Resume(t.Context(), theAPIKey); err != nil || found != edge.resent {
+				t.Errorf("%s later it is sent again: %v, %v", edge.later, found, err)
+			}
+		}
+		if _, step := call(t, wrong, r); step.Answer != lifecycle.Unresolved {
+			t.Errorf("after the window its caller is told %+v", step)
+		}
+	})
+	if _, step := call(t, right, r); step.Answer != lifecycle.Unresolved {
+		t.Errorf("after the window the other replica tells %+v", step)
+	}
+}
