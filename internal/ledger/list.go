@@ -15,10 +15,10 @@ type Filter struct {
 	Owner *string
 	// ModelID is their model; "" is any.
 	ModelID string
-	// Statuses are the states of their generations, any of them; none is every state. Deleted is whether those
-	// that the catalog has no more are among them.
-	Statuses []Status
-	Deleted  *bool
+	// Statuses, Existing and Deleted are the states of their generations, any of them; none is every state. Existing
+	// is every one that the catalog has, and Deleted those that it has no more, whose Statuses do not count.
+	Statuses          []Status
+	Existing, Deleted bool
 	// Labels are theirs, all of them.
 	Labels map[string]string
 	// Unresolved chooses orders of unknown outcome.
@@ -69,16 +69,7 @@ func (f Filter) clauses() *clauses {
 	if f.ModelID != "" {
 		c.add("model_id = %s", f.ModelID)
 	}
-	if len(f.Statuses) > 0 {
-		any := &clauses{args: c.args}
-		for _, status := range f.Statuses {
-			any.add("status = %s", status)
-		}
-		c.all, c.args = append(c.all, "("+strings.Join(any.all, " OR ")+")"), any.args
-	}
-	if f.Deleted != nil {
-		c.add("deleted = %s", number(*f.Deleted))
-	}
+	f.states(c)
 	for name, value := range f.Labels {
 		c.add("EXISTS (SELECT 1 FROM labels WHERE order_id = orders.id AND name = %s AND value = %s)", name, value)
 	}
@@ -91,6 +82,23 @@ func (f Filter) clauses() *clauses {
 		c.add("state = 2")
 	}
 	return c
+}
+
+// states adds the condition of the states.
+func (f Filter) states(c *clauses) {
+	any := &clauses{args: c.args}
+	for _, status := range f.Statuses {
+		any.add("deleted = 0 AND status = %s", status)
+	}
+	if f.Existing {
+		any.add("deleted = 0")
+	}
+	if f.Deleted {
+		any.add("deleted = 1")
+	}
+	if len(any.all) > 0 {
+		c.all, c.args = append(c.all, "("+strings.Join(any.all, " OR ")+")"), any.args
+	}
 }
 
 // List gives the newest orders that a filter chooses, after a position, with their labels.

@@ -40,10 +40,12 @@ func several(t *testing.T, l *ledger.Ledger) {
 
 func TestAListHasWhatItsFilterChooses(t *testing.T) {
 	studio := "studio"
-	yes := true
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		several(t, l)
+		if err := l.Observe(t.Context(), "g3", ledger.Observation{Deleted: true, Settled: true}); err != nil {
+			t.Fatal(err)
+		}
 		for name, row := range map[string]struct {
 			filter ledger.Filter
 			want   []string
@@ -56,7 +58,10 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 			"without a match":          {ledger.Filter{ModelID: "vendor/draw", Labels: map[string]string{"job": "0"}}, nil},
 			"of unknown outcome":       {ledger.Filter{Unresolved: true}, []string{""}},
 			"whose money may move yet": {ledger.Filter{Unsettled: true}, nil},
-			"deleted":                  {ledger.Filter{Deleted: &yes}, nil},
+			"in a state and existing":  {ledger.Filter{Statuses: []ledger.Status{ledger.Succeeded}}, []string{"g1", "g0"}},
+			"existing":                 {ledger.Filter{Existing: true}, []string{"g2", "g1", "g0"}},
+			"deleted":                  {ledger.Filter{Deleted: true}, []string{"g3"}},
+			"deleted, or in a state":   {ledger.Filter{Deleted: true, Statuses: []ledger.Status{ledger.Refunded}}, []string{"g3", "g2"}},
 		} {
 			all, err := l.List(t.Context(), row.filter, ledger.Position{}, 10)
 			if err != nil {

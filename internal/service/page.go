@@ -20,7 +20,7 @@ func page[T any](all []T, id func(T) string, kind string, size int32, token stri
 		last, ok := readToken(kind, token)
 		at := slices.IndexFunc(all, func(item T) bool { return ok && id(item) == last })
 		if at < 0 {
-			return nil, "", InvalidRequest(Violation{"page_token", "is not a token of this list, or its page is gone: start again without one"})
+			return nil, "", errForeignToken
 		}
 		start = at + 1
 	}
@@ -31,6 +31,9 @@ func page[T any](all []T, id func(T) string, kind string, size int32, token stri
 	}
 	return items, next, nil
 }
+
+// errForeignToken is the error of a token that a list did not give out, or not for this query.
+var errForeignToken = InvalidRequest(Violation{"page_token", "is not a token of this list, or its page is gone: start again without one"})
 
 func pageSize(asked int32) int { return int(min(cmp.Or(asked, defaultPage), maxPage)) }
 

@@ -11,7 +11,7 @@ type accounts struct {
 	easelv1.UnimplementedAccountServiceServer
 }
 
-// GetAccount reads the balance. What a caller may not see of the account is absent.
+// GetAccount reads the balance, and the owner's budgets. What a caller may not see of the account is absent.
 func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
 	account, err := s.cfg.Catalog.Account(ctx, credential(ctx))
 	if err != nil {
@@ -20,12 +20,15 @@ func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest)
 	if !who(ctx).seesAccount() {
 		account.BalanceCents, account.Extra = nil, nil
 	}
-	return &easelv1.GetAccountResponse{Account: accountMessage(account)}, nil
-}
-
-// ListUsage counts orders and their money.
-func (s *accounts) ListUsage(context.Context, *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
-	return nil, errNoLedger("usage reports")
+	out := accountMessage(account)
+	if s.cfg.Orders != nil {
+		budgets, err := s.cfg.Orders.Budgets(ctx, *orderer(ctx), limits(ctx))
+		if err != nil {
+			return nil, err
+		}
+		out.Budgets = budgetMessages(budgets)
+	}
+	return &easelv1.GetAccountResponse{Account: out}, nil
 }
 
 type models struct {

@@ -148,7 +148,8 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Remaining balance in euro cents. Absent where the catalog did not send a
-	// readable one; absent is not 0.
+	// readable one, and for a caller that is no operator where the server knows its
+	// callers by name from a callers file; absent is not 0.
 	BalanceCents *int64 `protobuf:"varint,1,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
 	// ISO 4217 code of every amount of this account. Always "EUR" today.
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
@@ -156,7 +157,7 @@ type Account struct {
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Members of the catalog's record that this contract has no field for, as
 	// they were sent. Never holds a key. A number here is a double; do not rely on
-	// integers beyond 2^53.
+	// integers beyond 2^53. Absent where the balance is withheld.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// What the caller's team may spend, the day before the month: one entry for each
 	// window that the operator has set a limit for. Empty without a limit, and

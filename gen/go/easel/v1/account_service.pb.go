@@ -272,7 +272,7 @@ const file_easel_v1_account_service_proto_rawDesc = "" +
 	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a+this.matches('^([a-z][a-z0-9_.-]{0,62})?$')R\tlabelName\x12$\n" +
 	"\tpage_size\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tpageToken:\x8e\x02\xbaH\x8a\x02\x1a\x90\x01\n" +
+	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80@R\tpageToken:\x8e\x02\xbaH\x8a\x02\x1a\x90\x01\n" +
 	"\n" +
 	"label_name\x12Fmust be set where group_by has USAGE_DIMENSION_LABEL, and nowhere else\x1a:this.group_by.exists(d, d == 5) == (this.label_name != '')\x1au\n" +
 	"\bend_time\x12\x18must be after start_time\x1aO!has(this.start_time) || !has(this.end_time) || this.start_time < this.end_time\"c\n" +

@@ -461,7 +461,8 @@ type Quote struct {
 	// When the catalog answered, by Easel's clock.
 	QuoteTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=quote_time,json=quoteTime,proto3" json:"quote_time,omitempty"`
 	// Balance of the account at about the same time, in euro cents. Absent where
-	// it could not be read; a quote does not fail for that.
+	// it could not be read, for which a quote does not fail, and where the caller
+	// may not see it: see Account.balance_cents.
 	BalanceCents *int64 `protobuf:"varint,4,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
 	// Whether the balance covers the price. Absent where the balance is.
 	Affordable    *bool `protobuf:"varint,5,opt,name=affordable,proto3,oneof" json:"affordable,omitempty"`

@@ -98,7 +98,8 @@ class Account(_message.Message):
     BUDGETS_FIELD_NUMBER: _builtins.int
     balance_cents: _builtins.int
     """Remaining balance in euro cents. Absent where the catalog did not send a
-    readable one; absent is not 0.
+    readable one, and for a caller that is no operator where the server knows its
+    callers by name from a callers file; absent is not 0.
     """
     currency_code: _builtins.str
     """ISO 4217 code of every amount of this account. Always "EUR" today."""
@@ -110,7 +111,7 @@ class Account(_message.Message):
     def upstream_fields(self) -> _struct_pb2.Struct:
         """Members of the catalog's record that this contract has no field for, as
         they were sent. Never holds a key. A number here is a double; do not rely on
-        integers beyond 2^53.
+        integers beyond 2^53. Absent where the balance is withheld.
         """
 
     @_builtins.property

@@ -311,7 +311,8 @@ class Quote(_message.Message):
     """ISO 4217 code of the amounts. Always "EUR" today."""
     balance_cents: _builtins.int
     """Balance of the account at about the same time, in euro cents. Absent where
-    it could not be read; a quote does not fail for that.
+    it could not be read, for which a quote does not fail, and where the caller
+    may not see it: see Account.balance_cents.
     """
     affordable: _builtins.bool
     """Whether the balance covers the price. Absent where the balance is."""

@@ -22,7 +22,8 @@ export declare const file_easel_v1_account: GenFile;
 export declare type Account = Message<"easel.v1.Account"> & {
   /**
    * Remaining balance in euro cents. Absent where the catalog did not send a
-   * readable one; absent is not 0.
+   * readable one, and for a caller that is no operator where the server knows its
+   * callers by name from a callers file; absent is not 0.
    *
    * @generated from field: optional int64 balance_cents = 1;
    */
@@ -45,7 +46,7 @@ export declare type Account = Message<"easel.v1.Account"> & {
   /**
    * Members of the catalog's record that this contract has no field for, as
    * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * integers beyond 2^53. Absent where the balance is withheld.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 4;
    */

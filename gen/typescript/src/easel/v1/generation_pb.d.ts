@@ -253,7 +253,8 @@ export declare type Quote = Message<"easel.v1.Quote"> & {
 
   /**
    * Balance of the account at about the same time, in euro cents. Absent where
-   * it could not be read; a quote does not fail for that.
+   * it could not be read, for which a quote does not fail, and where the caller
+   * may not see it: see Account.balance_cents.
    *
    * @generated from field: optional int64 balance_cents = 4;
    */

@@ -54,7 +54,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Remaining balance in euro cents. Absent where the catalog did not send a
-   * readable one; absent is not 0.
+   * readable one, and for a caller that is no operator where the server knows its
+   * callers by name from a callers file; absent is not 0.
    * </pre>
    *
    * <code>optional int64 balance_cents = 1 [json_name = "balanceCents"];</code>
@@ -67,7 +68,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Remaining balance in euro cents. Absent where the catalog did not send a
-   * readable one; absent is not 0.
+   * readable one, and for a caller that is no operator where the server knows its
+   * callers by name from a callers file; absent is not 0.
    * </pre>
    *
    * <code>optional int64 balance_cents = 1 [json_name = "balanceCents"];</code>
@@ -169,7 +171,7 @@ private static final long serialVersionUID = 0L;
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
    * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -183,7 +185,7 @@ private static final long serialVersionUID = 0L;
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
    * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -197,7 +199,7 @@ private static final long serialVersionUID = 0L;
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
    * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -801,7 +803,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Remaining balance in euro cents. Absent where the catalog did not send a
-     * readable one; absent is not 0.
+     * readable one, and for a caller that is no operator where the server knows its
+     * callers by name from a callers file; absent is not 0.
      * </pre>
      *
      * <code>optional int64 balance_cents = 1 [json_name = "balanceCents"];</code>
@@ -814,7 +817,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Remaining balance in euro cents. Absent where the catalog did not send a
-     * readable one; absent is not 0.
+     * readable one, and for a caller that is no operator where the server knows its
+     * callers by name from a callers file; absent is not 0.
      * </pre>
      *
      * <code>optional int64 balance_cents = 1 [json_name = "balanceCents"];</code>
@@ -827,7 +831,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Remaining balance in euro cents. Absent where the catalog did not send a
-     * readable one; absent is not 0.
+     * readable one, and for a caller that is no operator where the server knows its
+     * callers by name from a callers file; absent is not 0.
      * </pre>
      *
      * <code>optional int64 balance_cents = 1 [json_name = "balanceCents"];</code>
@@ -844,7 +849,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Remaining balance in euro cents. Absent where the catalog did not send a
-     * readable one; absent is not 0.
+     * readable one, and for a caller that is no operator where the server knows its
+     * callers by name from a callers file; absent is not 0.
      * </pre>
      *
      * <code>optional int64 balance_cents = 1 [json_name = "balanceCents"];</code>
@@ -1113,7 +1119,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1126,7 +1132,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1143,7 +1149,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1165,7 +1171,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1185,7 +1191,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1212,7 +1218,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1231,7 +1237,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1245,7 +1251,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1262,7 +1268,7 @@ private static final long serialVersionUID = 0L;
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
      * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>

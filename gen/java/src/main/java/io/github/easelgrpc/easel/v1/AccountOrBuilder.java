@@ -11,7 +11,8 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * Remaining balance in euro cents. Absent where the catalog did not send a
-   * readable one; absent is not 0.
+   * readable one, and for a caller that is no operator where the server knows its
+   * callers by name from a callers file; absent is not 0.
    * </pre>
    *
    * <code>optional int64 balance_cents = 1 [json_name = "balanceCents"];</code>
@@ -21,7 +22,8 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * Remaining balance in euro cents. Absent where the catalog did not send a
-   * readable one; absent is not 0.
+   * readable one, and for a caller that is no operator where the server knows its
+   * callers by name from a callers file; absent is not 0.
    * </pre>
    *
    * <code>optional int64 balance_cents = 1 [json_name = "balanceCents"];</code>
@@ -80,7 +82,7 @@ public interface AccountOrBuilder extends
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
    * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -91,7 +93,7 @@ public interface AccountOrBuilder extends
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
    * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -102,7 +104,7 @@ public interface AccountOrBuilder extends
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
    * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>

@@ -119,8 +119,8 @@ private static final long serialVersionUID = 0L;
           };
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -133,8 +133,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -146,8 +146,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -160,8 +160,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -174,8 +174,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -916,8 +916,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -929,8 +929,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -941,8 +941,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -954,8 +954,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -975,8 +975,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -994,8 +994,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1013,8 +1013,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1028,8 +1028,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1041,8 +1041,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1054,8 +1054,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1072,8 +1072,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1088,8 +1088,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-     * deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>

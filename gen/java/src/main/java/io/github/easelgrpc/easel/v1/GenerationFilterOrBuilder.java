@@ -30,8 +30,8 @@ public interface GenerationFilterOrBuilder extends
 
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -40,8 +40,8 @@ public interface GenerationFilterOrBuilder extends
   java.util.List<io.github.easelgrpc.easel.v1.State> getStatesList();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -50,8 +50,8 @@ public interface GenerationFilterOrBuilder extends
   int getStatesCount();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -61,8 +61,8 @@ public interface GenerationFilterOrBuilder extends
   io.github.easelgrpc.easel.v1.State getStates(int index);
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -72,8 +72,8 @@ public interface GenerationFilterOrBuilder extends
   getStatesValueList();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. Without a ledger there is no
-   * deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
+   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>

@@ -152,7 +152,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Balance of the account at about the same time, in euro cents. Absent where
-   * it could not be read; a quote does not fail for that.
+   * it could not be read, for which a quote does not fail, and where the caller
+   * may not see it: see Account.balance_cents.
    * </pre>
    *
    * <code>optional int64 balance_cents = 4 [json_name = "balanceCents"];</code>
@@ -165,7 +166,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Balance of the account at about the same time, in euro cents. Absent where
-   * it could not be read; a quote does not fail for that.
+   * it could not be read, for which a quote does not fail, and where the caller
+   * may not see it: see Account.balance_cents.
    * </pre>
    *
    * <code>optional int64 balance_cents = 4 [json_name = "balanceCents"];</code>
@@ -961,7 +963,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Balance of the account at about the same time, in euro cents. Absent where
-     * it could not be read; a quote does not fail for that.
+     * it could not be read, for which a quote does not fail, and where the caller
+     * may not see it: see Account.balance_cents.
      * </pre>
      *
      * <code>optional int64 balance_cents = 4 [json_name = "balanceCents"];</code>
@@ -974,7 +977,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Balance of the account at about the same time, in euro cents. Absent where
-     * it could not be read; a quote does not fail for that.
+     * it could not be read, for which a quote does not fail, and where the caller
+     * may not see it: see Account.balance_cents.
      * </pre>
      *
      * <code>optional int64 balance_cents = 4 [json_name = "balanceCents"];</code>
@@ -987,7 +991,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Balance of the account at about the same time, in euro cents. Absent where
-     * it could not be read; a quote does not fail for that.
+     * it could not be read, for which a quote does not fail, and where the caller
+     * may not see it: see Account.balance_cents.
      * </pre>
      *
      * <code>optional int64 balance_cents = 4 [json_name = "balanceCents"];</code>
@@ -1004,7 +1009,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Balance of the account at about the same time, in euro cents. Absent where
-     * it could not be read; a quote does not fail for that.
+     * it could not be read, for which a quote does not fail, and where the caller
+     * may not see it: see Account.balance_cents.
      * </pre>
      *
      * <code>optional int64 balance_cents = 4 [json_name = "balanceCents"];</code>

@@ -68,7 +68,8 @@ public interface QuoteOrBuilder extends
   /**
    * <pre>
    * Balance of the account at about the same time, in euro cents. Absent where
-   * it could not be read; a quote does not fail for that.
+   * it could not be read, for which a quote does not fail, and where the caller
+   * may not see it: see Account.balance_cents.
    * </pre>
    *
    * <code>optional int64 balance_cents = 4 [json_name = "balanceCents"];</code>
@@ -78,7 +79,8 @@ public interface QuoteOrBuilder extends
   /**
    * <pre>
    * Balance of the account at about the same time, in euro cents. Absent where
-   * it could not be read; a quote does not fail for that.
+   * it could not be read, for which a quote does not fail, and where the caller
+   * may not see it: see Account.balance_cents.
    * </pre>
    *
    * <code>optional int64 balance_cents = 4 [json_name = "balanceCents"];</code>

@@ -1,0 +1,289 @@
+package server_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// overTeams runs a scenario over both forms and on both databases, behind a held API key with a ledger: poster and banner are of the team
+// studio, which has a budget; shop has no team, and ops is an operator.
+func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller)) {
+	lines := "teams:\n  studio: {budget: {daily_cents: 2000, monthly_cents: 30000}}\ncallers:\n"
+	for _, who := range []string{"poster, team: studio", "banner, team: studio", "shop", "ops, operator: true"} {
+		name, _, _ := strings.Cut(who, ",")
+		lines += fmt.Sprintf("  - {name: %s, tokens: [sha256:%x]}\n", who, sha256.Sum256([]byte(name)))
+	}
+	for name, database := range databases(t) {
+		for form, as := range forms {
+			t.Run(form+", "+name, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "callers")
+				if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				s := heldStackFrom(t, file, func(o *options) { o.ledger, o.sandbox.Speed = database(t), 0.01 })
+				scenario(t, s, func(name string) caller { return as(s, name) })
+			})
+		}
+	}
+}
+
+// labelled is an order with labels.
+func labelled(t *testing.T, model, key string, labels map[string]string) *easelv1.CreateGenerationRequest {
+	req := order(t, model, key, "a lake")
+	req.Labels = labels
+	return req
+}
+
+func idsOf(all []*easelv1.Generation) (ids []string) {
+	for _, g := range all {
+		ids = append(ids, g.GetGenerationId())
+	}
+	return ids
+}
+
+func TestAListIsTheOwnersAndAnOperatorsEverybodys(t *testing.T) {
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		a := create(t, as("poster"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
+		b := create(t, as("banner"), labelled(t, picture, "b", map[string]string{"job": "7", "cost.center": "x y"})).GetGenerationId()
+		c := create(t, as("shop"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
+		d := create(t, as("poster"), order(t, text, "d", "a lake")).GetGenerationId()
+		failed := []easelv1.State{easelv1.State_STATE_FAILED, easelv1.State_STATE_DELETED}
+		if err := s.ledger.Observe(t.Context(), d, ledger.Observation{Status: ledger.Failed}); err != nil {
+			t.Fatal(err)
+		}
+		for name, row := range map[string]struct {
+			by     string
+			filter *easelv1.GenerationFilter
+			want   []string
+		}{
+			"a team's":            {"poster", nil, []string{d, b, a}},
+			"its other caller's":  {"banner", nil, []string{d, b, a}},
+			"a caller's":          {"shop", nil, []string{c}},
+			"an operator's":       {"ops", nil, []string{d, c, b, a}},
+			"one owner's":         {"ops", &easelv1.GenerationFilter{Owner: "studio"}, []string{d, b, a}},
+			"a label's":           {"poster", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, []string{b, a}},
+			"two labels'":         {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7", "cost.center": "x y"}}, []string{b}},
+			"a model's":           {"ops", &easelv1.GenerationFilter{ModelId: text}, []string{d, c, a}},
+			"of two states":       {"ops", &easelv1.GenerationFilter{States: failed}, []string{d}},
+			"of the first state":  {"poster", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_QUEUED}}, []string{b, a}},
+			"of an unknown state": {"ops", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_UNRECOGNIZED}}, nil},
+		} {
+			if got := idsOf(listAll(t, as(row.by), row.filter, 1)); !slices.Equal(got, row.want) {
+				t.Errorf("%s list is %q, want %q", name, got, row.want)
+			}
+		}
+		first := listAll(t, as("ops"), &easelv1.GenerationFilter{Labels: map[string]string{"cost.center": "x y"}}, 0)[0]
+		if first.GetOwner() != "studio" || first.GetCaller() != "banner" || len(first.GetLabels()) != 2 || first.GetModelId() != picture || first.GetInputs() == nil {
+			t.Errorf("it is listed as %v", first)
+		}
+		_, err := listPage(t, as("poster"), &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{Owner: "studio"}})
+		wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "filter.owner")
+	})
+}
+
+func listPage(t *testing.T, c caller, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+	t.Helper()
+	resp := &easelv1.ListGenerationsResponse{}
+	return resp, c.call(t.Context(), "GenerationService/ListGenerations", req, resp)
+}
+
+func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
+	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
+		for n := range 3 {
+			create(t, as("poster"), order(t, text, fmt.Sprint(n), "a lake"))
+			create(t, as("shop"), order(t, text, fmt.Sprint(n), "a lake"))
+		}
+		page, err := listPage(t, as("poster"), &easelv1.ListGenerationsRequest{PageSize: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		create(t, as("banner"), order(t, text, "later", "a lake")) // it shifts nothing
+		next, err := listPage(t, as("banner"), &easelv1.ListGenerationsRequest{PageSize: 5, PageToken: page.GetNextPageToken()})
+		if err != nil || len(next.GetGenerations()) != 2 || next.GetNextPageToken() != "" {
+			t.Errorf("the next page is %v, %v", next, err)
+		}
+		for name, ask := range map[string]func(token string) error{
+			"another owner": func(token string) error {
+				_, err := listPage(t, as("shop"), &easelv1.ListGenerationsRequest{PageToken: token})
+				return err
+			},
+			"another filter": func(token string) error {
+				_, err := listPage(t, as("poster"), &easelv1.ListGenerationsRequest{PageToken: token, Filter: &easelv1.GenerationFilter{ModelId: text}})
+				return err
+			},
+			"another list": func(token string) error {
+				return as("poster").call(t.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{PageToken: token}, &easelv1.ListUsageResponse{})
+			},
+		} {
+			err := ask(page.GetNextPageToken())
+			if err == nil {
+				t.Errorf("%s takes the token", name)
+				continue
+			}
+			wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "page_token")
+		}
+	})
+}
+
+func TestAListThatTheCatalogDoesNotGiveCostsTheResultsAlone(t *testing.T) {
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		id := create(t, as("shop"), order(t, text, "k", "a lake")).GetGenerationId()
+		for name, fault := range map[string]sandbox.Fault{"unreadable": answer(200, `[[`), "refused": answer(403, `{}`), "gone": {Reset: true}} {
+			fault.Route = "GET /generations"
+			broken := s.sandbox.Inject(fault)
+			page, err := listPage(t, as("shop"), &easelv1.ListGenerationsRequest{})
+			if err != nil || !slices.Equal(idsOf(page.GetGenerations()), []string{id}) || page.GetGenerations()[0].GetInputs() != nil || broken.Fired() == 0 {
+				t.Errorf("%s: the page is %v, %v", name, page, err)
+			}
+			s.sandbox.ClearFaults()
+		}
+	})
+}
+
+// usageOf is all rows of usage, by their dimensions.
+func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*easelv1.UsageRow {
+	t.Helper()
+	rows := map[string]*easelv1.UsageRow{}
+	for req.PageSize = 1; ; {
+		resp := &easelv1.ListUsageResponse{}
+		if err := c.call(t.Context(), "AccountService/ListUsage", req, resp); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range resp.GetRows() {
+			rows[strings.Join(slices.DeleteFunc([]string{row.GetDay(), row.GetOwner(), row.GetCaller(), row.GetModelId(), row.GetLabelValue()}, func(s string) bool { return s == "" }), " ")] = row
+		}
+		if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
+			return rows
+		}
+	}
+}
+
+func TestUsageIsCountedByWhatIsAskedFor(t *testing.T) {
+	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
+		cost := func(by, model, key, job string) int64 {
+			return create(t, as(by), labelled(t, model, key, map[string]string{"job": job})).GetCostCents()
+		}
+		poster := cost("poster", text, "a", "7") + cost("poster", picture, "b", "8")
+		banner, shop := cost("banner", text, "c", "7"), cost("shop", text, "a", "7")
+		today := time.Now().UTC().Format(time.DateOnly)
+		const (
+			day, owner, by, model, label = easelv1.UsageDimension_USAGE_DIMENSION_DAY, easelv1.UsageDimension_USAGE_DIMENSION_OWNER,
+				easelv1.UsageDimension_USAGE_DIMENSION_CALLER, easelv1.UsageDimension_USAGE_DIMENSION_MODEL, easelv1.UsageDimension_USAGE_DIMENSION_LABEL
+		)
+		for name, row := range map[string]struct {
+			by   string
+			req  *easelv1.ListUsageRequest
+			want map[string]int64
+		}{
+			"a team's":       {"poster", &easelv1.ListUsageRequest{}, map[string]int64{"": poster + banner}},
+			"an operator's":  {"ops", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{owner}}, map[string]int64{"studio": poster + banner, "shop": shop}},
+			"of callers":     {"ops", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{day, by}}, map[string]int64{today + " poster": poster, today + " banner": banner, today + " shop": shop}},
+			"of labels":      {"shop", &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{model, label}, LabelName: "job"}, map[string]int64{text + " 7": shop}},
+			"of a past time": {"ops", &easelv1.ListUsageRequest{EndTime: timestamppb.New(time.Now().Add(-time.Hour))}, map[string]int64{}},
+			"of now":         {"shop", &easelv1.ListUsageRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour)), EndTime: timestamppb.New(time.Now().Add(time.Hour))}, map[string]int64{"": shop}},
+		} {
+			got := map[string]int64{}
+			for dimensions, r := range usageOf(t, as(row.by), row.req) {
+				got[dimensions] = r.GetCostCents()
+			}
+			if !maps.Equal(got, row.want) {
+				t.Errorf("the usage %s is %v, want %v", name, got, row.want)
+			}
+		}
+		all := usageOf(t, as("ops"), &easelv1.ListUsageRequest{})[""]
+		if all.GetOrderCount() != 4 || all.GetFailedCount() != 0 || all.GetUnknownCount() != 0 || all.GetReservedCents() != 0 {
+			t.Errorf("all is %v", all)
+		}
+	})
+}
+
+func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
+	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
+		cost := create(t, as("poster"), order(t, text, "k", "a lake")).GetCostCents()
+		for name, budgets := range map[string]int{"poster": 2, "banner": 2, "shop": 0, "ops": 0} {
+			resp := &easelv1.GetAccountResponse{}
+			if err := as(name).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, resp); err != nil {
+				t.Fatal(err)
+			}
+			got := resp.GetAccount().GetBudgets()
+			if len(got) != budgets {
+				t.Fatalf("%s has the budgets %v", name, got)
+			}
+			for n, b := range got {
+				window, limit := easelv1.BudgetWindow_BUDGET_WINDOW_DAY, int64(2000)
+				if n == 1 {
+					window, limit = easelv1.BudgetWindow_BUDGET_WINDOW_MONTH, 30000
+				}
+				if b.GetWindow() != window || b.GetLimitCents() != limit || b.GetSpentCents() != cost || b.GetReservedCents() != 0 ||
+					!b.GetResetTime().AsTime().After(time.Now()) || b.GetStartTime().AsTime().After(time.Now()) {
+					t.Errorf("%s has the budget %v, and the order cost %d", name, b, cost)
+				}
+			}
+		}
+	})
+}
+
+func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		other, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := create(t, c, labelled(t, text, "k", map[string]string{"job": "7"}))
+		create(t, withKeyOf(c, other), order(t, text, "k", "a lake"))
+		listed := listAll(t, c, &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, 0)
+		if len(listed) != 1 || listed[0].GetGenerationId() != own.GetGenerationId() || listed[0].GetOwner()+listed[0].GetCaller() != "" || listed[0].GetLabels()["job"] != "7" {
+			t.Errorf("listed are %v", listed)
+		}
+		if all := listAll(t, c, nil, 0); len(all) != 1 {
+			t.Errorf("%d are listed", len(all))
+		}
+		by := []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_OWNER, easelv1.UsageDimension_USAGE_DIMENSION_CALLER}
+		rows := usageOf(t, c, &easelv1.ListUsageRequest{GroupBy: by})
+		if len(rows) != 1 || rows[""].GetCostCents() != own.GetCostCents() {
+			t.Errorf("the usage is %v", rows)
+		}
+		err = withKeyOf(c, "wrong").call(t.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{})
+		wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 401)
+	}, func(o *options) { o.ledger = databases(t)["SQLite"](t) })
+}
+
+func TestALedgerThatIsAwayIsToldWithoutTheDatabasesOwnWords(t *testing.T) {
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		if err := s.ledger.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for method, call := range map[string][2]proto.Message{
+			"AccountService/GetAccount":          {&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}},
+			"AccountService/ListUsage":           {&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{}},
+			"GenerationService/ListGenerations":  {&easelv1.ListGenerationsRequest{}, &easelv1.ListGenerationsResponse{}},
+			"GenerationService/CreateGeneration": {order(t, text, "k", "a lake"), &easelv1.CreateGenerationResponse{}},
+		} {
+			st := wantStatus(t, as("poster").call(t.Context(), method, call[0], call[1]), codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
+			if retryDelay(st) == 0 || strings.Contains(st.Message(), "sql") {
+				t.Errorf("%s is told %v", method, st.Proto())
+			}
+			if got := outcomeOf(t, st); (got == notSent) != (method == "GenerationService/CreateGeneration") {
+				t.Errorf("%s says %q of an order", method, got)
+			}
+		}
+		if n := s.sandbox.Requests()["POST /generations"]; n != 0 {
+			t.Errorf("%d orders were sent", n)
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// ListUsage counts orders and their money.
+func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
+	if s.cfg.Orders == nil {
+		return nil, errNoLedger("usage reports")
+	}
+	query, kind, err := usageQuery(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cfg.Orders.Proven(ctx, credential(ctx)); err != nil {
+		return nil, err
+	}
+	size := pageSize(req.GetPageSize())
+	query.Most = size + 1 // one more tells whether there is another page
+	rows, err := s.cfg.Orders.Usage(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	out := &easelv1.ListUsageResponse{}
+	if len(rows) > size {
+		rows = rows[:size]
+		last, _ := json.Marshal(rows[size-1].Dimensions) // text can always be written
+		out.NextPageToken = writeToken(kind, string(last))
+	}
+	for _, row := range rows {
+		out.Rows = append(out.Rows, usageRow(row, query.By, credential(ctx).Held))
+	}
+	return out, nil
+}
+
+// usageQuery is a request in the words of the ledger. kind names its pages.
+func usageQuery(ctx context.Context, req *easelv1.ListUsageRequest) (q ledger.UsageQuery, kind string, err error) {
+	q = ledger.UsageQuery{Owner: viewer(ctx), End: time.UnixMicro(math.MaxInt64), LabelName: req.GetLabelName()}
+	if req.GetStartTime() != nil {
+		q.Start = req.GetStartTime().AsTime()
+	}
+	if req.GetEndTime() != nil {
+		q.End = req.GetEndTime().AsTime()
+	}
+	for _, d := range req.GetGroupBy() {
+		q.By = append(q.By, dimensions[d])
+	}
+	query := proto.CloneOf(req)
+	query.PageSize, query.PageToken = 0, ""
+	kind = listKind("usage", q.Owner, query)
+	if req.GetPageToken() == "" {
+		return q, kind, nil
+	}
+	last, ok := readToken(kind, req.GetPageToken())
+	if !ok || json.Unmarshal([]byte(last), &q.After) != nil || len(q.After) != len(q.By) {
+		return q, kind, errForeignToken
+	}
+	return q, kind, nil
+}
+
+var dimensions = map[easelv1.UsageDimension]ledger.Dimension{
+	easelv1.UsageDimension_USAGE_DIMENSION_DAY:    ledger.ByDay,
+	easelv1.UsageDimension_USAGE_DIMENSION_OWNER:  ledger.ByOwner,
+	easelv1.UsageDimension_USAGE_DIMENSION_CALLER: ledger.ByCaller,
+	easelv1.UsageDimension_USAGE_DIMENSION_MODEL:  ledger.ByModel,
+	easelv1.UsageDimension_USAGE_DIMENSION_LABEL:  ledger.ByLabel,
+}
+
+// usageRow is the message of a row. Where callers forward their own API keys there are no owners.
+func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.UsageRow {
+	row := &easelv1.UsageRow{
+		OrderCount: u.Orders, FailedCount: u.Failed, UnknownCount: u.Unknown,
+		CostCents: u.CostCents, RefundedCents: u.RefundedCents, ReservedCents: u.ReservedCents, UnconfirmedCents: u.UnconfirmedCents,
+	}
+	for n, d := range by {
+		value := u.Dimensions[n]
+		switch d {
+		case ledger.ByDay:
+			row.Day = value
+		case ledger.ByOwner:
+			if owners {
+				row.Owner = value
+			}
+		case ledger.ByCaller:
+			row.Caller = value
+		case ledger.ByModel:
+			row.ModelId = value
+		case ledger.ByLabel:
+			row.LabelValue = value
+		}
+	}
+	return row
+}
+
+// budgetMessages are the messages of budgets.
+func budgetMessages(all []ledger.Budget) (out []*easelv1.Budget) {
+	for _, b := range all {
+		out = append(out, &easelv1.Budget{
+			Window: windows[b.Period], LimitCents: b.LimitCents, SpentCents: b.SpentCents, ReservedCents: b.ReservedCents,
+			StartTime: timestamp(b.Start), ResetTime: timestamp(b.Reset),
+		})
+	}
+	return out
+}
+
+var windows = map[string]easelv1.BudgetWindow{
+	"day":   easelv1.BudgetWindow_BUDGET_WINDOW_DAY,
+	"month": easelv1.BudgetWindow_BUDGET_WINDOW_MONTH,
+}
