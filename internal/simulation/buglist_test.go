@@ -32,7 +32,7 @@ var bugs = []bug{
 	},
 	{
 		name:   "a refusal says that nothing was placed",
-		edits:  []edit{{"internal/service/outcome.go", "ok && e.Unsent {", "ok && e.Kind != catalog.KindOutcomeUnknown {"}},
+		edits:  []edit{{"internal/service/outcome.go", "sent && upstream.Unsent ||", "sent && upstream.Kind != catalog.KindOutcomeUnknown ||"}},
 		jobs:   seeds("only-A10k", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a refused order is not charged", "no unknown outcome is given as known"},
 	},
