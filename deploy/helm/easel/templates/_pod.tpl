@@ -10,6 +10,11 @@
 {{- if .Values.callers.secret.name }}
 - {name: EASEL_CALLERS_FILE, value: /etc/easel/callers/{{ .Values.callers.secret.key }}}
 {{- end }}
+{{- if .Values.ledger.secret.name }}
+# It has a password in it, and is read at the start alone.
+- name: EASEL_LEDGER_URL
+  valueFrom: {secretKeyRef: {name: {{ .Values.ledger.secret.name }}, key: {{ .Values.ledger.secret.key }}}}
+{{- end }}
 {{- if .Values.callers.allowAnonymous }}
 - {name: EASEL_ALLOW_ANONYMOUS, value: "true"}
 {{- end }}
