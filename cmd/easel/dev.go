@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 
 	"golang.org/x/sync/errgroup"
@@ -13,10 +14,12 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type devCmd struct {
+	Callers string `name:"callers" placeholder:"FILE" help:"Hold the catalog's key for the callers of this file, and keep a ledger: beside the file of --db, else in memory."`
 	listenFlags
 	sandboxFlags
 	tuningFlags
@@ -28,6 +31,7 @@ func (*devCmd) Help() string {
 
   easel dev
   easel dev --db studio.db --balance 20.00      # keeps keys, money and renders
+  easel dev --callers callers.yaml              # teams, tokens and budgets
   easel dev --failure-rate 0.3 --speed 5        # to see how a service copes
 `
 }
@@ -38,6 +42,10 @@ func (c *devCmd) Faults() []string {
 	for _, a := range c.addresses() {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)
+	}
+	if c.Callers != "" {
+		_, err := service.LoadCallers(c.Callers, slog.New(slog.DiscardHandler), nil)
+		list.AddError("--callers", err)
 	}
 	c.hostFaults(&list)
 	c.tuningFaults(&list)
@@ -55,19 +63,62 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	defer catalog.close(ctx)
+	if c.Callers != "" && c.DB != "" {
+		c.Key = cmp.Or(c.Key, keptKey)
+	}
 	key, err := c.makeKey(ctx, catalog.Sandbox)
 	if err != nil {
 		return err
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
+	c.holdKey(facade, key)
+	keeping := c.keeping(key, reopened)
+	if c.Callers != "" {
+		keeping = c.keepingLedger()
+	}
 	if p.Console().ErrStyle.Terminal { // somebody looks, and the addresses stand in the banner
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
-			_ = c.printBanner(p.Stdout, devAddresses(s, catalog), p.Self(), key, c.keeping(key, reopened)) // it runs, whether or not anybody reads
+			_ = c.printBanner(p.Stdout, devAddresses(s, catalog), p.Self(), c.shown(key), keeping) // it runs, whether or not anybody reads
 		})
 	})
+}
+
+// keptKey is the API key that is held for callers over a catalog that is kept: the ledger knows its orders by it.
+// It is worth nothing elsewhere.
+const keptKey = "sandbox_live_held_by_easel_dev"
+
+// ledgerSuffix ends the name of the ledger beside the file of --db.
+const ledgerSuffix = ".ledger"
+
+// holdKey makes the facade hold the key for the callers of the file, if there is one, with a ledger.
+func (c *devCmd) holdKey(facade *serveCmd, key shownKey) {
+	if c.Callers == "" {
+		return
+	}
+	facade.CallersFile, facade.heldKey, facade.catalogName = c.Callers, key.text, "the catalog of easel dev"
+	facade.LedgerURL = "sqlite::memory:"
+	if c.DB != "" {
+		facade.LedgerURL = "sqlite:" + c.DB + ledgerSuffix
+	}
+}
+
+// shown is the key to call with: behind a held one, each caller has its token.
+func (c *devCmd) shown(key shownKey) shownKey {
+	if c.Callers == "" {
+		return key
+	}
+	return shownKey{text: "TOKEN", worth: "a token of a caller in " + c.Callers}
+}
+
+// keepingLedger is what keeping says where there is a ledger.
+func (c *devCmd) keepingLedger() string {
+	if c.DB == "" {
+		return "Everything is gone then, the ledger too; --db FILE keeps it."
+	}
+	return "Everything is kept in " + c.DB + ", and the ledger in " + c.DB + ledgerSuffix + "."
 }
 
 // together runs steps until ctx ends or the first one ends, which ends the others.

@@ -247,6 +247,10 @@ func (c *serveCmd) operators(status admin.Status, observed *telemetry.Telemetry)
 
 // held is the credential of a key that this server holds, nil where callers bring theirs.
 func (c *serveCmd) held(logger *slog.Logger) (*catalog.Credential, error) {
+	if c.heldKey != "" {
+		credential := catalog.Held(func() catalog.Secret { return catalog.NewSecret(c.heldKey) })
+		return &credential, nil
+	}
 	if c.UpstreamKeyFile == "" {
 		return nil, nil
 	}

@@ -33,6 +33,10 @@ type serveCmd struct {
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"require or verify_if_given: what becomes of a client without a certificate. Without it require, where there are authorities."`
 
 	natsFlags
+
+	// What only easel dev has: an API key that stands in no file, and a catalog whose address is another each time.
+	heldKey     string
+	catalogName string
 }
 
 // listenFlags are the three addresses, and the names of the second.

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/callers"
+)
+
+// teamsFile is a callers file of two teams and an operator, whose tokens are their names.
+func teamsFile(t *testing.T) string {
+	t.Helper()
+	text := "teams:\n  studio: {budget: {daily_cents: 50}, models: [studio/haiku]}\n  print: {}\ncallers:\n"
+	for name, team := range map[string]string{"poster": "team: studio", "flyer": "team: print", "ops": "operator: true"} {
+		text += "  - {name: " + name + ", " + team + ", tokens: [\"" + callers.Hash(name) + "\"]}\n"
+	}
+	return write(t, text)
+}
+
+// as runs a command as a caller of a server whose banner is given.
+func as(t *testing.T, banner, caller string, args ...string) printed {
+	t.Helper()
+	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)
+}
+
+func TestDevHoldsItsKeyForTheCallersOfAFile(t *testing.T) {
+	file, db := teamsFile(t), filepath.Join(t.TempDir(), "studio.db")
+	for name, flags := range map[string][]string{"in memory": nil, "in a file": {"--db", db}} {
+		t.Run(name, func(t *testing.T) {
+			banner, stop := devOn(t, append(flags, "--callers", file, "--speed", "20")...)
+			if strings.Contains(banner, "sandbox_live") || !strings.Contains(banner, "a token of a caller in "+file) || !strings.Contains(banner, "the ledger") {
+				t.Errorf("the banner is\n%s", banner)
+			}
+			order := []string{"generate", "studio/haiku", "prompt=rain", "--idempotency-key", "monday", "-q"}
+			poster, flyer := as(t, banner, "poster", order...), as(t, banner, "flyer", order...)
+			if poster.exit != exitOK || flyer.exit != exitOK || poster.stdout == flyer.stdout {
+				t.Errorf("two teams order:\n%s%s%s%s", poster.stdout, poster.stderr, flyer.stdout, flyer.stderr)
+			}
+			id := strings.TrimSpace(poster.stdout)
+			for caller, exit := range map[string]int{"poster": exitOK, "flyer": exitNotFound, "ops": exitOK} {
+				if got := as(t, banner, caller, "get", id); got.exit != exit {
+					t.Errorf("%s gets a render of poster: exit %d\n%s", caller, got.exit, got.stderr)
+				}
+			}
+			if got := as(t, banner, "stranger", "account"); got.exit != exitCredential {
+				t.Errorf("a stranger: exit %d", got.exit)
+			}
+			if exit := stop(); exit != exitOK {
+				t.Errorf("it ends with %d", exit)
+			}
+			if name == "in memory" {
+				return
+			}
+			banner, _ = devOn(t, append(flags, "--callers", file, "--speed", "20")...)
+			if again := as(t, banner, "poster", order...); again.exit != exitOK || again.stdout != poster.stdout {
+				t.Errorf("after a restart the same order is\n%s%s", again.stdout, again.stderr)
+			}
+		})
+	}
+}
+
+func TestDevTellsWhatIsWrongWithACallersFile(t *testing.T) {
+	got := easel(t.Context(), nil, "dev", "--callers", write(t, "callers:\n  - {name: a, tokens: [hunter2]}\n"))
+	if got.exit != exitUsage || !strings.Contains(got.stderr, "--callers: ") || !strings.Contains(got.stderr, "line 2") || strings.Contains(got.stderr, "hunter2") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
