@@ -32,8 +32,8 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	ran, bin := 0, programs(t)
 	for path, text := range pages(t) {
 		blocks := shellBlocks(t, text)
-		if len(blocks) == 0 {
-			continue
+		if len(blocks) == 0 || path == teamsPage {
+			continue // the page of teams has a server of its own
 		}
 		ran += len(blocks)
 		t.Run(path, func(t *testing.T) {
@@ -49,6 +49,29 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	}
 	if ran < 7 {
 		t.Errorf("only %d blocks are marked sh", ran)
+	}
+}
+
+const teamsPage = "docs/teams.md"
+
+// TestEveryCommandOfThePageOfTeamsWorks runs them in order, against a server with the callers file of the page.
+func TestEveryCommandOfThePageOfTeamsWorks(t *testing.T) {
+	text, work := pages(t)[teamsPage], t.TempDir()
+	_, block, _ := strings.Cut(text, "```yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	banner, _ := devOn(t, "--callers", write(t, block), "--speed", "20")
+	runBlocks(t, map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, banner)}, programs(t), text, work)
+	id, err := os.ReadFile(filepath.Join(work, "ordered.txt"))
+	if err != nil || len(shellBlocks(t, text)) != 3 {
+		t.Fatalf("%d blocks, %v", len(shellBlocks(t, text)), err)
+	}
+	for caller, exit := range map[string]int{"poster-token": exitOK, "ops-token": exitOK, "flyer-token": exitNotFound} {
+		if got := as(t, banner, caller, "get", strings.TrimSpace(string(id))); got.exit != exit {
+			t.Errorf("%s gets the render: exit %d\n%s", caller, got.exit, got.stderr)
+		}
+	}
+	if got := as(t, banner, "poster-token", "generate", "studio/landscape", "prompt=a calm sea"); got.exit != exitMoney {
+		t.Errorf("an order past the budget: exit %d\n%s", got.exit, got.stderr)
 	}
 }
 
