@@ -60,8 +60,9 @@ type submission struct {
 
 // submitRun is one series of attempts. All calls with its idempotency key share it.
 type submitRun struct {
-	book *orderBook
-	done chan struct{}
+	book    *orderBook
+	done    chan struct{}
+	written bool // a journal holds the order
 
 	// Guarded by the book's mutex:
 	waiting   int
@@ -90,7 +91,7 @@ func (b *orderBook) join(ctx context.Context, cred Credential, order Order, star
 	}
 	joined := sub.run != nil
 	if sub.run == nil {
-		run, release := &submitRun{book: b, done: make(chan struct{})}, order.hold()
+		run, release := &submitRun{book: b, done: make(chan struct{}), written: sub.written}, order.hold()
 		sub.run = run
 		b.work.Go(func() {
 			defer release()
@@ -336,11 +337,11 @@ func (r *submitRun) giveUp(cause error) error {
 		}
 	}
 	e, ok := errors.AsType[*Error](r.lastErr)
-	if !ok {
+	if !ok || r.written && e.Kind != KindOutcomeUnknown { // the journal does not hold it yet
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}
 	}
 	last := *e
-	last.Unsent = last.Unsent && r.waiting == 0
+	last.Unsent = last.Unsent && r.waiting == 0 && !r.written
 	return &last
 }
 

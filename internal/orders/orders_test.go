@@ -33,6 +33,16 @@ type shop struct {
 	box    *sandbox.Sandbox
 	ledger *ledger.Ledger
 	key    string
+	path   string
+}
+
+// open opens the ledger.
+func (s *shop) open() {
+	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.ledger = l
 }
 
 // inShop runs a test in a shop with an account that has so much money.
@@ -48,14 +58,11 @@ func inShop(t *testing.T, balance int64, test func(*shop)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &shop{t, box, l, key}
+		s := &shop{T: t, box: box, key: key, path: path}
+		s.open()
 		test(s)
 		s.audit()
-		if err := errors.Join(l.Close(), box.Close()); err != nil {
+		if err := errors.Join(s.ledger.Close(), box.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -392,6 +399,58 @@ func TestAModelThatTheTeamMayNotOrderIsRefused(t *testing.T) {
 		_, err := s.replica().place("studio", "k", "a harbour", func(r *orders.Request) { r.AllowsModel = func(string) bool { return false } })
 		if !errors.Is(err, orders.ErrModelNotAllowed) || s.audit() != 0 {
 			s.Errorf("%v, %d charges", err, s.audit())
+		}
+	})
+}
+
+func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // T4
+	for name, refusal := range map[string]bool{"an id": false, "a refusal": true} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r := s.replica()
+				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+					if refusal {
+						recorder := httptest.NewRecorder()
+						recorder.WriteHeader(http.StatusForbidden)
+						answer = recorder.Result()
+					}
+					return answer, s.ledger.Close()
+				})
+				if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+					s.Errorf("%v", err)
+				}
+				if err := r.client.Close(s.Context()); err != nil {
+					s.Error(err)
+				}
+				s.open()
+				s.replica().recover(time.Minute)
+				if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.audit() != 1 {
+					s.Errorf("%d orders are unknown, %d charges", n, s.audit())
+				}
+			})
+		})
+	}
+}
+
+func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // T9
+	inShop(t, 1000, func(s *shop) {
+		stopped := s.replica()
+		stopped.answers(func(*http.Request, *http.Response) (*http.Response, error) {
+			time.Sleep(2 * time.Minute)
+			recorder := httptest.NewRecorder()
+			recorder.WriteHeader(http.StatusPaymentRequired)
+			return recorder.Result(), nil
+		})
+		if _, err := stopped.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+			s.Errorf("%v", err)
+		}
+		s.replica().recover(time.Minute)
+		before := s.list(ledger.Filter{})
+		if err := stopped.client.Close(s.Context()); err != nil { // it goes on
+			s.Error(err)
+		}
+		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {
+			s.Errorf("the ledger had %+v and has %+v, %d charges", before, after, s.audit())
 		}
 	})
 }
