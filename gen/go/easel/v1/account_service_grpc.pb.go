@@ -26,12 +26,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService reads the account behind a key.
+// AccountService reads the account behind an API key.
 type AccountServiceClient interface {
 	// GetAccount reads the balance from the catalog. It is never served from a
 	// cache, and it costs one upstream request.
 	//
-	// Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+	// Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
 	// UNAVAILABLE, with RetryInfo, where the catalog did not answer;
 	// RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*GetAccountResponse, error)
@@ -59,12 +59,12 @@ func (c *accountServiceClient) GetAccount(ctx context.Context, in *GetAccountReq
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService reads the account behind a key.
+// AccountService reads the account behind an API key.
 type AccountServiceServer interface {
 	// GetAccount reads the balance from the catalog. It is never served from a
 	// cache, and it costs one upstream request.
 	//
-	// Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+	// Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
 	// UNAVAILABLE, with RetryInfo, where the catalog did not answer;
 	// RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
 	GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error)

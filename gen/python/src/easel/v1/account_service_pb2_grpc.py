@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService reads the account behind a key.
+    """AccountService reads the account behind an API key.
     """
 
     def __init__(self, channel):
@@ -43,14 +43,14 @@ class AccountServiceStub(object):
 
 
 class AccountServiceServicer(object):
-    """AccountService reads the account behind a key.
+    """AccountService reads the account behind an API key.
     """
 
     def GetAccount(self, request, context):
         """GetAccount reads the balance from the catalog. It is never served from a
         cache, and it costs one upstream request.
 
-        Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+        Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
         UNAVAILABLE, with RetryInfo, where the catalog did not answer;
         RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
         """
@@ -75,7 +75,7 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService reads the account behind a key.
+    """AccountService reads the account behind an API key.
     """
 
     @staticmethod

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService reads the account behind a key."""
+    """AccountService reads the account behind an API key."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -37,27 +37,27 @@ class AccountServiceStub:
     """GetAccount reads the balance from the catalog. It is never served from a
     cache, and it costs one upstream request.
 
-    Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+    Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
     UNAVAILABLE, with RetryInfo, where the catalog did not answer;
     RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
     """
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService reads the account behind a key."""
+    """AccountService reads the account behind an API key."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAccount: _aio.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]  # type: ignore[assignment]
     """GetAccount reads the balance from the catalog. It is never served from a
     cache, and it costs one upstream request.
 
-    Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+    Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
     UNAVAILABLE, with RetryInfo, where the catalog did not answer;
     RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService reads the account behind a key."""
+    """AccountService reads the account behind an API key."""
 
     @_abc_1.abstractmethod
     def GetAccount(
@@ -68,7 +68,7 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetAccount reads the balance from the catalog. It is never served from a
         cache, and it costs one upstream request.
 
-        Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+        Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
         UNAVAILABLE, with RetryInfo, where the catalog did not answer;
         RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
         """

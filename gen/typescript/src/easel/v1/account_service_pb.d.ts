@@ -32,7 +32,7 @@ export declare const GetAccountRequestSchema: GenMessage<GetAccountRequest>;
  */
 export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> & {
   /**
-   * The account behind the key of this call.
+   * The account behind the API key of this call.
    *
    * @generated from field: easel.v1.Account account = 1;
    */
@@ -46,7 +46,7 @@ export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> 
 export declare const GetAccountResponseSchema: GenMessage<GetAccountResponse>;
 
 /**
- * AccountService reads the account behind a key.
+ * AccountService reads the account behind an API key.
  *
  * @generated from service easel.v1.AccountService
  */
@@ -55,7 +55,7 @@ export declare const AccountService: GenService<{
    * GetAccount reads the balance from the catalog. It is never served from a
    * cache, and it costs one upstream request.
    *
-   * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+   * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
    * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
    * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
    *

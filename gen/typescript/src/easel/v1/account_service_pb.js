@@ -26,7 +26,7 @@ export const GetAccountResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 1);
 
 /**
- * AccountService reads the account behind a key.
+ * AccountService reads the account behind an API key.
  *
  * @generated from service easel.v1.AccountService
  */

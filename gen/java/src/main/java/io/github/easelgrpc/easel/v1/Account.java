@@ -6,10 +6,10 @@ package io.github.easelgrpc.easel.v1;
 
 /**
  * <pre>
- * Account is what the catalog says about the key that a call runs under.
+ * Account is what the catalog says about the API key that a call runs under.
  *
- * The balance belongs to the account behind the key: every key of that account,
- * and the catalog's own studio, spend from the same balance.
+ * The balance belongs to the account behind the API key: every API key of that
+ * account, and the catalog's own studio, spend from the same balance.
  * </pre>
  *
  * Protobuf type {@code easel.v1.Account}
@@ -167,8 +167,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * they were sent. Never holds an API key. A number here is a double; do not
+   * rely on integers beyond 2^53.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -181,8 +181,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * they were sent. Never holds an API key. A number here is a double; do not
+   * rely on integers beyond 2^53.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -195,8 +195,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * they were sent. Never holds an API key. A number here is a double; do not
+   * rely on integers beyond 2^53.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -413,10 +413,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Account is what the catalog says about the key that a call runs under.
+   * Account is what the catalog says about the API key that a call runs under.
    *
-   * The balance belongs to the account behind the key: every key of that account,
-   * and the catalog's own studio, spend from the same balance.
+   * The balance belongs to the account behind the API key: every API key of that
+   * account, and the catalog's own studio, spend from the same balance.
    * </pre>
    *
    * Protobuf type {@code easel.v1.Account}
@@ -967,8 +967,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -980,8 +980,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -997,8 +997,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1019,8 +1019,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1039,8 +1039,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1066,8 +1066,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1085,8 +1085,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1099,8 +1099,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -1116,8 +1116,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
-     * integers beyond 2^53.
+     * they were sent. Never holds an API key. A number here is a double; do not
+     * rely on integers beyond 2^53.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>

@@ -79,8 +79,8 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * they were sent. Never holds an API key. A number here is a double; do not
+   * rely on integers beyond 2^53.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -90,8 +90,8 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * they were sent. Never holds an API key. A number here is a double; do not
+   * rely on integers beyond 2^53.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>
@@ -101,8 +101,8 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
-   * integers beyond 2^53.
+   * they were sent. Never holds an API key. A number here is a double; do not
+   * rely on integers beyond 2^53.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 4 [json_name = "upstreamFields"];</code>

@@ -4,7 +4,7 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * AccountService reads the account behind a key.
+ * AccountService reads the account behind an API key.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -108,7 +108,7 @@ public final class AccountServiceGrpc {
 
   /**
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind an API key.
    * </pre>
    */
   public interface AsyncService {
@@ -117,7 +117,7 @@ public final class AccountServiceGrpc {
      * <pre>
      * GetAccount reads the balance from the catalog. It is never served from a
      * cache, and it costs one upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
      * </pre>
@@ -131,7 +131,7 @@ public final class AccountServiceGrpc {
   /**
    * Base class for the server implementation of the service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind an API key.
    * </pre>
    */
   public static abstract class AccountServiceImplBase
@@ -145,7 +145,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind an API key.
    * </pre>
    */
   public static final class AccountServiceStub
@@ -165,7 +165,7 @@ public final class AccountServiceGrpc {
      * <pre>
      * GetAccount reads the balance from the catalog. It is never served from a
      * cache, and it costs one upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
      * </pre>
@@ -180,7 +180,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do synchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind an API key.
    * </pre>
    */
   public static final class AccountServiceBlockingV2Stub
@@ -200,7 +200,7 @@ public final class AccountServiceGrpc {
      * <pre>
      * GetAccount reads the balance from the catalog. It is never served from a
      * cache, and it costs one upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
      * </pre>
@@ -214,7 +214,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind an API key.
    * </pre>
    */
   public static final class AccountServiceBlockingStub
@@ -234,7 +234,7 @@ public final class AccountServiceGrpc {
      * <pre>
      * GetAccount reads the balance from the catalog. It is never served from a
      * cache, and it costs one upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
      * </pre>
@@ -248,7 +248,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key.
+   * AccountService reads the account behind an API key.
    * </pre>
    */
   public static final class AccountServiceFutureStub
@@ -268,7 +268,7 @@ public final class AccountServiceGrpc {
      * <pre>
      * GetAccount reads the balance from the catalog. It is never served from a
      * cache, and it costs one upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down.
      * </pre>

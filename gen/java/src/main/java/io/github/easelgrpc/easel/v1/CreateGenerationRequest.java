@@ -187,12 +187,12 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object idempotencyKey_ = "";
   /**
    * <pre>
-   * The caller's name for this order, unique under its key: make one up for each
-   * new order (a UUID does), store it before the first call, and send the same
+   * The caller's name for this order, unique under its API key: make one up for
+   * each new order (a UUID does), store it before the first call, and send the same
    * one until the outcome is known. Where the server holds one API key for many
-   * callers, each caller's keys are its own: two callers who choose the same key
-   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-   * the header Idempotency-Key may carry it instead.
+   * callers, each caller's names are its own: two callers who choose the same one
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+   * characters. Over REST the header Idempotency-Key may carry it instead.
    * </pre>
    *
    * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -213,12 +213,12 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The caller's name for this order, unique under its key: make one up for each
-   * new order (a UUID does), store it before the first call, and send the same
+   * The caller's name for this order, unique under its API key: make one up for
+   * each new order (a UUID does), store it before the first call, and send the same
    * one until the outcome is known. Where the server holds one API key for many
-   * callers, each caller's keys are its own: two callers who choose the same key
-   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-   * the header Idempotency-Key may carry it instead.
+   * callers, each caller's names are its own: two callers who choose the same one
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+   * characters. Over REST the header Idempotency-Key may carry it instead.
    * </pre>
    *
    * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -247,8 +247,8 @@ private static final long serialVersionUID = 0L;
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-   * together, the limit of the first counts.
+   * exist already, as far as this server knows, is not priced again. While calls with the
+   * same idempotency_key are under way together, the limit of the first counts.
    * </pre>
    *
    * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -264,8 +264,8 @@ private static final long serialVersionUID = 0L;
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-   * together, the limit of the first counts.
+   * exist already, as far as this server knows, is not priced again. While calls with the
+   * same idempotency_key are under way together, the limit of the first counts.
    * </pre>
    *
    * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -1082,12 +1082,12 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object idempotencyKey_ = "";
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1107,12 +1107,12 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1133,12 +1133,12 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1155,12 +1155,12 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1174,12 +1174,12 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1203,8 +1203,8 @@ private static final long serialVersionUID = 0L;
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-     * together, the limit of the first counts.
+     * exist already, as far as this server knows, is not priced again. While calls with the
+     * same idempotency_key are under way together, the limit of the first counts.
      * </pre>
      *
      * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -1220,8 +1220,8 @@ private static final long serialVersionUID = 0L;
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-     * together, the limit of the first counts.
+     * exist already, as far as this server knows, is not priced again. While calls with the
+     * same idempotency_key are under way together, the limit of the first counts.
      * </pre>
      *
      * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -1237,8 +1237,8 @@ private static final long serialVersionUID = 0L;
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-     * together, the limit of the first counts.
+     * exist already, as far as this server knows, is not priced again. While calls with the
+     * same idempotency_key are under way together, the limit of the first counts.
      * </pre>
      *
      * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -1258,8 +1258,8 @@ private static final long serialVersionUID = 0L;
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-     * together, the limit of the first counts.
+     * exist already, as far as this server knows, is not priced again. While calls with the
+     * same idempotency_key are under way together, the limit of the first counts.
      * </pre>
      *
      * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>

@@ -663,7 +663,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -676,7 +676,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -689,7 +689,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3193,7 +3193,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3205,7 +3205,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3221,7 +3221,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3242,7 +3242,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3261,7 +3261,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3287,7 +3287,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3305,7 +3305,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3318,7 +3318,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3334,7 +3334,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>

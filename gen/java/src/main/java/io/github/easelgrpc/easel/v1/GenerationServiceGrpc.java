@@ -7,7 +7,7 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * GenerationService prices, orders, watches, downloads and deletes renders.
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
  * These may come from every call and are not repeated below:
- * UNAUTHENTICATED (no key, or the catalog rejects it),
+ * UNAUTHENTICATED (no API key, or the catalog rejects it),
  * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
  * contract is broken; every violation is listed),
  * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -375,7 +375,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -402,29 +402,29 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
+     * one may have. Never take another idempotency_key for an order that may exist.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -439,11 +439,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     default void getGeneration(io.github.easelgrpc.easel.v1.GetGenerationRequest request,
@@ -453,7 +453,7 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
+     * ListGenerations lists the recent renders of the API key, as far back as the
      * catalog does, in the catalog's order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
      * </pre>
@@ -468,7 +468,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
@@ -489,8 +489,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
-     * longer knows the caller's token;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -506,7 +506,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * WatchGenerations watches many renders on one stream: those named, or every one
-     * that the catalog lists for the key, new ones as they appear. Each behaves as in
+     * that the catalog lists for the API key, new ones as they appear. Each behaves as in
      * WatchGeneration. With named renders the stream ends with OK when all of them
      * have reached the goal; without, it has no goal and goes on, and each render is
      * followed until no money can move any more. What others delete is only seen
@@ -565,7 +565,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -587,7 +587,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -626,29 +626,29 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
+     * one may have. Never take another idempotency_key for an order that may exist.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -664,11 +664,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     public void getGeneration(io.github.easelgrpc.easel.v1.GetGenerationRequest request,
@@ -679,7 +679,7 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
+     * ListGenerations lists the recent renders of the API key, as far back as the
      * catalog does, in the catalog's order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
      * </pre>
@@ -695,7 +695,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
@@ -717,8 +717,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
-     * longer knows the caller's token;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -735,7 +735,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * WatchGenerations watches many renders on one stream: those named, or every one
-     * that the catalog lists for the key, new ones as they appear. Each behaves as in
+     * that the catalog lists for the API key, new ones as they appear. Each behaves as in
      * WatchGeneration. With named renders the stream ends with OK when all of them
      * have reached the goal; without, it has no goal and goes on, and each render is
      * followed until no money can move any more. What others delete is only seen
@@ -797,7 +797,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -835,29 +835,29 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
+     * one may have. Never take another idempotency_key for an order that may exist.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -872,11 +872,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.GetGenerationResponse getGeneration(io.github.easelgrpc.easel.v1.GetGenerationRequest request) throws io.grpc.StatusException {
@@ -886,7 +886,7 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
+     * ListGenerations lists the recent renders of the API key, as far back as the
      * catalog does, in the catalog's order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
      * </pre>
@@ -901,7 +901,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
@@ -922,8 +922,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
-     * longer knows the caller's token;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -941,7 +941,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * WatchGenerations watches many renders on one stream: those named, or every one
-     * that the catalog lists for the key, new ones as they appear. Each behaves as in
+     * that the catalog lists for the API key, new ones as they appear. Each behaves as in
      * WatchGeneration. With named renders the stream ends with OK when all of them
      * have reached the goal; without, it has no goal and goes on, and each render is
      * followed until no money can move any more. What others delete is only seen
@@ -1004,7 +1004,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -1042,29 +1042,29 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
+     * one may have. Never take another idempotency_key for an order that may exist.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -1079,11 +1079,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.GetGenerationResponse getGeneration(io.github.easelgrpc.easel.v1.GetGenerationRequest request) {
@@ -1093,7 +1093,7 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
+     * ListGenerations lists the recent renders of the API key, as far back as the
      * catalog does, in the catalog's order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
      * </pre>
@@ -1108,7 +1108,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
@@ -1129,8 +1129,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
-     * longer knows the caller's token;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -1147,7 +1147,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * WatchGenerations watches many renders on one stream: those named, or every one
-     * that the catalog lists for the key, new ones as they appear. Each behaves as in
+     * that the catalog lists for the API key, new ones as they appear. Each behaves as in
      * WatchGeneration. With named renders the stream ends with OK when all of them
      * have reached the goal; without, it has no goal and goes on, and each render is
      * followed until no money can move any more. What others delete is only seen
@@ -1208,7 +1208,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -1247,29 +1247,29 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
+     * one may have. Never take another idempotency_key for an order that may exist.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -1285,11 +1285,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.easelgrpc.easel.v1.GetGenerationResponse> getGeneration(
@@ -1300,7 +1300,7 @@ public final class GenerationServiceGrpc {
 
     /**
      * <pre>
-     * ListGenerations lists the recent renders of the key, as far back as the
+     * ListGenerations lists the recent renders of the API key, as far back as the
      * catalog does, in the catalog's order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out.
      * </pre>
@@ -1316,7 +1316,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
