@@ -25,9 +25,9 @@ var longLived = map[string]bool{
 	"/easel.v1.GenerationService/DownloadGeneration": true,
 }
 
-// lingers reports whether a call may be open for an hour in which little happens. One span for all of it
-// would be exported only after that: such a call has a span of its opening, and one of its end.
-func lingers(method string) bool {
+// splitSpan reports whether a call has one span of its opening and one of its end. It may be open for an hour
+// in which little happens, and a single span would be exported only after that.
+func splitSpan(method string) bool {
 	return longLived[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
 }
 
