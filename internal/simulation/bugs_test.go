@@ -45,15 +45,15 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turns := make(chan struct{}, 2)
+	slots := make(chan struct{}, 2)
 	var all sync.WaitGroup
 	for _, b := range bugs {
 		if !strings.Contains(b.name, *oneBug) {
 			continue
 		}
 		all.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			began := time.Now()
 			caught, err := b.try(t.Context(), root, t.TempDir())
 			if err != nil {
