@@ -67,13 +67,13 @@ func TestTheConnectionIsMutualTLSWhereItsFilesAreNamed(t *testing.T) {
 		t.Error(err)
 	}
 	for name, files := range map[string]TLS{"no certificate of ours": {CAFile: cert}, "an authority that we do not know": {CertFile: cert, KeyFile: key}} {
-		stranger, err := dial(Config{URL: s.ClientURL(), TLS: files, Logger: discard})
+		unauthorized, err := dial(Config{URL: s.ClientURL(), TLS: files, Logger: discard})
 		if err != nil {
 			continue // it is refused at once
 		}
-		if stranger.up() {
+		if unauthorized.up() {
 			t.Errorf("connected with %s", name)
 		}
-		stranger.close()
+		unauthorized.close()
 	}
 }
