@@ -47,16 +47,16 @@ func gravity(keys []apiKey, condition string) (grave bool, names string) {
 
 func count(keys int) string {
 	if keys == 1 {
-		return "a key"
+		return "an API key"
 	}
-	return fmt.Sprintf("%d keys", keys)
+	return fmt.Sprintf("%d API keys", keys)
 }
 
 func are(keys int) string {
 	if keys == 1 {
-		return "A key is"
+		return "An API key is"
 	}
-	return fmt.Sprintf("%d keys are", keys)
+	return fmt.Sprintf("%d API keys are", keys)
 }
 
 // withCalls adds the API keys whose calls get no answer. Polls find only those that somebody watches.
