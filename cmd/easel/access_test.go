@@ -15,15 +15,15 @@ import (
 // startHeld starts a sandbox and a server that holds its key, and gives the server's address.
 func startHeld(t *testing.T, settings map[string]string) string {
 	t.Helper()
-	return find(t, `"server":"grpc","addr":"([^"]+)"`, startHeldServer(t, settings).stderr.String())
+	return proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, startHeldServer(t, settings).stderr.String())
 }
 
 func startHeldServer(t *testing.T, settings map[string]string) *running {
 	t.Helper()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0")
 	env := map[string]string{
-		"EASEL_UPSTREAM_URL":      find(t, `(http://\S+/catalog)`, box.stdout.String()),
-		"EASEL_UPSTREAM_KEY_FILE": write(t, find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
+		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
+		"EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
 		"EASEL_GRPC_ADDR":         "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	maps.Copy(env, settings)
@@ -81,7 +81,7 @@ func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // A14
 		"easel.example": {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusOK, "localhost:8080": http.StatusOK},
 	} {
 		served := startHeldServer(t, map[string]string{"EASEL_ALLOW_ANONYMOUS": "true", "EASEL_HTTP_ALLOWED_HOSTS": allowed})
-		rest := find(t, `"server":"http","addr":"([^"]+)"`, served.stderr.String())
+		rest := proctest.Find(t, `"server":"http","addr":"([^"]+)"`, served.stderr.String())
 		for host, status := range want {
 			order := `{"modelId": "studio/haiku", "inputs": {"prompt": "rain"}, "idempotencyKey": "` + host + `"}`
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+rest+"/v1/generations", strings.NewReader(order))

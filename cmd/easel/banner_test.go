@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // devOn starts the whole stack on free ports with more flags, and gives its banner.
@@ -33,7 +34,7 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 	if !strings.Contains(again, "keys still work") || !strings.Contains(again, "a new one with money of its own") {
 		t.Errorf("the second start on a file says\n%s", again)
 	}
-	old := map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, again), "EASEL_API_KEY": find(t, `key +(\S+)`, first)}
+	old := map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, again), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, first)}
 	if got := easelEnv(t.Context(), nil, old, "account"); got.exit != exitOK {
 		t.Errorf("the earlier key does not work: exit %d\n%s", got.exit, got.stderr)
 	}
@@ -64,7 +65,7 @@ func TestWhatABannerShowsToCopyNamesTheProgramAsItWasCalled(t *testing.T) {
 
 func TestTheSandboxShowsALineThatInjectsAFault(t *testing.T) {
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") }, "sandbox", "--addr", "127.0.0.1:0", "--admin")
-	line := find(t, `(curl .*/_sandbox/faults -d .*)`, box.stdout.String())
+	line := proctest.Find(t, `(curl .*/_sandbox/faults -d .*)`, box.stdout.String())
 	if help := easel(t.Context(), nil, "sandbox", "--help").stdout; !strings.Contains(help, line[strings.Index(line, "-d "):]+"\n") {
 		t.Errorf("%s is not in the help:\n%s", line, help)
 	}
@@ -83,7 +84,7 @@ func TestDevShowsThatARenderIsRunningUnlessADialectIsNamed(t *testing.T) {
 		shown bool
 	}{{nil, true}, {[]string{"--dialect", "default"}, false}} {
 		banner, stop := devOn(t, append(test.flags, "--seed", "7", "--speed", "2")...)
-		env := map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": find(t, `key +(\S+)`, banner)}
+		env := map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, banner)}
 		got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch")
 		if got.exit != exitOK || strings.Contains(got.stderr, "running") != test.shown {
 			t.Errorf("%v: exit %d\n%s", test.flags, got.exit, got.stderr)

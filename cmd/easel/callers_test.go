@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
@@ -42,7 +43,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 
 func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 	got := easel(t.Context(), nil, "callers", "token", "poster-service")
-	token, line := find(t, `(?m)^token  (\S+)$`, got.stdout), find(t, `(?m)^line   (.+)$`, got.stdout)
+	token, line := proctest.Find(t, `(?m)^token  (\S+)$`, got.stdout), proctest.Find(t, `(?m)^line   (.+)$`, got.stdout)
 	list, err := callers.Parse([]byte("callers:\n  " + line))
 	if err != nil || got.exit != exitOK {
 		t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)

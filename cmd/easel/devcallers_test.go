@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // teamsFile is a callers file of two teams and an operator, whose tokens are their names.
@@ -21,7 +22,7 @@ func teamsFile(t *testing.T) string {
 // as runs a command as a caller of a server whose banner is given.
 func as(t *testing.T, banner, caller string, args ...string) printed {
 	t.Helper()
-	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)
+	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)
 }
 
 func TestDevHoldsItsKeyForTheCallersOfAFile(t *testing.T) {

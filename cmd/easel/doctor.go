@@ -15,8 +15,8 @@ import (
 
 type doctorCmd struct {
 	UpstreamURL      string        `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
-	UpstreamKeyFile  string        `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with a key of the catalog. Without it the key is $$EASEL_API_KEY."`
-	UpstreamInsecure bool          `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let the key travel over http to a host that is not loopback."`
+	UpstreamKeyFile  string        `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key of the catalog. Without it the API key is $$EASEL_API_KEY."`
+	UpstreamInsecure bool          `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let the API key travel over http to a host that is not loopback."`
 	Model            string        `placeholder:"MODEL" help:"Look at this model, and price it. Without it the first one of the list."`
 	Inputs           []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to price. Without any they are made up from what the model says."`
 	Timeout          time.Duration `default:"2m" placeholder:"TIME" help:"Longest time for all of it."`
@@ -113,7 +113,7 @@ func (c *doctorCmd) credential(p *cli.Program) (catalog.Credential, error) {
 	}
 	key, err := p.APIKey()
 	if err == nil && key == "" {
-		err = &cli.Problem{Exit: cli.ExitCredential, Text: "there is no key to look with", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
+		err = &cli.Problem{Exit: cli.ExitCredential, Text: "there is no API key to look with", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
 	}
 	return catalog.Forwarded(catalog.NewSecret(key)), err
 }

@@ -183,7 +183,7 @@ func TestTheDoctorSaysWhyItCouldNotLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitCredential || !strings.Contains(got.stderr, "rejects the key") || strings.Contains(got.stdout, "models") {
+	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitCredential || !strings.Contains(got.stderr, "rejects the API key") || strings.Contains(got.stdout, "models") {
 		t.Errorf("a wrong key: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	box.close(t.Context())

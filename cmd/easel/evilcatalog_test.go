@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
@@ -45,7 +46,7 @@ func TestAttackOfACatalogOnDoctorAndLogs(t *testing.T) { // A15
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	served := start(t, env, func(_, logs string) bool { return strings.Count(logs, `"listening"`) == 3 }, "serve", "--log-level", "debug")
-	addr := find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())
+	addr := proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())
 	for _, command := range []string{"account", "models", "list"} {
 		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, command, "--addr", addr, "--timeout", "2s")
 		terminaltest.WantHarmless(t, command, got.stdout+got.stderr)

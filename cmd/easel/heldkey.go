@@ -23,9 +23,9 @@ func parseKey(contents ...[]byte) (key catalog.Secret, err error) {
 	case text == "":
 		return key, errors.New("is empty")
 	case len(text) > 4096:
-		return key, errors.New("is too long for a key")
+		return key, errors.New("is too long for an API key")
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return key, errors.New("holds spaces, line breaks or other characters that no key has")
+		return key, errors.New("holds spaces, line breaks or other characters that no API key has")
 	}
 	return catalog.NewSecret(text), nil
 }

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // shellBlocks gives the commands of a text's blocks that are marked sh.
@@ -60,7 +62,7 @@ func TestEveryCommandOfThePageOfTeamsWorks(t *testing.T) {
 	_, block, _ := strings.Cut(text, "```yaml\n")
 	block, _, _ = strings.Cut(block, "```")
 	banner, _ := devOn(t, "--callers", write(t, block), "--speed", "20")
-	runBlocks(t, map[string]string{"EASEL_ADDR": find(t, `gRPC +(\S+)`, banner)}, programs(t), text, work)
+	runBlocks(t, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner)}, programs(t), text, work)
 	id, err := os.ReadFile(filepath.Join(work, "ordered.txt"))
 	if err != nil || len(shellBlocks(t, text)) != 3 {
 		t.Fatalf("%d blocks, %v", len(shellBlocks(t, text)), err)
@@ -208,14 +210,14 @@ func TestTheServersThatThePagesStartWork(t *testing.T) {
 	const fixed = "127.0.0.1:8099"
 	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "/_sandbox/") },
 		strings.Fields(strings.ReplaceAll(strings.Join(pageLine(t, "easel sandbox"), " "), fixed, "127.0.0.1:0"))...)
-	addr := find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String())
+	addr := proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String())
 	here := func(words []string) []string {
 		return strings.Fields(strings.ReplaceAll(strings.Join(words, " "), fixed, addr))
 	}
 	facade := start(t, nil, listening, append(here(pageLine(t, "easel serve --upstream-url http://")), freePorts...)...)
 	env := map[string]string{
-		"EASEL_ADDR":    find(t, `"server":"grpc","addr":"([^"]+)"`, facade.stderr.String()),
-		"EASEL_API_KEY": find(t, `(sandbox_live_\w+)`, catalog.stdout.String()),
+		"EASEL_ADDR":    proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, facade.stderr.String()),
+		"EASEL_API_KEY": proctest.Find(t, `(sandbox_live_\w+)`, catalog.stdout.String()),
 	}
 	if got := easelEnv(t.Context(), nil, env, "account"); got.exit != exitOK {
 		t.Fatalf("exit %d: %s", got.exit, got.stderr)

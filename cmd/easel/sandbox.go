@@ -22,11 +22,11 @@ type sandboxFlags struct {
 	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Same ids, times and failures in every run. 0 is random."`
 	Speed       float64    `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"How many times faster than real renders."`
 	FailureRate float64    `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
-	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Requests a second that one key may make. 0 is no limit."`
-	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one key may spend a day: 5.00 (euros) or 500c (cents)."`
-	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed key."`
+	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Requests a second that one API key may make. 0 is no limit."`
+	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one API key may spend a day: 5.00 (euros) or 500c (cents)."`
+	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed API key."`
 	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" placeholder:"NAME" help:"How to fill in what the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
-	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this key instead of a new one. It is worth nothing elsewhere."`
+	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this API key instead of a new one. It is worth nothing elsewhere."`
 }
 
 func dialectNames() []string {

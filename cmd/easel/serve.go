@@ -17,11 +17,11 @@ import (
 
 type serveCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
-	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the key that this server holds for all callers. Without it the key of each caller is forwarded."`
-	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let keys travel over http to a host that is not loopback."`
+	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that this server holds for all callers. Without it the API key of each caller is forwarded."`
+	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let API keys travel over http to a host that is not loopback."`
 
-	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a held key: those who may call, their tokens, teams and budgets, in YAML: docs/teams.md. easel callers check reads it, easel callers token makes a token."`
-	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a held key: let everybody call who reaches the address."`
+	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a held API key: those who may call, their tokens, teams and budgets, in YAML: docs/teams.md. easel callers check reads it, easel callers token makes a token."`
+	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a held API key: let everybody call who reaches the address."`
 
 	ledgerFlags
 	listenFlags
@@ -29,7 +29,7 @@ type serveCmd struct {
 
 	TLSCertFile     string `group:"tls" name:"tls-cert-file" env:"EASEL_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain of the server."`
 	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
-	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a held key such a certificate says who calls."`
+	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a held API key such a certificate says who calls."`
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"require or verify_if_given: what becomes of a client without a certificate. Without it require, where there are authorities."`
 
 	natsFlags
@@ -52,7 +52,7 @@ type listenFlags struct {
 type tuningFlags struct {
 	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
 	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest."`
-	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Polls a second and key, at most."`
+	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Polls a second and API key, at most."`
 	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"How long after a failure a refund may still come."`
 
 	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"How long after its first attempt an order of unknown outcome may be sent again: the catalog may have forgotten its idempotency key later."`
@@ -100,7 +100,7 @@ func (c *serveCmd) upstreamFaults(list *cli.FaultList) {
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		list.Add("EASEL_UPSTREAM_URL must not have a user, a query or a fragment")
 	case u.Scheme == "http" && !c.UpstreamInsecure && !cli.IsLoopback(u.Hostname()):
-		list.Add("EASEL_UPSTREAM_URL must be https, else keys travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
+		list.Add("EASEL_UPSTREAM_URL must be https, else API keys travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
 	}
 	if c.UpstreamKeyFile != "" {
 		_, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler))
@@ -114,7 +114,7 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 		list.AddError("EASEL_CALLERS_FILE", err)
 	}
 	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {
-		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held key the caller's own key decides")
+		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held API key the caller's own API key decides")
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
 		list.Add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")

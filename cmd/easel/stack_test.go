@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // running is a server command at work, as a person would have it in another shell.
@@ -57,27 +57,11 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	return r
 }
 
-// find gives what the group of a pattern has matched.
-func find(t *testing.T, pattern, text string) string {
-	t.Helper()
-	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
-	if match == nil {
-		t.Fatalf("%s is not in\n%s", pattern, text)
-	}
-	return match[1]
-}
-
 // startDev starts the whole stack on free ports, and gives the environment of its clients.
 func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
-	dev := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") },
-		append([]string{"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--speed", "20", "--seed", "1"}, flags...)...)
-	return map[string]string{
-		"EASEL_ADDR":    find(t, `gRPC +(\S+)`, dev.stdout.String()),
-		"EASEL_API_KEY": find(t, `key +(\S+)`, dev.stdout.String()),
-		"REST":          find(t, `REST +http://(\S+)`, dev.stdout.String()),
-		"ADMIN":         find(t, `status +http://(\S+)`, dev.stdout.String()),
-	}
+	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
+	return proctest.DevClients(t, dev.stdout.String())
 }
 
 func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
@@ -211,11 +195,11 @@ func TestTheDemoShowsItAllAndTheSumIsRight(t *testing.T) {
 func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
 		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00")
-	key := find(t, `(sandbox_live_\w+)`, box.stdout.String())
+	key := proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())
 	path := write(t, key+"\n")
 	three := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
 	served := start(t, map[string]string{
-		"EASEL_UPSTREAM_URL":      find(t, `(http://\S+/catalog)`, box.stdout.String()),
+		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
 		"EASEL_UPSTREAM_KEY_FILE": path,
 		"EASEL_GRPC_ADDR":         ":0", "EASEL_HTTP_ADDR": ":0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}, three, "serve")
@@ -266,7 +250,7 @@ func accountOverREST(t *testing.T, addr, host string) int {
 
 func TestAnAddressInUseIsNamed(t *testing.T) {
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0")
-	taken := find(t, `http://([\d.:]+)/`, box.stdout.String())
+	taken := proctest.Find(t, `http://([\d.:]+)/`, box.stdout.String())
 	got := easelEnv(t.Context(), nil, map[string]string{
 		"EASEL_UPSTREAM_URL": "http://" + taken, "EASEL_GRPC_ADDR": taken, "EASEL_LOG_LEVEL": "error",
 	}, "serve")

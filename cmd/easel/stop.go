@@ -19,9 +19,9 @@ type stopClock struct {
 	began time.Time
 }
 
-// farewell is the least that telemetry gets, as nothing leaves in no time at all. For its
+// telemetryMinimum is the least time that telemetry gets, as nothing leaves in no time at all. For its
 // sake a stop with a limit below 10 s can take longer than that, by less than this.
-const farewell = time.Second
+const telemetryMinimum = time.Second
 
 // start begins the stop, unless it has begun.
 func (c *stopClock) start() { c.once.Do(func() { c.began = time.Now() }) }
@@ -49,7 +49,7 @@ func (c *stopClock) forOrders(ctx context.Context) (context.Context, context.Can
 
 // forTelemetry is a context that ends when the process has to.
 func (c *stopClock) forTelemetry(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), max(c.left(95), farewell))
+	return context.WithTimeout(context.WithoutCancel(ctx), max(c.left(95), telemetryMinimum))
 }
 
 // left is how much is left of so many percent of the limit.

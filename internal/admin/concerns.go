@@ -47,29 +47,29 @@ func gravity(keys []apiKey, condition string) (grave bool, names string) {
 
 func count(keys int) string {
 	if keys == 1 {
-		return "a key"
+		return "an API key"
 	}
-	return fmt.Sprintf("%d keys", keys)
+	return fmt.Sprintf("%d API keys", keys)
 }
 
 func are(keys int) string {
 	if keys == 1 {
-		return "A key is"
+		return "An API key is"
 	}
-	return fmt.Sprintf("%d keys are", keys)
+	return fmt.Sprintf("%d API keys are", keys)
 }
 
 // withCalls adds the API keys whose calls get no answer. Polls find only those that somebody watches.
 func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
-	lasting := s.Unanswered()
+	unanswered := s.Unanswered()
 	for _, k := range r.Keys {
 		if k.Condition != conditions[watch.ConditionHealthy] && k.Condition != conditions[watch.ConditionUnknown] {
-			delete(lasting, k.Key)
+			delete(unanswered, k.Key)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(lasting)) {
+	for _, name := range slices.Sorted(maps.Keys(unanswered)) {
 		silent := apiKey{Key: name, Condition: conditions[watch.ConditionUnreachable], Failures: 1}
-		if lasting[name] >= hiccup {
+		if unanswered[name] >= hiccup {
 			silent.Failures = persistent
 		}
 		r.Keys = append(r.Keys, silent)

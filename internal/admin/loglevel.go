@@ -24,12 +24,12 @@ func (l logLevel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodPut:
-		level, lasting, err := askedLevel(r)
+		level, span, err := askedLevel(r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		l.level.Set(level, lasting)
+		l.level.Set(level, span)
 	default:
 		w.Header().Set("Allow", "GET, HEAD, PUT")
 		http.Error(w, "GET tells the level, PUT changes it", http.StatusMethodNotAllowed)
@@ -52,7 +52,7 @@ func (l logLevel) now() levelNow {
 }
 
 // askedLevel reads what a request asks for.
-func askedLevel(r *http.Request) (level slog.Level, lasting time.Duration, err error) {
+func askedLevel(r *http.Request) (level slog.Level, span time.Duration, err error) {
 	query := r.URL.Query()
 	for name := range query {
 		if name != "level" && name != "for" {
@@ -66,9 +66,9 @@ func askedLevel(r *http.Request) (level slog.Level, lasting time.Duration, err e
 		return 0, 0, fmt.Errorf("the level %.32q is not debug, info, warn or error", name)
 	}
 	if text := query.Get("for"); text != "" {
-		if lasting, err = time.ParseDuration(text); err != nil || lasting < time.Second || lasting > longestLevel {
+		if span, err = time.ParseDuration(text); err != nil || span < time.Second || span > longestLevel {
 			return 0, 0, fmt.Errorf("for=%.32s is no time from 1s to 24h, such as 10m", text)
 		}
 	}
-	return level, lasting, nil
+	return level, span, nil
 }

@@ -48,22 +48,22 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		}, "does not answer", true},
 		"a call that got no answer, though nobody watches": {func(_ *watch.Snapshot, s *Status) {
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"aa": 0} }
-		}, "does not answer as it should for a key (aa)", false},
+		}, "does not answer as it should for an API key (aa)", false},
 		"calls that get no answer": {func(h *watch.Snapshot, s *Status) {
 			in(h, watch.Credential{Condition: watch.ConditionUnknown, Tenant: "bb"})
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"bb": time.Minute, "aa": 0} }
-		}, "for 2 keys (aa, bb)", true},
+		}, "for 2 API keys (aa, bb)", true},
 		"an outage that calls and polls meet": {func(h *watch.Snapshot, s *Status) {
 			in(h, watch.Credential{Condition: watch.ConditionUnreachable, Failures: 1, Tenant: "aa"})
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"aa": time.Minute} }
-		}, "for a key (aa)", false},
+		}, "for an API key (aa)", false},
 		"a throttled key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.Credential{Condition: watch.ConditionThrottled}) }, "slow down", false},
 		"a wrong key of a caller's own": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.Credential{Condition: watch.ConditionCredentialRejected})
 		}, "rejects", false},
 		"our own key that is rejected": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.Credential{Condition: watch.ConditionCredentialRejected, Held: true, Tenant: "held"})
-		}, "rejects a key (held)", true},
+		}, "rejects an API key (held)", true},
 		"more than can be polled": {func(h *watch.Snapshot, _ *Status) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
 		"a limit that is near": {func(_ *watch.Snapshot, s *Status) {
 			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 80, Max: 100}} }
@@ -79,7 +79,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		}, "NATS is not reached", false},
 		"a lease that nobody can take": {func(h *watch.Snapshot, s *Status) {
 			s.Replicas, h.Stats.Alone = func() telemetry.Replicas { return telemetry.Replicas{Connected: true} }, 2
-		}, "2 keys are polled under for this replica alone", false},
+		}, "2 API keys are polled under for this replica alone", false},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
 	} {
 		hub, source := quiet()
@@ -99,7 +99,7 @@ func TestFiveKeysInTroubleAreNamedAndTheOthersCounted(t *testing.T) {
 		in(hub, watch.Credential{Condition: watch.ConditionUnreachable, Failures: 9, Tenant: "0123456789abcdef"})
 	}
 	said := source.report(t.Context()).Concerns
-	if len(said) != 1 || strings.Count(said[0].Text, "01234567") != 5 || !strings.Contains(said[0].Text, "30 keys") || strings.Contains(said[0].Text, "89ab") {
+	if len(said) != 1 || strings.Count(said[0].Text, "01234567") != 5 || !strings.Contains(said[0].Text, "30 API keys") || strings.Contains(said[0].Text, "89ab") {
 		t.Errorf("%+v", said)
 	}
 }

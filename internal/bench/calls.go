@@ -24,7 +24,7 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 		_, err := s.client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g0", MaxStaleness: &durationpb.Duration{}})
 		return err
 	}
-	if _, err := callFor(ctx, s.lasting(warmUp), call); err != nil {
+	if _, err := callFor(ctx, s.duration(warmUp), call); err != nil {
 		return nil, err
 	}
 	var n, cpu float64
@@ -32,7 +32,7 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 	allocations, err := growth(ctx, s.server.allocations, func() (err error) {
 		cpu, err = growth(ctx, s.server.cpu, func() (err error) {
 			begin := time.Now()
-			n, err = callFor(ctx, s.lasting(callTime), call)
+			n, err = callFor(ctx, s.duration(callTime), call)
 			took = time.Since(begin)
 			return err
 		})
@@ -42,10 +42,10 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 }}
 
 // callFor has all callers call for a while, and gives the number of calls.
-func callFor(ctx context.Context, lasting time.Duration, call func(context.Context) error) (calls float64, err error) {
+func callFor(ctx context.Context, length time.Duration, call func(context.Context) error) (calls float64, err error) {
 	var done atomic.Int64
 	callers, ctx := errgroup.WithContext(ctx)
-	until := time.Now().Add(lasting)
+	until := time.Now().Add(length)
 	for range callerCount {
 		callers.Go(func() error {
 			for time.Now().Before(until) {

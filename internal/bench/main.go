@@ -70,5 +70,5 @@ type bench struct {
 // load scales a number of streams, calls or bytes.
 func (b *bench) load(n int) int { return max(1, int(float64(n)*b.scale)) }
 
-// lasting scales a time of measurement.
-func (b *bench) lasting(d time.Duration) time.Duration { return time.Duration(float64(d) * b.scale) }
+// duration scales a time of measurement.
+func (b *bench) duration(d time.Duration) time.Duration { return time.Duration(float64(d) * b.scale) }

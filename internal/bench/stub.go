@@ -35,12 +35,12 @@ type generation struct {
 }
 
 // add adds a generation, and gives the time when it ends. With 0 it does not end by itself.
-func (s *stub) add(id string, lasting time.Duration) (ends time.Time) {
+func (s *stub) add(id string, length time.Duration) (ends time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := &generation{id: id, created: time.Now()}
-	if lasting > 0 {
-		g.ends = g.created.Add(lasting)
+	if length > 0 {
+		g.ends = g.created.Add(length)
 	}
 	s.generations[id] = g
 	s.order = append(s.order, g)

@@ -120,8 +120,8 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // A8
 	})
 }
 
-// crowd is a catalog that answers no order and no download of one credential, and all of the other.
-func crowd(t *testing.T) *Client {
+// hangingCatalog is a catalog that answers no order and no download of one credential, and all of the other.
+func hangingCatalog(t *testing.T) *Client {
 	w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
 		if strings.Contains(r.URL.Path, "slow") || strings.HasPrefix(r.Header.Get("Idempotency-Key"), "slow") {
 			_, _ = conn.Read(make([]byte, 1)) // until it is closed
@@ -143,7 +143,7 @@ func TestAttackOneOwnersRequestsKeepNoOtherWaiting(t *testing.T) { // A8
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := crowd(t)
+				client := hangingCatalog(t)
 				ctx, cancel := context.WithCancel(t.Context())
 				for n := range 260 {
 					order := Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: fmt.Sprint("slow ", n)}

@@ -348,11 +348,11 @@ func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
 	}
 	ids := make([]string, 300)
 	var all sync.WaitGroup
-	turns := make(chan struct{}, 50)
+	slots := make(chan struct{}, 50)
 	for i := range ids {
-		turns <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-turns }()
+			defer func() { <-slots }()
 			// An order whose outcome stays unknown is sent again, as the contract says.
 			g, err := s.create(s.order(fmt.Sprintf("k%d", i)))
 			for catalog.KindOf(err) == catalog.KindOutcomeUnknown {

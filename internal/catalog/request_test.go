@@ -163,9 +163,9 @@ func TestAnInvalidOrderIsNotSent(t *testing.T) { // I4
 }
 
 func TestNoRedirectIsFollowed(t *testing.T) { // U17
-	var strangers atomic.Int64
-	stranger := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strangers.Add(1) })
-	elsewhere, secure := httptest.NewServer(stranger), httptest.NewTLSServer(stranger)
+	var outside atomic.Int64
+	other := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { outside.Add(1) })
+	elsewhere, secure := httptest.NewServer(other), httptest.NewTLSServer(other)
 	defer elsewhere.Close()
 	defer secure.Close()
 	var location atomic.Pointer[string]
@@ -202,8 +202,8 @@ func TestNoRedirectIsFollowed(t *testing.T) { // U17
 			}
 		}
 	}
-	if asked.Load() != load || followed.Load() != 0 || strangers.Load() != 0 {
-		t.Errorf("%d of %d requests at home, %d followed, %d elsewhere", asked.Load(), load, followed.Load(), strangers.Load())
+	if asked.Load() != load || followed.Load() != 0 || outside.Load() != 0 {
+		t.Errorf("%d of %d requests at home, %d followed, %d elsewhere", asked.Load(), load, followed.Load(), outside.Load())
 	}
 }
 

@@ -111,7 +111,7 @@ type partialLine struct {
 // has begun is the last word; a shell that takes words apart at = is understood. Where it
 // prints nothing, the shell offers files.
 func (p *Program) complete(ctx context.Context, app *kong.Application, words []string) error {
-	words, apart := joinAssignments(words)
+	words, split := joinAssignments(words)
 	if len(words) == 0 {
 		words = []string{""}
 	}
@@ -125,7 +125,7 @@ func (p *Program) complete(ctx context.Context, app *kong.Application, words []s
 	for _, s := range p.suggestions(ctx, line, begun) {
 		if strings.HasPrefix(s.word, begun) {
 			word := prefix + s.word
-			if apart {
+			if split {
 				_, word, _ = strings.Cut(word, "=")
 			}
 			out.WriteString(strings.TrimSuffix(terminal.OneLine(word)+"\t"+terminal.OneLine(s.about), "\t") + "\n")
@@ -137,20 +137,20 @@ func (p *Program) complete(ctx context.Context, app *kong.Application, words []s
 
 // joinAssignments puts words together that a shell has taken apart at =, and reports
 // whether the last one was.
-func joinAssignments(words []string) (joined []string, apart bool) {
+func joinAssignments(words []string) (joined []string, split bool) {
 	for i := 0; i < len(words); i++ {
-		apart = false
+		split = false
 		if words[i] == "=" && len(joined) > 0 {
 			joined[len(joined)-1] += "="
 			if i++; i < len(words) {
 				joined[len(joined)-1] += words[i]
 			}
-			apart = true
+			split = true
 			continue
 		}
 		joined = append(joined, words[i])
 	}
-	return joined, apart
+	return joined, split
 }
 
 // readTyped goes through finished words.

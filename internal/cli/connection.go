@@ -125,7 +125,7 @@ func (c connection) key(p *Program) (string, error) {
 		p.keyFrom = name
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", badUsage(name+" holds more than one key: spaces, line breaks or characters that no key has", "")
+		return "", badUsage(name+" holds more than one API key: spaces, line breaks or characters that no API key has", "")
 	}
 	return key, nil
 }

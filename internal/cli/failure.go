@@ -261,7 +261,7 @@ func cureOf(code codes.Code, reason string) string {
 		"MODEL_NOT_FOUND":              "easel models lists what there is.",
 		"GENERATION_ACTIVE":            "The render is not finished. --force deletes it all the same; its price may not come back.",
 		"CONTENT_NOT_READY":            "easel download --wait 10m waits for the result.",
-		"GENERATION_NOT_FOUND":         "easel list shows the renders of this key.",
+		"GENERATION_NOT_FOUND":         "easel list shows the renders of this API key.",
 	}
 	if cure := cures[reason]; cure != "" {
 		return cure

@@ -24,8 +24,8 @@ type generateCmd struct {
 	Watch          bool   `help:"Stay until the render is finished."`
 	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`
-	Count          int    `default:"1" placeholder:"N" help:"Order the same N times, each with a key of its own: KEY-1 to KEY-N."`
-	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
+	Count          int    `default:"1" placeholder:"N" help:"Order the same N times, each with an idempotency key of its own: KEY-1 to KEY-N."`
+	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its idempotency key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
 }
 
 // Help implements kong.HelpProvider.

@@ -99,6 +99,6 @@ func sleep(ctx context.Context, delay time.Duration) error {
 
 // isPermanent reports whether an error is the same however often one asks.
 func isPermanent(err error) bool {
-	lasting := []codes.Code{codes.NotFound, codes.Unauthenticated, codes.InvalidArgument, codes.PermissionDenied}
-	return slices.Contains(lasting, status.Code(err))
+	permanent := []codes.Code{codes.NotFound, codes.Unauthenticated, codes.InvalidArgument, codes.PermissionDenied}
+	return slices.Contains(permanent, status.Code(err))
 }

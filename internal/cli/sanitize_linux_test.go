@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -40,5 +41,45 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
 			t.Errorf("a catalog has coloured a text: %q", written[max(0, at-300):at+20])
 		}
 		terminaltest.WantHarmless(t, state.String(), ownCodes.ReplaceAllString(written, "\n"))
+	}
+}
+
+func TestAttackOfAResultOnStandardOutput(t *testing.T) { // A15
+	text := evilServer(easelv1.State_STATE_SUCCEEDED, true, codes.OK, "")
+	text.download = func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+		return failing(codes.FailedPrecondition, "NO_CONTENT")
+	}
+	evil := evilRender(easelv1.State_STATE_SUCCEEDED, true).GetText().Text
+	file := newContent()
+	file.bytes = []byte(evil)
+	dialText, dialFile := text.serve(t), file.serve(t)
+	for _, c := range []struct {
+		name string
+		dial Dialer
+		args []string
+		raw  string
+	}{
+		{"download of a text", dialText, []string{"download", "gen_1", "--out", "-"}, evil + "\n"},
+		{"generate a text", dialText, []string{"generate", "m", "--inputs-json", "{}", "--out", "-", "-q"}, evil + "\n"},
+		{"download of a file", dialFile, []string{"download", "gen_1", "--out", "-"}, evil},
+	} {
+		for _, env := range []map[string]string{{}, {"TERM": "dumb"}} {
+			term := terminaltest.Open(t, 200, 24)
+			exit := Run(t.Context(), c.args, &Program{
+				Grammar: grammar(),
+				Stdin:   strings.NewReader(""), Stdout: term.Child, Stderr: term.Child, Dial: c.dial,
+				Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+			})
+			fmt.Fprintln(term.Child, "the end")
+			term.Until(t, "end", func(screen string) bool { return strings.Contains(screen, "the end") })
+			written := ownCodes.ReplaceAllString(term.Written(), "\n")
+			if exit != ExitOK || !strings.Contains(written, `evil\u001b[2J\u001b[31m`) {
+				t.Errorf("%s, %v: exit %d, the terminal got %q", c.name, env, exit, written)
+			}
+			terminaltest.WantHarmless(t, c.name, written)
+		}
+		if got := easel(t.Context(), c.dial, c.args...); got.exit != ExitOK || got.stdout != c.raw {
+			t.Errorf("%s: exit %d, a pipe got %q\n%s", c.name, got.exit, got.stdout, got.stderr)
+		}
 	}
 }

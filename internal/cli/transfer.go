@@ -191,7 +191,7 @@ func (d *transfer) take(c *easelv1.ContentChunk) error {
 		return fmt.Errorf("%w: byte %d came instead of byte %d", errCorrupt, c.GetOffset(), d.part.size)
 	}
 	if crc32.Checksum(c.Data, crc32.MakeTable(crc32.Castagnoli)) != c.Crc32C {
-		return fmt.Errorf("%w: a piece at byte %d has a wrong checksum", errCorrupt, c.Offset)
+		return fmt.Errorf("%w: a chunk at byte %d has a wrong checksum", errCorrupt, c.Offset)
 	}
 	n, err := d.part.Write(c.Data)
 	d.progress.arrived.Add(int64(n))

@@ -14,7 +14,7 @@ import (
 type watchCmd struct {
 	callFlags
 	goalFlags
-	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Without any: every render of the key, new ones as they appear, until interrupted."`
+	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Without any: every render of the API key, new ones as they appear, until interrupted."`
 }
 
 // Help implements kong.HelpProvider.
@@ -24,7 +24,7 @@ func (*watchCmd) Help() string {
 Examples:
 
   easel watch gen_1
-  easel watch                  # every render of the key, until interrupted
+  easel watch                  # every render of the API key, until interrupted
   easel watch gen_1 gen_2 -o json
 `
 }

@@ -23,7 +23,7 @@ type watchView struct {
 	generations map[string]*easelv1.Generation
 	condition   easelv1.UpstreamCondition
 	end         time.Time // when it may be done, zero where nobody knows
-	beat        *easelv1.Heartbeat
+	heartbeat   *easelv1.Heartbeat
 	away        string // why there is no stream right now, "" where there is one
 	frame       int
 	share       float64 // how far the bar has come; an estimate that grows does not take it back
@@ -103,7 +103,7 @@ func (v *watchView) clock() string {
 
 // heard takes a heartbeat in. A change of the catalog's condition is worth a line.
 func (v *watchView) heard(h *easelv1.Heartbeat) {
-	v.beat, v.end = h, time.Time{}
+	v.heartbeat, v.end = h, time.Time{}
 	if h.TypicalRemaining != nil {
 		v.end = time.Now().Add(h.TypicalRemaining.AsDuration())
 	}
@@ -143,7 +143,7 @@ func (v *watchView) lost(err error, delay time.Duration) {
 	}
 	v.away = why
 	what := "lost the stream"
-	if len(v.generations) == 0 && v.beat == nil {
+	if len(v.generations) == 0 && v.heartbeat == nil {
 		what = "can't watch yet"
 	}
 	v.aside(what + " (" + v.away + "), trying again in " + formatDuration(delay))

@@ -180,10 +180,10 @@ func TestARefusedLoginIsLoggedOnceWithSettingAndFix(t *testing.T) {
 	t.Parallel()
 	r := newRealm(t)
 	unknown := pairOf(t, nkeys.CreateAccount) // unknown to the server
-	stranger, _ := r.creds(unknown, nil)
+	unauthorized, _ := r.creds(unknown, nil)
 	expired, _ := r.creds(r.account, func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Hour).Unix() })
 	mixed := r.mixed()
-	for name, file := range map[string]string{"of an unknown account": stranger, "expired": expired, "with another's seed": mixed} {
+	for name, file := range map[string]string{"of an unknown account": unauthorized, "expired": expired, "with another's seed": mixed} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := &journal{}

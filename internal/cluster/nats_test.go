@@ -227,15 +227,15 @@ func TestTheLoginIsASeedOrCredentialsAndNothingElseGetsIn(t *testing.T) {
 	if _, err := net.leases().put(t.Context(), "k", nil, 0); err != nil {
 		t.Error(err)
 	}
-	stranger, err := dial(Config{URL: s.ClientURL(), Logger: discard})
+	unauthorized, err := dial(Config{URL: s.ClientURL(), Logger: discard})
 	if err != nil {
 		t.Fatal(err) // it only begins to connect
 	}
-	defer stranger.close()
+	defer unauthorized.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := stranger.leases().put(ctx, "k2", nil, 0); err == nil || stranger.up() {
-		t.Error("a stranger got in")
+	if _, err := unauthorized.leases().put(ctx, "k2", nil, 0); err == nil || unauthorized.up() {
+		t.Error("a client without a login got in")
 	}
 	for name, login := range map[string]Login{
 		"no file": {NKeyFile: file + "x"}, "no seed": {NKeyFile: os.Args[0]}, "both": {NKeyFile: file, CredsFile: file},

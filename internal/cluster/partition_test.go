@@ -90,9 +90,9 @@ func TestPartitionedReplicasKeepToOneBudget(t *testing.T) {
 	if *everySize {
 		sizes = []int{2, 3, 4, 8}
 	}
-	apart := 30 * time.Minute
+	separated := 30 * time.Minute
 	if testing.Short() { // make test has the race detector on then
-		apart = 10 * time.Minute
+		separated = 10 * time.Minute
 	}
 	for _, n := range sizes {
 		for how, cut := range partitions {
@@ -103,7 +103,7 @@ func TestPartitionedReplicasKeepToOneBudget(t *testing.T) {
 					all := w.overload(ids)
 					advance(2 * time.Minute)
 					w.part(cut)
-					w.measure("apart", apart)
+					w.measure("apart", separated)
 					w.join()
 					w.measure("together", 5*time.Minute)
 					w.up.set(succeeded, ids...)

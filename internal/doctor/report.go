@@ -49,7 +49,7 @@ func (r *Report) Failure() *Failure {
 		f := &Failure{Kind: c.kind, Text: "the catalog can't be read in full: " + c.Name + " (" + c.Route + ")"}
 		switch c.kind {
 		case catalog.KindCredentialRejected, catalog.KindForbidden:
-			f.Text, f.Fix = "the catalog rejects the key", "Check EASEL_API_KEY or --upstream-key-file, and that it is a key of this catalog."
+			f.Text, f.Fix = "the catalog rejects the API key", "Check EASEL_API_KEY or --upstream-key-file, and that it is an API key of this catalog."
 		case catalog.KindUnavailable, catalog.KindRateLimited:
 			f.Text, f.Fix = "the catalog did not answer: "+c.Error, "Is this its base address? See --upstream-url."
 		case catalog.KindContract, catalog.KindRedirect:

@@ -95,7 +95,7 @@ func (a *admission) admitMethod(ctx context.Context, method string, streams bool
 	}
 	subject := service.Subject(ctx)
 	unverified := a.unverifiedCalls
-	if lasting[method] {
+	if longLived[method] {
 		unverified = a.unverifiedStreams
 	}
 	return a.admitUnverified(ctx, subject, unverified, 1, func() (func(), error) { return a.admitAmongAll(ctx, method, subject) })
@@ -121,7 +121,7 @@ func (a *admission) admitUnverified(ctx context.Context, subject string, part *u
 
 // admitAmongAll counts a call among those of all callers.
 func (a *admission) admitAmongAll(ctx context.Context, method, subject string) (release func(), err error) {
-	if lasting[method] {
+	if longLived[method] {
 		return a.streams.acquire(subject, 1)
 	}
 	priority, ok := priorityOf[method]

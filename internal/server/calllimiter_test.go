@@ -155,21 +155,21 @@ func TestOneCallersCallsKeepNoOtherWaiting(t *testing.T) { // A8
 func TestEveryMethodIsLetInByItsKind(t *testing.T) {
 	var counted, prioritised int
 	for method := range fullMethods() {
-		if lasting[method] {
+		if longLived[method] {
 			counted++
 		}
 		if _, ok := priorityOf[method]; ok {
 			prioritised++
 		}
 	}
-	if counted != len(lasting) || prioritised != len(priorityOf) {
+	if counted != len(longLived) || prioritised != len(priorityOf) {
 		t.Error("a method is named that the contract does not have")
 	}
 	for _, service := range service.Services() {
 		for n := range service.Methods().Len() {
 			m := service.Methods().Get(n)
 			name := "/" + string(service.FullName()) + "/" + string(m.Name())
-			if m.IsStreamingServer() && !lasting[name] {
+			if m.IsStreamingServer() && !longLived[name] {
 				t.Errorf("%s is a stream and not counted as one", name)
 			}
 			if r, ok := priorityOf[name]; strings.HasPrefix(string(m.Name()), "List") && (!ok || r != priorityList) {

@@ -16,19 +16,19 @@ func fullMethods() map[string]bool {
 	return names
 }
 
-// lasting are the calls that may last for long. They count as streams and not in the call limiter, as
+// longLived are the calls that may stay open for long. They count as streams and not in the call limiter, as
 // they take no connection to the catalog meanwhile.
-var lasting = map[string]bool{
+var longLived = map[string]bool{
 	"/easel.v1.GenerationService/WatchGeneration":    true,
 	"/easel.v1.GenerationService/WatchGenerations":   true,
 	"/easel.v1.GenerationService/WaitGeneration":     true,
 	"/easel.v1.GenerationService/DownloadGeneration": true,
 }
 
-// lingers reports whether a call may be open for an hour in which little happens. One span for all of it
-// would be exported only after that: such a call has a span of its opening, and one of its end.
-func lingers(method string) bool {
-	return lasting[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
+// splitSpan reports whether a call has one span of its opening and one of its end. It may be open for an hour
+// in which little happens, and a single span would be exported only after that.
+func splitSpan(method string) bool {
+	return longLived[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
 }
 
 // public reports whether a method needs no credential. All others do.

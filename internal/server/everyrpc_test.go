@@ -59,11 +59,11 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 				"a unary call stands there, so that clients retry it on UNAVAILABLE, or in notResent of this test with the reason; a stream in neither",
 			},
 			{
-				server.HasPriority(full) != server.Lasts(full), "internal/server/admission.go", "priorityOf",
-				"say how much it matters; or, where it may last, name it in lasting of internal/server/contract.go; not both",
+				server.HasPriority(full) != server.LongLived(full), "internal/server/admission.go", "priorityOf",
+				"say how much it matters; or, where it may last, name it in longLived of internal/server/contract.go; not both",
 			},
 			{
-				server.Lasts(full) || !m.IsStreamingServer(), "internal/server/contract.go", "lasting",
+				server.LongLived(full) || !m.IsStreamingServer(), "internal/server/contract.go", "longLived",
 				"a stream stands there",
 			},
 			{

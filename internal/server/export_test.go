@@ -24,5 +24,5 @@ var FullMethods = fullMethods
 // HasPriority reports whether a call waits for a place, by a priority of its own.
 func HasPriority(method string) bool { _, ok := priorityOf[method]; return ok }
 
-// Lasts reports whether a call counts as a stream and waits for no place.
-func Lasts(method string) bool { return lasting[method] }
+// LongLived reports whether a call counts as a stream and waits for no place.
+func LongLived(method string) bool { return longLived[method] }

@@ -28,7 +28,7 @@ func newMeasures(meter metric.Meter) (measures, error) {
 	closures, closuresErr := meter.Int64Counter("easel.stream.closures")
 	sent, sentErr := meter.Int64Counter("easel.content.bytes")
 	streams := map[string]metric.MeasurementOption{}
-	for method := range lasting {
+	for method := range longLived {
 		streams[method] = metric.WithAttributeSet(attribute.NewSet(semconv.RPCMethod(method[1:])))
 	}
 	return measures{open, closures, sent, streams}, errors.Join(openErr, closuresErr, sentErr)

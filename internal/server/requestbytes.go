@@ -72,7 +72,7 @@ func (h *heldBytes) set(bytes int) error {
 
 // arrived keeps counting a large request until its call has ended, but for a call that may last.
 func (h *heldBytes) arrived(method string, bytes int) error {
-	if bytes <= largeRequest || lasting[method] {
+	if bytes <= largeRequest || longLived[method] {
 		bytes = 0
 	}
 	return h.set(bytes)

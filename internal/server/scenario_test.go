@@ -425,19 +425,19 @@ func TestARenderOfAnotherKeyIsExactlyAsUnknownAsNone(t *testing.T) { // L7
 		if err != nil {
 			t.Fatal(err)
 		}
-		stranger := caller(grpcCaller{s, other})
+		another := caller(grpcCaller{s, other})
 		if _, rest := c.(restCaller); rest {
-			stranger = restCaller{s, other}
+			another = restCaller{s, other}
 		}
-		_, err = get(t, stranger, g.GetGenerationId())
+		_, err = get(t, another, g.GetGenerationId())
 		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
-		_, none := get(t, stranger, "1234567890123456")
+		_, none := get(t, another, "1234567890123456")
 		a, b := statusOf(t, err), statusOf(t, none)
 		if a.Code() != b.Code() || a.Message() != b.Message() {
 			t.Errorf("the errors differ: %v and %v", a, b)
 		}
-		err = stranger.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			t.Errorf("a stranger was told %v", m)
+		err = another.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
+			t.Errorf("the caller of another API key was told %v", m)
 		})
 		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 	})

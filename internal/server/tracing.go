@@ -30,7 +30,7 @@ const scope = "github.com/easel-grpc/easel/internal/server"
 // that callers make up would become spans and series without end.
 type callStats struct {
 	stats.Handler
-	lingering stats.Handler // makes no spans
+	split stats.Handler // for calls whose span is split: makes no spans
 }
 
 func newCallStats() callStats {
@@ -39,27 +39,27 @@ func newCallStats() callStats {
 	return callStats{otelgrpc.NewServerHandler(known), otelgrpc.NewServerHandler(known, otelgrpc.WithTracerProvider(noop.NewTracerProvider()))}
 }
 
-type lingeringKey struct{}
+type splitSpanKey struct{}
 
 // TagRPC implements stats.Handler.
 func (s callStats) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
-	if lingers(info.FullMethodName) {
-		return s.lingering.TagRPC(context.WithValue(ctx, lingeringKey{}, true), info)
+	if splitSpan(info.FullMethodName) {
+		return s.split.TagRPC(context.WithValue(ctx, splitSpanKey{}, true), info)
 	}
 	return s.Handler.TagRPC(ctx, info)
 }
 
 // HandleRPC implements stats.Handler.
 func (s callStats) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	if ctx.Value(lingeringKey{}) != nil {
-		s.lingering.HandleRPC(ctx, event)
+	if ctx.Value(splitSpanKey{}) != nil {
+		s.split.HandleRPC(ctx, event)
 		return
 	}
 	s.Handler.HandleRPC(ctx, event)
 }
 
 // tracing adds to OpenTelemetry's handlers the attributes of generations and models, the spans of calls
-// that linger, and the metrics of streams.
+// whose span is split, and the metrics of streams.
 type tracing struct {
 	tracer trace.Tracer
 	measures
@@ -73,23 +73,23 @@ func newTracing() (*tracing, error) {
 // callSpan is the tracing of one call.
 type callSpan struct {
 	*tracing
-	ctx      context.Context
-	name     string                     // "easel.v1.GenerationService/WatchGeneration"
-	peer     string                     // who calls, by address
-	span     atomic.Pointer[trace.Span] // nil once a call that lingers is open
-	lingers  bool
-	stream   metric.MeasurementOption // its labels; nil where the call is none
-	entered  bool                     // it was admitted
-	answer   any                      // nil for a stream
-	messages atomic.Int64
-	bytes    atomic.Int64 // of results
+	ctx       context.Context
+	name      string                     // "easel.v1.GenerationService/WatchGeneration"
+	peer      string                     // who calls, by address
+	span      atomic.Pointer[trace.Span] // nil once a call whose span is split is open
+	splitSpan bool
+	stream    metric.MeasurementOption // its labels; nil where the call is none
+	entered   bool                     // it was admitted
+	answer    any                      // nil for a stream
+	messages  atomic.Int64
+	bytes     atomic.Int64 // of results
 }
 
 // begin begins the tracing of a call.
 func (t *tracing) begin(ctx context.Context, method string) (context.Context, *callSpan) {
-	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), lingers: lingers(method), stream: t.streams[method]}
+	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), splitSpan: splitSpan(method), stream: t.streams[method]}
 	span := trace.SpanFromContext(ctx)
-	if c.lingers {
+	if c.splitSpan {
 		_, span = t.tracer.Start(ctx, c.name, trace.WithSpanKind(trace.SpanKindServer), c.about())
 		ctx = trace.ContextWithSpanContext(ctx, span.SpanContext()) // the span is not kept
 	}
@@ -100,7 +100,7 @@ func (t *tracing) begin(ctx context.Context, method string) (context.Context, *c
 
 // from notes who calls. The last span of a call gets it; the span of an opening gets it now.
 func (c *callSpan) from(peer string) {
-	if c.peer = peer; c.lingers {
+	if c.peer = peer; c.splitSpan {
 		(*c.span.Load()).SetAttributes(semconv.ClientAddress(peer))
 	}
 }
@@ -113,7 +113,7 @@ func (c *callSpan) enter() {
 	}
 }
 
-// asked notes a request that is well formed. A call of one request that lingers is open then.
+// asked notes a request that is well formed. A call of one request is open then.
 func (c *callSpan) asked(request any, streams bool) {
 	if span := *c.span.Load(); span.IsRecording() {
 		span.SetAttributes(attributesOf(request)...)
@@ -134,9 +134,9 @@ func (c *callSpan) message(bytes int) {
 	}
 }
 
-// opened ends the span of the opening of a call that lingers.
+// opened ends the span of the opening of a call whose span is split.
 func (c *callSpan) opened() {
-	if !c.lingers {
+	if !c.splitSpan {
 		return
 	}
 	if span := c.span.Swap(nil); span != nil {
@@ -157,7 +157,7 @@ func (c *callSpan) end(st *status.Status, took time.Duration) {
 	if span.IsRecording() {
 		c.conclude(span, st, took)
 	}
-	if c.lingers {
+	if c.splitSpan {
 		span.End()
 	}
 }
@@ -171,7 +171,7 @@ func (c *callSpan) last() trace.Span {
 	return span
 }
 
-// about is what the spans of a call that lingers begin with.
+// about is what the two spans of a call begin with.
 func (c *callSpan) about() trace.SpanStartOption {
 	return trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(c.name))
 }
@@ -185,7 +185,7 @@ func (c *callSpan) conclude(span trace.Span, st *status.Status, took time.Durati
 	if bytes := c.bytes.Load(); bytes > 0 {
 		span.SetAttributes(attribute.Int64("easel.content.bytes", bytes))
 	}
-	if !c.lingers {
+	if !c.splitSpan {
 		return // OpenTelemetry's handler writes the status
 	}
 	span.SetAttributes(semconv.RPCResponseStatusCode(code.Code(st.Code()).String()), attribute.Float64("easel.stream.duration", took.Seconds()))

@@ -42,8 +42,8 @@ type link struct {
 
 func newLink() *link { return &link{over: make(chan struct{})} }
 
-// apart is between two things that would happen at one instant.
-const apart = time.Microsecond
+// spacing is between two things that would happen at one instant.
+const spacing = time.Microsecond
 
 // become changes the condition. Connections that were over it when it fell silent are lost.
 func (l *link) become(state condition) {
@@ -63,7 +63,7 @@ func (l *link) become(state condition) {
 			w.hold(true)
 		case up:
 			if !w.lost {
-				time.AfterFunc(time.Duration(i)*apart, func() { w.hold(false) })
+				time.AfterFunc(time.Duration(i)*spacing, func() { w.hold(false) })
 			}
 		case refused:
 		}
@@ -101,7 +101,7 @@ func (l *link) dial(ctx context.Context, to *place) (net.Conn, error) {
 			l.hits++
 			l.queue++
 		}
-		turn := time.Duration(l.queue) * apart
+		turn := time.Duration(l.queue) * spacing
 		l.mu.Unlock()
 		switch state {
 		case refused:

@@ -265,7 +265,7 @@ func (c *caller) helperWatchesAll() {
 // the reading rules.
 func (w *world) learn(o *outcome) {
 	o.books, o.truth = map[string]sandbox.Audit{}, map[string]truth{}
-	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: direct{w.box}})
+	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: handlerTransport{w.box}})
 	if err != nil {
 		w.problem("no client for the truth: %v", err)
 		return
@@ -318,10 +318,10 @@ func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *tru
 	one.sum = fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// direct is a transport to a handler without a network.
-type direct struct{ handler http.Handler }
+// handlerTransport is a transport to a handler without a network.
+type handlerTransport struct{ handler http.Handler }
 
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	d.handler.ServeHTTP(w, r)
 	resp := w.Result()

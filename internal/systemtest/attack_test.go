@@ -85,7 +85,7 @@ func (a attacked) resident(t *testing.T) (now, highest int) {
 		t.Skipf("this system does not tell the memory of a process: %v", err)
 	}
 	for name, into := range map[string]*int{"VmRSS": &now, "VmHWM": &highest} {
-		kilobytes, err := strconv.Atoi(find(t, name+`:\s+(\d+) kB`, string(text)))
+		kilobytes, err := strconv.Atoi(proctest.Find(t, name+`:\s+(\d+) kB`, string(text)))
 		if err != nil {
 			t.Fatal(err)
 		}

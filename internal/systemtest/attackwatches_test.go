@@ -177,7 +177,7 @@ func (b *besieged) watching() (keys, watches int) {
 // heap is what the server has in use, without garbage, in bytes.
 func (b *besieged) heap() int {
 	b.t.Helper()
-	bytes, err := strconv.Atoi(find(b.t, `# HeapInuse = (\d+)`, string(b.ask("/debug/pprof/heap?gc=1&debug=1"))))
+	bytes, err := strconv.Atoi(proctest.Find(b.t, `# HeapInuse = (\d+)`, string(b.ask("/debug/pprof/heap?gc=1&debug=1"))))
 	if err != nil {
 		b.t.Fatal(err)
 	}

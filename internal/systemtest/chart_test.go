@@ -127,7 +127,7 @@ func TestAPodOfTheChartHasTimeToDrain(t *testing.T) {
 			t.Fatal(text)
 		}
 		_, made := readManifests(t, text)
-		drain := find(t, `^(\d+)s$`, made.env(t)["EASEL_DRAIN_TIMEOUT"])
+		drain := proctest.Find(t, `^(\d+)s$`, made.env(t)["EASEL_DRAIN_TIMEOUT"])
 		sleep := made.Containers[0].Lifecycle.PreStop.Sleep.Seconds
 		var seconds int
 		if err := json.Unmarshal([]byte(drain), &seconds); err != nil || sleep == 0 || made.Grace < sleep+seconds+1 {

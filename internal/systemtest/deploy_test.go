@@ -69,7 +69,7 @@ func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
 // port gives that of a setting's default.
 func port(t *testing.T, setting string) string {
 	t.Helper()
-	return find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, easel(t, nil, "serve", "--help").stdout)
+	return proctest.Find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, easel(t, nil, "serve", "--help").stdout)
 }
 
 func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
@@ -144,8 +144,8 @@ func TestTheProgramIsStatic(t *testing.T) {
 
 func TestTheUnitBelowDeployLimitsItsMemoryAboveTheCollectorsLimit(t *testing.T) {
 	unit := deployed(t)["easel.service"]
-	soft, softErr := strconv.Atoi(find(t, `GOMEMLIMIT=(\d+)MiB`, unit))
-	hard, hardErr := strconv.Atoi(find(t, `(?m)^MemoryMax=(\d+)G$`, unit))
+	soft, softErr := strconv.Atoi(proctest.Find(t, `GOMEMLIMIT=(\d+)MiB`, unit))
+	hard, hardErr := strconv.Atoi(proctest.Find(t, `(?m)^MemoryMax=(\d+)G$`, unit))
 	if softErr != nil || hardErr != nil || soft >= hard<<10 {
 		t.Errorf("GOMEMLIMIT is %d MiB and MemoryMax %d GiB", soft, hard)
 	}

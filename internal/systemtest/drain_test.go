@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // N4
@@ -24,9 +25,9 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "sandbox_live_") },
 		"sandbox", "--addr", "127.0.0.1:0", "--speed", "0.0001")
 	served := serve(t, map[string]string{
-		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, catalog.Stdout.String()), "EASEL_CALLER_STREAMS": "5001",
+		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, catalog.Stdout.String()), "EASEL_CALLER_STREAMS": "5001",
 	})
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+find(t, `(sandbox_live_\w+)`, catalog.Stdout.String()))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+proctest.Find(t, `(sandbox_live_\w+)`, catalog.Stdout.String()))
 	var clients []easelv1.GenerationServiceClient
 	for range watches / each {
 		conn, err := grpc.NewClient(address(t, served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))

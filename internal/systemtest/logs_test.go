@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // logLine is a line of the log of a server.
@@ -103,7 +105,7 @@ func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
 	listed := easel(t, env, "list", "-q")
-	id := find(t, `(gen_\w+)`, listed.stdout)
+	id := proctest.Find(t, `(gen_\w+)`, listed.stdout)
 	f.fetch("/v1/generations/"+id+"/content", http.StatusOK)
 
 	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "GET /generations/{id}/content", "status": 503, "body": "down"}`)

@@ -209,8 +209,8 @@ func (p proxied) order(t *testing.T, key string) string {
 	return made.GetGeneration().GetGenerationId()
 }
 
-// lasting makes renders last longer than the nginx of these tests waits for a watch.
-var lasting = []string{"--speed", "2"}
+// slowRenders is the flag that makes renders last longer than the nginx of these tests waits for a watch.
+var slowRenders = []string{"--speed", "2"}
 
 // outlasted fails a test whose call was answered before the time-out could have ended it.
 func outlasted(t *testing.T, began time.Time) {
@@ -222,7 +222,7 @@ func outlasted(t *testing.T, began time.Time) {
 
 func TestAWaitThatSaysNothingForLongPassesNginx(t *testing.T) {
 	t.Parallel()
-	p := startNginx(t, lasting...)
+	p := startNginx(t, slowRenders...)
 	id, began := p.order(t, "waited"), time.Now()
 	waited, err := p.generations.WaitGeneration(p.as(t), &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(50 * time.Second)})
 	if err != nil || !waited.GetGeneration().GetTerminal() {
@@ -238,7 +238,7 @@ func TestAWaitThatSaysNothingForLongPassesNginx(t *testing.T) {
 
 func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
 	t.Parallel()
-	p := startNginx(t, lasting...)
+	p := startNginx(t, slowRenders...)
 	id, began := p.order(t, "downloaded"), time.Now()
 	stream, err := p.generations.DownloadGeneration(p.as(t), &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})
 	if err != nil {
@@ -246,16 +246,16 @@ func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
 	}
 	sum, size, said := sha256.New(), int64(0), ""
 	for {
-		piece, err := stream.Recv()
+		answer, err := stream.Recv()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, _ := sum.Write(piece.GetChunk().GetData())
+		n, _ := sum.Write(answer.GetChunk().GetData())
 		size += int64(n)
-		if end := piece.GetChunk().GetSummary(); end != nil {
+		if end := answer.GetChunk().GetSummary(); end != nil {
 			said = end.GetSha256()
 		}
 	}

@@ -38,7 +38,7 @@ func startPrometheus(t *testing.T, f *facility) *prometheus {
 	t.Cleanup(func() { p.Stop() })
 	const listening = `Listening on" address=(\S+)`
 	p.Ready(t, func(_, stderr string) bool { return regexp.MustCompile(listening).MatchString(stderr) })
-	return &prometheus{f, find(t, listening, p.Stderr.String())}
+	return &prometheus{f, proctest.Find(t, listening, p.Stderr.String())}
 }
 
 // ask makes a request of Prometheus's own API.

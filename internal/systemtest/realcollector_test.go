@@ -40,7 +40,7 @@ func startRealCollector(t *testing.T, program string, sink *collector) (*proctes
 	}
 	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+changes)
 	r.Ready(t, func(_, stderr string) bool { return strings.Contains(stderr, "Everything is ready") })
-	return r, find(t, `Starting GRPC server.*"endpoint": "([^"]+)"`, r.Stderr.String())
+	return r, proctest.Find(t, `Starting GRPC server.*"endpoint": "([^"]+)"`, r.Stderr.String())
 }
 
 func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {

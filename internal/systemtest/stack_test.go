@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +48,7 @@ func serve(t *testing.T, settings map[string]string) *proctest.Process {
 // address is where a server listens for grpc, http or admin.
 func address(t *testing.T, served *proctest.Process, server string) string {
 	t.Helper()
-	return find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.Stderr.String())
+	return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.Stderr.String())
 }
 
 func environ(env map[string]string) (all []string) {
@@ -85,13 +84,8 @@ func easel(t *testing.T, env map[string]string, args ...string) printed {
 // startDev starts the whole stack on free ports, and gives the environment of its clients.
 func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
-	dev := start(t, nil, func(stdout, stderr string) bool { return strings.Contains(stdout, "Ctrl-C") },
-		append([]string{"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--speed", "20", "--seed", "1"}, flags...)...)
-	return map[string]string{
-		"EASEL_ADDR":    find(t, `gRPC +(\S+)`, dev.Stdout.String()),
-		"EASEL_API_KEY": find(t, `key +(\S+)`, dev.Stdout.String()),
-		"REST":          find(t, `REST +http://(\S+)`, dev.Stdout.String()),
-	}
+	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
+	return proctest.DevClients(t, dev.Stdout.String())
 }
 
 // tool finds a program that is not ours, or skips what needs it.
@@ -114,16 +108,6 @@ func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 			t.Fatalf("no %s\n%s", what, said())
 		}
 	}
-}
-
-// find gives what the group of a pattern has matched.
-func find(t *testing.T, pattern, text string) string {
-	t.Helper()
-	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
-	if match == nil {
-		t.Fatalf("%s is not in\n%s", pattern, text)
-	}
-	return match[1]
 }
 
 // readFile gives a file of the repository.

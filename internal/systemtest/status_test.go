@@ -30,7 +30,7 @@ func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	t.Helper()
 	box := start(t, nil, printsKey,
 		append([]string{"sandbox", "--addr", "127.0.0.1:0", "--admin", "--speed", "0.05", "--seed", "1"}, flags...)...)
-	f := &facility{t: t, sandbox: find(t, `http://([\d.:]+)/_sandbox`, box.Stdout.String())}
+	f := &facility{t: t, sandbox: proctest.Find(t, `http://([\d.:]+)/_sandbox`, box.Stdout.String())}
 	for range keys {
 		var made struct{ Key string }
 		if err := json.Unmarshal([]byte(f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/keys", `{"balanceCents": 5000}`)), &made); err != nil {
@@ -38,7 +38,7 @@ func newFacility(t *testing.T, keys int, flags ...string) *facility {
 		}
 		f.keys = append(f.keys, made.Key)
 	}
-	f.upstream = find(t, `(http://\S+/catalog)`, box.Stdout.String())
+	f.upstream = proctest.Find(t, `(http://\S+/catalog)`, box.Stdout.String())
 	f.serve(nil)
 	return f
 }
@@ -167,7 +167,7 @@ func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
 
 	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "the <b>catalog</b> is down"}`)
 	for _, page := range []*browser{b, dark} {
-		page.until("word of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('does not answer as it should for 3 keys')`)
+		page.until("word of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('does not answer as it should for 3 API keys')`)
 		page.until("three keys that are not reached", `document.querySelectorAll('#keys .bad').length === 3`)
 	}
 	b.picture("status-down-light")

@@ -55,11 +55,11 @@ func startExporting(t *testing.T, endpoint string, settings map[string]string) *
 		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00", "--speed", "5", "--seed", "1")
 	env := map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
-		"EASEL_UPSTREAM_URL": find(t, `(http://\S+/catalog)`, box.Stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
+		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, box.Stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
 	}
 	maps.Copy(env, settings)
 	served := serve(t, env)
-	return &traced{served: served, key: find(t, `(sandbox_live_\w+)`, box.Stdout.String())}
+	return &traced{served: served, key: proctest.Find(t, `(sandbox_live_\w+)`, box.Stdout.String())}
 }
 
 // job is one render from its order to its bytes, called under the caller's three spans.

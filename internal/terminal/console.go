@@ -136,11 +136,14 @@ func (c *Console) BarWidth() int {
 	return min(max(width-44, 6), 24)
 }
 
-// Copy writes bytes of the result as they are.
+// Copy writes bytes of the result: to a terminal in a form that can't steer it, else as they are.
 func (c *Console) Copy(from io.Reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
+	if c.OutStyle.Terminal || isTerminal(c.out) { // a style has no dumb terminals
+		return copySanitized(c.out, from)
+	}
 	_, err := io.Copy(c.out, from)
 	return err
 }

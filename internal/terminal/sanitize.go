@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -51,6 +53,26 @@ func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(t
 
 // SanitizeText does the same to a text of lines, whatever ends them.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
+
+// copySanitized does the same to a text of any length.
+func copySanitized(w io.Writer, from io.Reader) error {
+	in, out := bufio.NewReader(from), bufio.NewWriter(w)
+	for {
+		r, _, err := in.ReadRune()
+		if err != nil {
+			if flushed := out.Flush(); errors.Is(err, io.EOF) {
+				return flushed
+			}
+			return err
+		}
+		if r == '\r' {
+			if next, _ := in.Peek(1); string(next) == "\n" {
+				continue
+			}
+		}
+		_, _ = out.WriteString(Sanitize(string(r))) // Flush gives the error
+	}
+}
 
 // escaped writes the characters of a kind, and bytes that are none, in their visible form.
 func escaped(text string, kind func(rune) bool) string {

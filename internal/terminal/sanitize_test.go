@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 func TestForeignTextCanNotSteerATerminal(t *testing.T) {
@@ -27,6 +28,31 @@ func TestLogsAreWrittenWholeAndHarmless(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 	if _, err := (SanitizingWriter{failingWriter{}}).Write([]byte("\x7f")); err == nil {
+		t.Error("a disk without room is no error")
+	}
+}
+
+func TestACopiedResultIsHarmlessOnATerminalOnly(t *testing.T) {
+	evil := strings.Repeat("é", 4095) + "\r\n\x1b[2J\u202e\ta\xffb\r"
+	for _, c := range []struct {
+		look Style
+		want string
+	}{
+		{Style{}, evil},
+		{Style{Terminal: true}, strings.Repeat("é", 4095) + "\n" + `\u001b[2J\u202e` + "\ta\uFFFDb" + `\u000d`},
+	} {
+		console, screen := onTerminal(c.look)
+		if err := console.Copy(iotest.OneByteReader(strings.NewReader(evil))); err != nil || screen.String() != c.want {
+			t.Errorf("%+v: %v, got %q", c.look, err, screen.String())
+		}
+	}
+	broken := errors.New("broken")
+	console, _ := onTerminal(Style{Terminal: true})
+	if err := console.Copy(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Errorf("a result that can't be read: %v", err)
+	}
+	console.out = failingWriter{}
+	if err := console.Copy(strings.NewReader("text")); err == nil {
 		t.Error("a disk without room is no error")
 	}
 }

@@ -18,8 +18,7 @@ type Style struct {
 
 // StyleOf finds out what can be shown. What is no terminal gets plain ASCII lines.
 func StyleOf(w io.Writer, env func(name string) string) Style {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) || env("TERM") == "dumb" {
+	if !isTerminal(w) || env("TERM") == "dumb" {
 		return Style{}
 	}
 	locale := cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG"))
@@ -28,6 +27,11 @@ func StyleOf(w io.Writer, env func(name string) string) Style {
 		Colour:   env("NO_COLOR") == "",
 		Unicode:  strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8"),
 	}
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Paint colours text where the stream shows colours.

@@ -23,8 +23,8 @@ func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {
 		return way.listener.Addr().String()
 	}, "0.5")
 	watched := s.order(t, 1)
-	v := s.watch(t, watched.GetGenerationId())
-	eventually(t, "the first state", func() bool { return v.seen(func(s sight) bool { return s.GetUpdate().GetInitial() }) })
+	w := s.watch(t, watched.GetGenerationId())
+	eventually(t, "the first state", func() bool { return w.seen(func(m seenMessage) bool { return m.GetUpdate().GetInitial() }) })
 	eventually(t, "a few connections", func() bool {
 		s.readAtOnce(t, 16)
 		return way.open() >= 4
@@ -51,8 +51,8 @@ func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {
 		return err
 	})
 	eventually(t, "a heartbeat that says so", func() bool {
-		return v.seen(func(s sight) bool {
-			return s.GetHeartbeat().GetUpstreamCondition() == easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE
+		return w.seen(func(m seenMessage) bool {
+			return m.GetHeartbeat().GetUpstreamCondition() == easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE
 		})
 	})
 
@@ -61,8 +61,8 @@ func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {
 		_, err := s.generations.CreateGeneration(ctx, orderOf(2))
 		return err
 	})
-	eventually(t, "the end of the watch", v.isOver)
-	if err := v.goal(); err != nil {
+	eventually(t, "the end of the watch", w.isOver)
+	if err := w.goal(); err != nil {
 		t.Errorf("the watch: %v", err)
 	}
 	if dead := way.dead(); dead > 0 {

@@ -65,22 +65,22 @@ func (s *stack) order(t *testing.T, n int) *easelv1.Generation {
 	return answer.GetGeneration()
 }
 
-// sight is one message of a watch.
-type sight struct {
+// seenMessage is one message of a watch.
+type seenMessage struct {
 	*easelv1.WatchGenerationResponse
 	at time.Time
 }
 
-// vigil is a watch and all that it has shown.
-type vigil struct {
-	mu     sync.Mutex
-	sights []sight
-	err    error // io.EOF once the goal was reached
-	ended  bool
+// watchLog is a watch and all that it has shown.
+type watchLog struct {
+	mu       sync.Mutex
+	messages []seenMessage
+	err      error // io.EOF once the goal was reached
+	ended    bool
 }
 
 // watch watches a generation until it is over, with a heartbeat each second.
-func (s *stack) watch(t *testing.T, id string) *vigil {
+func (s *stack) watch(t *testing.T, id string) *watchLog {
 	t.Helper()
 	stream, err := s.generations.WatchGeneration(s.ctx, &easelv1.WatchGenerationRequest{
 		GenerationId: id, HeartbeatInterval: durationpb.New(time.Second),
@@ -88,50 +88,50 @@ func (s *stack) watch(t *testing.T, id string) *vigil {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &vigil{}
+	w := &watchLog{}
 	go func() {
 		for {
 			m, err := stream.Recv()
-			v.mu.Lock()
+			w.mu.Lock()
 			if err != nil {
-				v.err, v.ended = err, true
-				v.mu.Unlock()
+				w.err, w.ended = err, true
+				w.mu.Unlock()
 				return
 			}
-			v.sights = append(v.sights, sight{m, time.Now()})
-			v.mu.Unlock()
+			w.messages = append(w.messages, seenMessage{m, time.Now()})
+			w.mu.Unlock()
 		}
 	}()
-	return v
+	return w
 }
 
 // seen reports whether the watch has shown something.
-func (v *vigil) seen(is func(sight) bool) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, s := range v.sights {
-		if is(s) {
+func (w *watchLog) seen(is func(seenMessage) bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.messages {
+		if is(m) {
 			return true
 		}
 	}
 	return false
 }
 
-func (v *vigil) isOver() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.ended
+func (w *watchLog) isOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
 }
 
 // goal reports why the watch did not end with the last state of its generation; nil says that it
 // did.
-func (v *vigil) goal() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !errors.Is(v.err, io.EOF) {
-		return v.err
+func (w *watchLog) goal() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !errors.Is(w.err, io.EOF) {
+		return w.err
 	}
-	last := v.sights[len(v.sights)-1].GetUpdate().GetGeneration()
+	last := w.messages[len(w.messages)-1].GetUpdate().GetGeneration()
 	if !last.GetTerminal() {
 		return fmt.Errorf("it ended with %v", last.GetState())
 	}

@@ -43,21 +43,21 @@ func TestAStoppedFacadeDeliversNothingOldAndDoesNotStorm(t *testing.T) {
 	t.Parallel()
 	const watches, rate = 40, 5
 	s := startStack(t, func(catalog string) string { return catalog }, "0.5")
-	var vigils []*vigil
+	var logs []*watchLog
 	var ids []string
 	for n := range watches {
 		ids = append(ids, s.order(t, n+1).GetGenerationId())
-		vigils = append(vigils, s.watch(t, ids[n]))
+		logs = append(logs, s.watch(t, ids[n]))
 	}
-	for _, v := range vigils {
-		eventually(t, "the first state", func() bool { return v.seen(func(s sight) bool { return s.GetUpdate().GetInitial() }) })
+	for _, w := range logs {
+		eventually(t, "the first state", func() bool { return w.seen(func(m seenMessage) bool { return m.GetUpdate().GetInitial() }) })
 	}
 	if err := s.facade.command.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	open := 0
-	for _, v := range vigils {
-		if !v.isOver() {
+	for _, w := range logs {
+		if !w.isOver() {
 			open++
 		}
 	}
@@ -78,13 +78,13 @@ func TestAStoppedFacadeDeliversNothingOldAndDoesNotStorm(t *testing.T) {
 			t.Errorf("a read that may be a second old says %v, %v", answer.GetGeneration().GetState(), err)
 		}
 	}
-	for _, v := range vigils {
-		eventually(t, "the end of a watch", v.isOver)
-		if err := v.goal(); err != nil {
+	for _, w := range logs {
+		eventually(t, "the end of a watch", w.isOver)
+		if err := w.goal(); err != nil {
 			t.Errorf("a watch: %v", err)
 		}
-		if v.seen(func(s sight) bool {
-			return s.at.After(began) && s.GetUpdate() != nil && !s.GetUpdate().GetGeneration().GetTerminal()
+		if w.seen(func(m seenMessage) bool {
+			return m.at.After(began) && m.GetUpdate() != nil && !m.GetUpdate().GetGeneration().GetTerminal()
 		}) {
 			t.Error("a watch told an old state")
 		}

@@ -141,10 +141,10 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_account_proto_rawDescGZIP(), []int{1}
 }
 
-// Account is what the catalog says about the key that a call runs under.
+// Account is what the catalog says about the API key that a call runs under.
 //
-// The balance belongs to the account behind the key: every key of that account,
-// and the catalog's own studio, spend from the same balance.
+// The balance belongs to the account behind the API key: every API key of that
+// account, and the catalog's own studio, spend from the same balance.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Remaining balance in euro cents. Absent where the catalog did not send a
@@ -156,7 +156,7 @@ type Account struct {
 	// When the catalog answered with this record, by Easel's clock.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Members of the catalog's record that this contract has no field for, as
-	// they were sent. Never holds a key. A number here is a double; do not rely on
+	// they were sent. Never holds an API key. A number here is a double; do not rely on
 	// integers beyond 2^53. Absent where the balance is withheld.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// What the caller's team may spend, the day before the month: one entry for each

@@ -64,7 +64,7 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 // GetAccountResponse carries the account.
 type GetAccountResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The account behind the key of this call.
+	// The account behind the API key of this call.
 	Account       *Account `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,13 +27,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService reads the account behind a key, and what was spent.
+// AccountService reads the account behind an API key, and what was spent.
 type AccountServiceClient interface {
 	// GetAccount reads the balance from the catalog, and the caller's budgets from the
 	// ledger where there is one. It is never served from a cache, and it costs one
 	// upstream request.
 	//
-	// Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+	// Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
 	// UNAVAILABLE, with RetryInfo, where the catalog did not answer;
 	// RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
@@ -85,13 +85,13 @@ func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageReque
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService reads the account behind a key, and what was spent.
+// AccountService reads the account behind an API key, and what was spent.
 type AccountServiceServer interface {
 	// GetAccount reads the balance from the catalog, and the caller's budgets from the
 	// ledger where there is one. It is never served from a cache, and it costs one
 	// upstream request.
 	//
-	// Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+	// Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
 	// UNAVAILABLE, with RetryInfo, where the catalog did not answer;
 	// RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does

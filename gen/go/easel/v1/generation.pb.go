@@ -146,7 +146,7 @@ type Generation struct {
 	// WatchGeneration as known_etag.
 	Etag string `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Members of the catalog's record that this contract has no field for, as
-	// they were sent. Never holds a key, and never the catalog's content URL.
+	// they were sent. Never holds an API key, and never the catalog's content URL.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,15,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// Whom the render belongs to: the team of the caller that has ordered it, or the
 	// caller itself where it has none. As the ledger knows it: empty without one,

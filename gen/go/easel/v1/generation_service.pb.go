@@ -92,7 +92,7 @@ const (
 	UpstreamCondition_UPSTREAM_CONDITION_THROTTLED UpstreamCondition = 2
 	// The catalog does not answer, or answers with errors; polls go on, less often.
 	UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE UpstreamCondition = 3
-	// The catalog rejects the key that this server holds: its operator must act.
+	// The catalog rejects the API key that this server holds: its operator must act.
 	UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED UpstreamCondition = 4
 )
 
@@ -316,19 +316,19 @@ type CreateGenerationRequest struct {
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The same as the text of one JSON object, passed on digit for digit. At most 1 MiB.
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
-	// The caller's name for this order, unique under its key: make one up for each
-	// new order (a UUID does), store it before the first call, and send the same
+	// The caller's name for this order, unique under its API key: make one up for
+	// each new order (a UUID does), store it before the first call, and send the same
 	// one until the outcome is known. Where the server holds one API key for many
-	// callers, each caller's keys are its own: two callers who choose the same key
-	// have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-	// the header Idempotency-Key may carry it instead.
+	// callers, each caller's names are its own: two callers who choose the same one
+	// have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+	// characters. Over REST the header Idempotency-Key may carry it instead.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Most that the order may cost, in euro cents. Where set, the inputs are priced
 	// first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
 	// limit. The catalog has no such limit of its own: a price that rises between
 	// the quote and the order is charged, and told in cost_cents. An order that may
-	// exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-	// together, the limit of the first counts.
+	// exist already, as far as this server knows, is not priced again. While calls with the
+	// same idempotency_key are under way together, the limit of the first counts.
 	MaxCostCents *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
 	// For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
 	// the catalog, and are no part of what the idempotency_key stands for: a repeated
@@ -1303,7 +1303,7 @@ func (x *StreamClosing) GetRetryDelay() *durationpb.Duration {
 type WatchGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The renders to watch, up to 1000, each once. None means every render that the
-	// catalog lists for the key. Ids as in WatchGenerationRequest.
+	// catalog lists for the API key. Ids as in WatchGenerationRequest.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
 	// Goal of the watch of each named render. Without named renders it says nothing.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`

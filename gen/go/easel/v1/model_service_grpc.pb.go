@@ -29,14 +29,14 @@ const (
 //
 // ModelService reads the catalog's models and their inputs. Reading costs nothing.
 //
-// Answers come from copies, one set for each key, and observe_time tells their age. A
+// Answers come from copies, one set for each API key, and observe_time tells their age. A
 // copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
 // behind the answer; an older one is renewed first. Only while the catalog does not answer,
 // asks to slow down or answers with something that can't be read, an older copy is given,
-// up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+// up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
 // the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
 type ModelServiceClient interface {
-	// ListModels lists the models that the key may order from, in the catalog's
+	// ListModels lists the models that the API key may order from, in the catalog's
 	// order.
 	//
 	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
@@ -84,14 +84,14 @@ func (c *modelServiceClient) GetModel(ctx context.Context, in *GetModelRequest, 
 //
 // ModelService reads the catalog's models and their inputs. Reading costs nothing.
 //
-// Answers come from copies, one set for each key, and observe_time tells their age. A
+// Answers come from copies, one set for each API key, and observe_time tells their age. A
 // copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
 // behind the answer; an older one is renewed first. Only while the catalog does not answer,
 // asks to slow down or answers with something that can't be read, an older copy is given,
-// up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+// up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
 // the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
 type ModelServiceServer interface {
-	// ListModels lists the models that the key may order from, in the catalog's
+	// ListModels lists the models that the API key may order from, in the catalog's
 	// order.
 	//
 	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out;

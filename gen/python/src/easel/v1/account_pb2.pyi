@@ -83,10 +83,10 @@ Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 
 @_typing.final
 class Account(_message.Message):
-    """Account is what the catalog says about the key that a call runs under.
+    """Account is what the catalog says about the API key that a call runs under.
 
-    The balance belongs to the account behind the key: every key of that account,
-    and the catalog's own studio, spend from the same balance.
+    The balance belongs to the account behind the API key: every API key of that
+    account, and the catalog's own studio, spend from the same balance.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -110,7 +110,7 @@ class Account(_message.Message):
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
         """Members of the catalog's record that this contract has no field for, as
-        they were sent. Never holds a key. A number here is a double; do not rely on
+        they were sent. Never holds an API key. A number here is a double; do not rely on
         integers beyond 2^53. Absent where the balance is withheld.
         """
 

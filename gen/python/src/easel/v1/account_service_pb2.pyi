@@ -46,7 +46,7 @@ class GetAccountResponse(_message.Message):
     ACCOUNT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def account(self) -> _account_pb2.Account:
-        """The account behind the key of this call."""
+        """The account behind the API key of this call."""
 
     def __init__(
         self,

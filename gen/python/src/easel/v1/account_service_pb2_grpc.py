@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService reads the account behind a key, and what was spent.
+    """AccountService reads the account behind an API key, and what was spent.
     """
 
     def __init__(self, channel):
@@ -48,7 +48,7 @@ class AccountServiceStub(object):
 
 
 class AccountServiceServicer(object):
-    """AccountService reads the account behind a key, and what was spent.
+    """AccountService reads the account behind an API key, and what was spent.
     """
 
     def GetAccount(self, request, context):
@@ -56,7 +56,7 @@ class AccountServiceServicer(object):
         ledger where there is one. It is never served from a cache, and it costs one
         upstream request.
 
-        Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+        Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
         UNAVAILABLE, with RetryInfo, where the catalog did not answer;
         RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
         UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
@@ -105,7 +105,7 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService reads the account behind a key, and what was spent.
+    """AccountService reads the account behind an API key, and what was spent.
     """
 
     @staticmethod

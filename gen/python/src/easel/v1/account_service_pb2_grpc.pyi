@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService reads the account behind a key, and what was spent."""
+    """AccountService reads the account behind an API key, and what was spent."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -38,7 +38,7 @@ class AccountServiceStub:
     ledger where there is one. It is never served from a cache, and it costs one
     upstream request.
 
-    Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+    Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
     UNAVAILABLE, with RetryInfo, where the catalog did not answer;
     RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
     UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
@@ -60,7 +60,7 @@ class AccountServiceStub:
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService reads the account behind a key, and what was spent."""
+    """AccountService reads the account behind an API key, and what was spent."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAccount: _aio.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]  # type: ignore[assignment]
@@ -68,7 +68,7 @@ class AccountServiceAsyncStub(AccountServiceStub):
     ledger where there is one. It is never served from a cache, and it costs one
     upstream request.
 
-    Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+    Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
     UNAVAILABLE, with RetryInfo, where the catalog did not answer;
     RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
     UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
@@ -89,7 +89,7 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService reads the account behind a key, and what was spent."""
+    """AccountService reads the account behind an API key, and what was spent."""
 
     @_abc_1.abstractmethod
     def GetAccount(
@@ -101,7 +101,7 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         ledger where there is one. It is never served from a cache, and it costs one
         upstream request.
 
-        Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+        Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
         UNAVAILABLE, with RetryInfo, where the catalog did not answer;
         RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
         UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does

@@ -193,7 +193,7 @@ class Generation(_message.Message):
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
         """Members of the catalog's record that this contract has no field for, as
-        they were sent. Never holds a key, and never the catalog's content URL.
+        they were sent. Never holds an API key, and never the catalog's content URL.
         """
 
     @_builtins.property

@@ -66,7 +66,7 @@ class _UpstreamConditionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Ups
     UPSTREAM_CONDITION_UNREACHABLE: _UpstreamCondition.ValueType  # 3
     """The catalog does not answer, or answers with errors; polls go on, less often."""
     UPSTREAM_CONDITION_CREDENTIAL_REJECTED: _UpstreamCondition.ValueType  # 4
-    """The catalog rejects the key that this server holds: its operator must act."""
+    """The catalog rejects the API key that this server holds: its operator must act."""
 
 class UpstreamCondition(_UpstreamCondition, metaclass=_UpstreamConditionEnumTypeWrapper):
     """UpstreamCondition is how the catalog behaves towards the credential of a watch."""
@@ -80,7 +80,7 @@ UPSTREAM_CONDITION_THROTTLED: UpstreamCondition.ValueType  # 2
 UPSTREAM_CONDITION_UNREACHABLE: UpstreamCondition.ValueType  # 3
 """The catalog does not answer, or answers with errors; polls go on, less often."""
 UPSTREAM_CONDITION_CREDENTIAL_REJECTED: UpstreamCondition.ValueType  # 4
-"""The catalog rejects the key that this server holds: its operator must act."""
+"""The catalog rejects the API key that this server holds: its operator must act."""
 Global___UpstreamCondition: _TypeAlias = UpstreamCondition  # noqa: Y015
 
 class _StreamClosingReason:
@@ -204,20 +204,20 @@ class CreateGenerationRequest(_message.Message):
     inputs_json: _builtins.str
     """The same as the text of one JSON object, passed on digit for digit. At most 1 MiB."""
     idempotency_key: _builtins.str
-    """The caller's name for this order, unique under its key: make one up for each
-    new order (a UUID does), store it before the first call, and send the same
+    """The caller's name for this order, unique under its API key: make one up for
+    each new order (a UUID does), store it before the first call, and send the same
     one until the outcome is known. Where the server holds one API key for many
-    callers, each caller's keys are its own: two callers who choose the same key
-    have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-    the header Idempotency-Key may carry it instead.
+    callers, each caller's names are its own: two callers who choose the same one
+    have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+    characters. Over REST the header Idempotency-Key may carry it instead.
     """
     max_cost_cents: _builtins.int
     """Most that the order may cost, in euro cents. Where set, the inputs are priced
     first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
     limit. The catalog has no such limit of its own: a price that rises between
     the quote and the order is charged, and told in cost_cents. An order that may
-    exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-    together, the limit of the first counts.
+    exist already, as far as this server knows, is not priced again. While calls with the
+    same idempotency_key are under way together, the limit of the first counts.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
@@ -747,7 +747,7 @@ class WatchGenerationsRequest(_message.Message):
     @_builtins.property
     def generation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The renders to watch, up to 1000, each once. None means every render that the
-        catalog lists for the key. Ids as in WatchGenerationRequest.
+        catalog lists for the API key. Ids as in WatchGenerationRequest.
         """
 
     @_builtins.property

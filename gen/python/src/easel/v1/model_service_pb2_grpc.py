@@ -28,11 +28,11 @@ if _version_not_supported:
 class ModelServiceStub(object):
     """ModelService reads the catalog's models and their inputs. Reading costs nothing.
 
-    Answers come from copies, one set for each key, and observe_time tells their age. A
+    Answers come from copies, one set for each API key, and observe_time tells their age. A
     copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
     behind the answer; an older one is renewed first. Only while the catalog does not answer,
     asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
     the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
     """
 
@@ -57,16 +57,16 @@ class ModelServiceStub(object):
 class ModelServiceServicer(object):
     """ModelService reads the catalog's models and their inputs. Reading costs nothing.
 
-    Answers come from copies, one set for each key, and observe_time tells their age. A
+    Answers come from copies, one set for each API key, and observe_time tells their age. A
     copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
     behind the answer; an older one is renewed first. Only while the catalog does not answer,
     asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
     the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
     """
 
     def ListModels(self, request, context):
-        """ListModels lists the models that the key may order from, in the catalog's
+        """ListModels lists the models that the API key may order from, in the catalog's
         order.
 
         Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
@@ -111,11 +111,11 @@ def add_ModelServiceServicer_to_server(servicer, server):
 class ModelService(object):
     """ModelService reads the catalog's models and their inputs. Reading costs nothing.
 
-    Answers come from copies, one set for each key, and observe_time tells their age. A
+    Answers come from copies, one set for each API key, and observe_time tells their age. A
     copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
     behind the answer; an older one is renewed first. Only while the catalog does not answer,
     asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
     the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
     """
 

@@ -29,11 +29,11 @@ GRPC_VERSION: str
 class ModelServiceStub:
     """ModelService reads the catalog's models and their inputs. Reading costs nothing.
 
-    Answers come from copies, one set for each key, and observe_time tells their age. A
+    Answers come from copies, one set for each API key, and observe_time tells their age. A
     copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
     behind the answer; an older one is renewed first. Only while the catalog does not answer,
     asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
     the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
     """
 
@@ -42,7 +42,7 @@ class ModelServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ModelServiceAsyncStub: ...
     ListModels: _grpc.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]
-    """ListModels lists the models that the key may order from, in the catalog's
+    """ListModels lists the models that the API key may order from, in the catalog's
     order.
 
     Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
@@ -60,17 +60,17 @@ class ModelServiceStub:
 class ModelServiceAsyncStub(ModelServiceStub):
     """ModelService reads the catalog's models and their inputs. Reading costs nothing.
 
-    Answers come from copies, one set for each key, and observe_time tells their age. A
+    Answers come from copies, one set for each API key, and observe_time tells their age. A
     copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
     behind the answer; an older one is renewed first. Only while the catalog does not answer,
     asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
     the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListModels: _aio.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]  # type: ignore[assignment]
-    """ListModels lists the models that the key may order from, in the catalog's
+    """ListModels lists the models that the API key may order from, in the catalog's
     order.
 
     Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
@@ -87,11 +87,11 @@ class ModelServiceAsyncStub(ModelServiceStub):
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
     """ModelService reads the catalog's models and their inputs. Reading costs nothing.
 
-    Answers come from copies, one set for each key, and observe_time tells their age. A
+    Answers come from copies, one set for each API key, and observe_time tells their age. A
     copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
     behind the answer; an older one is renewed first. Only while the catalog does not answer,
     asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
     the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
     """
 
@@ -101,7 +101,7 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_service_pb2.ListModelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_service_pb2.ListModelsResponse, _abc.Awaitable[_model_service_pb2.ListModelsResponse]]:
-        """ListModels lists the models that the key may order from, in the catalog's
+        """ListModels lists the models that the API key may order from, in the catalog's
         order.
 
         Errors: INVALID_ARGUMENT for a page_token that this list did not give out;

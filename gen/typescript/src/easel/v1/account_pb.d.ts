@@ -12,10 +12,10 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_account: GenFile;
 
 /**
- * Account is what the catalog says about the key that a call runs under.
+ * Account is what the catalog says about the API key that a call runs under.
  *
- * The balance belongs to the account behind the key: every key of that account,
- * and the catalog's own studio, spend from the same balance.
+ * The balance belongs to the account behind the API key: every API key of that
+ * account, and the catalog's own studio, spend from the same balance.
  *
  * @generated from message easel.v1.Account
  */
@@ -45,7 +45,7 @@ export declare type Account = Message<"easel.v1.Account"> & {
 
   /**
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
+   * they were sent. Never holds an API key. A number here is a double; do not rely on
    * integers beyond 2^53. Absent where the balance is withheld.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 4;

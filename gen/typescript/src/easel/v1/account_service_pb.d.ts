@@ -33,7 +33,7 @@ export declare const GetAccountRequestSchema: GenMessage<GetAccountRequest>;
  */
 export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> & {
   /**
-   * The account behind the key of this call.
+   * The account behind the API key of this call.
    *
    * @generated from field: easel.v1.Account account = 1;
    */
@@ -129,7 +129,7 @@ export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & 
 export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
 
 /**
- * AccountService reads the account behind a key, and what was spent.
+ * AccountService reads the account behind an API key, and what was spent.
  *
  * @generated from service easel.v1.AccountService
  */
@@ -139,7 +139,7 @@ export declare const AccountService: GenService<{
    * ledger where there is one. It is never served from a cache, and it costs one
    * upstream request.
    *
-   * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+   * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
    * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
    * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
    * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does

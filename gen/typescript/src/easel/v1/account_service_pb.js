@@ -41,7 +41,7 @@ export const ListUsageResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 3);
 
 /**
- * AccountService reads the account behind a key, and what was spent.
+ * AccountService reads the account behind an API key, and what was spent.
  *
  * @generated from service easel.v1.AccountService
  */

@@ -136,7 +136,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
 
   /**
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 15;
    */

@@ -241,7 +241,7 @@ export const StreamClosingReason = /*@__PURE__*/
  *
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
  * These may come from every call and are not repeated below:
- * UNAUTHENTICATED (no key, or the catalog rejects it),
+ * UNAUTHENTICATED (no API key, or the catalog rejects it),
  * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
  * contract is broken; every violation is listed),
  * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),

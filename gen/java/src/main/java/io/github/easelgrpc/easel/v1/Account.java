@@ -6,10 +6,10 @@ package io.github.easelgrpc.easel.v1;
 
 /**
  * <pre>
- * Account is what the catalog says about the key that a call runs under.
+ * Account is what the catalog says about the API key that a call runs under.
  *
- * The balance belongs to the account behind the key: every key of that account,
- * and the catalog's own studio, spend from the same balance.
+ * The balance belongs to the account behind the API key: every API key of that
+ * account, and the catalog's own studio, spend from the same balance.
  * </pre>
  *
  * Protobuf type {@code easel.v1.Account}
@@ -170,7 +170,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
+   * they were sent. Never holds an API key. A number here is a double; do not rely on
    * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
@@ -184,7 +184,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
+   * they were sent. Never holds an API key. A number here is a double; do not rely on
    * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
@@ -198,7 +198,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
+   * they were sent. Never holds an API key. A number here is a double; do not rely on
    * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
@@ -500,10 +500,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Account is what the catalog says about the key that a call runs under.
+   * Account is what the catalog says about the API key that a call runs under.
    *
-   * The balance belongs to the account behind the key: every key of that account,
-   * and the catalog's own studio, spend from the same balance.
+   * The balance belongs to the account behind the API key: every API key of that
+   * account, and the catalog's own studio, spend from the same balance.
    * </pre>
    *
    * Protobuf type {@code easel.v1.Account}
@@ -1118,7 +1118,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
@@ -1131,7 +1131,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
@@ -1148,7 +1148,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
@@ -1170,7 +1170,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
@@ -1190,7 +1190,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
@@ -1217,7 +1217,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
@@ -1236,7 +1236,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
@@ -1250,7 +1250,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *
@@ -1267,7 +1267,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key. A number here is a double; do not rely on
+     * they were sent. Never holds an API key. A number here is a double; do not rely on
      * integers beyond 2^53. Absent where the balance is withheld.
      * </pre>
      *

@@ -81,7 +81,7 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
+   * they were sent. Never holds an API key. A number here is a double; do not rely on
    * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
@@ -92,7 +92,7 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
+   * they were sent. Never holds an API key. A number here is a double; do not rely on
    * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *
@@ -103,7 +103,7 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key. A number here is a double; do not rely on
+   * they were sent. Never holds an API key. A number here is a double; do not rely on
    * integers beyond 2^53. Absent where the balance is withheld.
    * </pre>
    *

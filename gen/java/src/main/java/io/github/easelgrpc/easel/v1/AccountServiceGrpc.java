@@ -4,7 +4,7 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * AccountService reads the account behind a key, and what was spent.
+ * AccountService reads the account behind an API key, and what was spent.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -140,7 +140,7 @@ public final class AccountServiceGrpc {
 
   /**
    * <pre>
-   * AccountService reads the account behind a key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent.
    * </pre>
    */
   public interface AsyncService {
@@ -150,7 +150,7 @@ public final class AccountServiceGrpc {
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
      * ledger where there is one. It is never served from a cache, and it costs one
      * upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
      * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
@@ -185,7 +185,7 @@ public final class AccountServiceGrpc {
   /**
    * Base class for the server implementation of the service AccountService.
    * <pre>
-   * AccountService reads the account behind a key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent.
    * </pre>
    */
   public static abstract class AccountServiceImplBase
@@ -199,7 +199,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent.
    * </pre>
    */
   public static final class AccountServiceStub
@@ -220,7 +220,7 @@ public final class AccountServiceGrpc {
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
      * ledger where there is one. It is never served from a cache, and it costs one
      * upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
      * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
@@ -257,7 +257,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do synchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent.
    * </pre>
    */
   public static final class AccountServiceBlockingV2Stub
@@ -278,7 +278,7 @@ public final class AccountServiceGrpc {
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
      * ledger where there is one. It is never served from a cache, and it costs one
      * upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
      * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
@@ -313,7 +313,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent.
    * </pre>
    */
   public static final class AccountServiceBlockingStub
@@ -334,7 +334,7 @@ public final class AccountServiceGrpc {
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
      * ledger where there is one. It is never served from a cache, and it costs one
      * upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
      * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
@@ -369,7 +369,7 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind a key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent.
    * </pre>
    */
   public static final class AccountServiceFutureStub
@@ -390,7 +390,7 @@ public final class AccountServiceGrpc {
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
      * ledger where there is one. It is never served from a cache, and it costs one
      * upstream request.
-     * Errors: UNAUTHENTICATED where the key is missing, wrong or revoked;
+     * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
      * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
      * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does

@@ -199,12 +199,12 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object idempotencyKey_ = "";
   /**
    * <pre>
-   * The caller's name for this order, unique under its key: make one up for each
-   * new order (a UUID does), store it before the first call, and send the same
+   * The caller's name for this order, unique under its API key: make one up for
+   * each new order (a UUID does), store it before the first call, and send the same
    * one until the outcome is known. Where the server holds one API key for many
-   * callers, each caller's keys are its own: two callers who choose the same key
-   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-   * the header Idempotency-Key may carry it instead.
+   * callers, each caller's names are its own: two callers who choose the same one
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+   * characters. Over REST the header Idempotency-Key may carry it instead.
    * </pre>
    *
    * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -225,12 +225,12 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The caller's name for this order, unique under its key: make one up for each
-   * new order (a UUID does), store it before the first call, and send the same
+   * The caller's name for this order, unique under its API key: make one up for
+   * each new order (a UUID does), store it before the first call, and send the same
    * one until the outcome is known. Where the server holds one API key for many
-   * callers, each caller's keys are its own: two callers who choose the same key
-   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-   * the header Idempotency-Key may carry it instead.
+   * callers, each caller's names are its own: two callers who choose the same one
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+   * characters. Over REST the header Idempotency-Key may carry it instead.
    * </pre>
    *
    * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -259,8 +259,8 @@ private static final long serialVersionUID = 0L;
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-   * together, the limit of the first counts.
+   * exist already, as far as this server knows, is not priced again. While calls with the
+   * same idempotency_key are under way together, the limit of the first counts.
    * </pre>
    *
    * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -276,8 +276,8 @@ private static final long serialVersionUID = 0L;
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-   * together, the limit of the first counts.
+   * exist already, as far as this server knows, is not priced again. While calls with the
+   * same idempotency_key are under way together, the limit of the first counts.
    * </pre>
    *
    * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -1262,12 +1262,12 @@ java.lang.String defaultValue) {
     private java.lang.Object idempotencyKey_ = "";
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1287,12 +1287,12 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1313,12 +1313,12 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1335,12 +1335,12 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1354,12 +1354,12 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * The caller's name for this order, unique under its key: make one up for each
-     * new order (a UUID does), store it before the first call, and send the same
+     * The caller's name for this order, unique under its API key: make one up for
+     * each new order (a UUID does), store it before the first call, and send the same
      * one until the outcome is known. Where the server holds one API key for many
-     * callers, each caller's keys are its own: two callers who choose the same key
-     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-     * the header Idempotency-Key may carry it instead.
+     * callers, each caller's names are its own: two callers who choose the same one
+     * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+     * characters. Over REST the header Idempotency-Key may carry it instead.
      * </pre>
      *
      * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -1383,8 +1383,8 @@ java.lang.String defaultValue) {
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-     * together, the limit of the first counts.
+     * exist already, as far as this server knows, is not priced again. While calls with the
+     * same idempotency_key are under way together, the limit of the first counts.
      * </pre>
      *
      * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -1400,8 +1400,8 @@ java.lang.String defaultValue) {
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-     * together, the limit of the first counts.
+     * exist already, as far as this server knows, is not priced again. While calls with the
+     * same idempotency_key are under way together, the limit of the first counts.
      * </pre>
      *
      * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -1417,8 +1417,8 @@ java.lang.String defaultValue) {
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-     * together, the limit of the first counts.
+     * exist already, as far as this server knows, is not priced again. While calls with the
+     * same idempotency_key are under way together, the limit of the first counts.
      * </pre>
      *
      * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -1438,8 +1438,8 @@ java.lang.String defaultValue) {
      * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
      * limit. The catalog has no such limit of its own: a price that rises between
      * the quote and the order is charged, and told in cost_cents. An order that may
-     * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-     * together, the limit of the first counts.
+     * exist already, as far as this server knows, is not priced again. While calls with the
+     * same idempotency_key are under way together, the limit of the first counts.
      * </pre>
      *
      * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>

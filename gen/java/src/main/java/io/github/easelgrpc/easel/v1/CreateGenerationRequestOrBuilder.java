@@ -80,12 +80,12 @@ public interface CreateGenerationRequestOrBuilder extends
 
   /**
    * <pre>
-   * The caller's name for this order, unique under its key: make one up for each
-   * new order (a UUID does), store it before the first call, and send the same
+   * The caller's name for this order, unique under its API key: make one up for
+   * each new order (a UUID does), store it before the first call, and send the same
    * one until the outcome is known. Where the server holds one API key for many
-   * callers, each caller's keys are its own: two callers who choose the same key
-   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-   * the header Idempotency-Key may carry it instead.
+   * callers, each caller's names are its own: two callers who choose the same one
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+   * characters. Over REST the header Idempotency-Key may carry it instead.
    * </pre>
    *
    * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -94,12 +94,12 @@ public interface CreateGenerationRequestOrBuilder extends
   java.lang.String getIdempotencyKey();
   /**
    * <pre>
-   * The caller's name for this order, unique under its key: make one up for each
-   * new order (a UUID does), store it before the first call, and send the same
+   * The caller's name for this order, unique under its API key: make one up for
+   * each new order (a UUID does), store it before the first call, and send the same
    * one until the outcome is known. Where the server holds one API key for many
-   * callers, each caller's keys are its own: two callers who choose the same key
-   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII characters. Over REST
-   * the header Idempotency-Key may carry it instead.
+   * callers, each caller's names are its own: two callers who choose the same one
+   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
+   * characters. Over REST the header Idempotency-Key may carry it instead.
    * </pre>
    *
    * <code>string idempotency_key = 4 [json_name = "idempotencyKey"];</code>
@@ -114,8 +114,8 @@ public interface CreateGenerationRequestOrBuilder extends
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-   * together, the limit of the first counts.
+   * exist already, as far as this server knows, is not priced again. While calls with the
+   * same idempotency_key are under way together, the limit of the first counts.
    * </pre>
    *
    * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>
@@ -128,8 +128,8 @@ public interface CreateGenerationRequestOrBuilder extends
    * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
    * limit. The catalog has no such limit of its own: a price that rises between
    * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already, as far as this server knows, is not priced again. While calls with the same key are under way
-   * together, the limit of the first counts.
+   * exist already, as far as this server knows, is not priced again. While calls with the
+   * same idempotency_key are under way together, the limit of the first counts.
    * </pre>
    *
    * <code>optional int64 max_cost_cents = 5 [json_name = "maxCostCents"];</code>

@@ -677,7 +677,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -690,7 +690,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -703,7 +703,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3515,7 +3515,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3527,7 +3527,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3543,7 +3543,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3564,7 +3564,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3583,7 +3583,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3609,7 +3609,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3627,7 +3627,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3640,7 +3640,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -3656,7 +3656,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Members of the catalog's record that this contract has no field for, as
-     * they were sent. Never holds a key, and never the catalog's content URL.
+     * they were sent. Never holds an API key, and never the catalog's content URL.
      * </pre>
      *
      * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>

@@ -346,7 +346,7 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -356,7 +356,7 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>
@@ -366,7 +366,7 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds a key, and never the catalog's content URL.
+   * they were sent. Never holds an API key, and never the catalog's content URL.
    * </pre>
    *
    * <code>.google.protobuf.Struct upstream_fields = 15 [json_name = "upstreamFields"];</code>

@@ -7,7 +7,7 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * GenerationService prices, orders, watches, downloads and deletes renders.
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
  * These may come from every call and are not repeated below:
- * UNAUTHENTICATED (no key, or the catalog rejects it),
+ * UNAUTHENTICATED (no API key, or the catalog rejects it),
  * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
  * contract is broken; every violation is listed),
  * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -375,7 +375,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -402,31 +402,31 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
-     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * one may have. Never take another idempotency_key for an order that may exist.
+     * "not_placed": there is no order under this idempotency_key, as the ledger knows. Said only with a
      * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
      * of the caller's team has no room for the price: the metadata has window ("day" or
      * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
@@ -451,11 +451,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     default void getGeneration(io.github.easelgrpc.easel.v1.GetGenerationRequest request,
@@ -466,7 +466,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * ListGenerations lists renders.
-     * Without a ledger they are the recent renders of the key, as far back as the
+     * Without a ledger they are the recent renders of the API key, as far back as the
      * catalog lists them, in the catalog's order.
      * With a ledger they are those that were ordered through Easel: the caller's own, an
      * operator's list those of all owners, and with a forwarded API key those of that API key. They
@@ -492,7 +492,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
@@ -513,8 +513,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
-     * longer knows the caller's token;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -530,7 +530,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * WatchGenerations watches many renders on one stream: those named, or every one
-     * that the catalog lists for the key, new ones as they appear. Each behaves as in
+     * that the catalog lists for the API key, new ones as they appear. Each behaves as in
      * WatchGeneration. With named renders the stream ends with OK when all of them
      * have reached the goal; without, it has no goal and goes on, and each render is
      * followed until no money can move any more. What others delete is only seen
@@ -589,7 +589,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -611,7 +611,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -650,31 +650,31 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
-     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * one may have. Never take another idempotency_key for an order that may exist.
+     * "not_placed": there is no order under this idempotency_key, as the ledger knows. Said only with a
      * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
      * of the caller's team has no room for the price: the metadata has window ("day" or
      * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
@@ -700,11 +700,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     public void getGeneration(io.github.easelgrpc.easel.v1.GetGenerationRequest request,
@@ -716,7 +716,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * ListGenerations lists renders.
-     * Without a ledger they are the recent renders of the key, as far back as the
+     * Without a ledger they are the recent renders of the API key, as far back as the
      * catalog lists them, in the catalog's order.
      * With a ledger they are those that were ordered through Easel: the caller's own, an
      * operator's list those of all owners, and with a forwarded API key those of that API key. They
@@ -743,7 +743,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
@@ -765,8 +765,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
-     * longer knows the caller's token;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -783,7 +783,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * WatchGenerations watches many renders on one stream: those named, or every one
-     * that the catalog lists for the key, new ones as they appear. Each behaves as in
+     * that the catalog lists for the API key, new ones as they appear. Each behaves as in
      * WatchGeneration. With named renders the stream ends with OK when all of them
      * have reached the goal; without, it has no goal and goes on, and each render is
      * followed until no money can move any more. What others delete is only seen
@@ -845,7 +845,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -883,31 +883,31 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
-     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * one may have. Never take another idempotency_key for an order that may exist.
+     * "not_placed": there is no order under this idempotency_key, as the ledger knows. Said only with a
      * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
      * of the caller's team has no room for the price: the metadata has window ("day" or
      * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
@@ -932,11 +932,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.GetGenerationResponse getGeneration(io.github.easelgrpc.easel.v1.GetGenerationRequest request) throws io.grpc.StatusException {
@@ -947,7 +947,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * ListGenerations lists renders.
-     * Without a ledger they are the recent renders of the key, as far back as the
+     * Without a ledger they are the recent renders of the API key, as far back as the
      * catalog lists them, in the catalog's order.
      * With a ledger they are those that were ordered through Easel: the caller's own, an
      * operator's list those of all owners, and with a forwarded API key those of that API key. They
@@ -973,7 +973,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
@@ -994,8 +994,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
-     * longer knows the caller's token;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -1013,7 +1013,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * WatchGenerations watches many renders on one stream: those named, or every one
-     * that the catalog lists for the key, new ones as they appear. Each behaves as in
+     * that the catalog lists for the API key, new ones as they appear. Each behaves as in
      * WatchGeneration. With named renders the stream ends with OK when all of them
      * have reached the goal; without, it has no goal and goes on, and each render is
      * followed until no money can move any more. What others delete is only seen
@@ -1076,7 +1076,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -1114,31 +1114,31 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
-     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * one may have. Never take another idempotency_key for an order that may exist.
+     * "not_placed": there is no order under this idempotency_key, as the ledger knows. Said only with a
      * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
      * of the caller's team has no room for the price: the metadata has window ("day" or
      * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
@@ -1163,11 +1163,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.GetGenerationResponse getGeneration(io.github.easelgrpc.easel.v1.GetGenerationRequest request) {
@@ -1178,7 +1178,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * ListGenerations lists renders.
-     * Without a ledger they are the recent renders of the key, as far back as the
+     * Without a ledger they are the recent renders of the API key, as far back as the
      * catalog lists them, in the catalog's order.
      * With a ledger they are those that were ordered through Easel: the caller's own, an
      * operator's list those of all owners, and with a forwarded API key those of that API key. They
@@ -1204,7 +1204,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>
@@ -1225,8 +1225,8 @@ public final class GenerationServiceGrpc {
      * NOT_FOUND before the first message;
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
      * down or the stream has reached its maximum age;
-     * UNAUTHENTICATED where the catalog rejects the caller's own key, or the server no
-     * longer knows the caller's token;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
      * After any error watch again, with the last etag as known_etag. Ending a watch
      * never touches the render or the money.
@@ -1243,7 +1243,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * WatchGenerations watches many renders on one stream: those named, or every one
-     * that the catalog lists for the key, new ones as they appear. Each behaves as in
+     * that the catalog lists for the API key, new ones as they appear. Each behaves as in
      * WatchGeneration. With named renders the stream ends with OK when all of them
      * have reached the goal; without, it has no goal and goes on, and each render is
      * followed until no money can move any more. What others delete is only seen
@@ -1304,7 +1304,7 @@ public final class GenerationServiceGrpc {
    * GenerationService prices, orders, watches, downloads and deletes renders.
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
-   * UNAUTHENTICATED (no key, or the catalog rejects it),
+   * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
@@ -1343,31 +1343,31 @@ public final class GenerationServiceGrpc {
      * CreateGeneration places a paid order. The price is deducted at once, and the
      * render goes on in the background: watch it with WatchGeneration.
      * One idempotency_key is one order. After any error, timeout or crash, send the
-     * same request with the same key again, within 12 hours and under the same API
-     * key: it is not charged twice. Easel
-     * itself resends an order only with its key, the same bytes and the same API key.
+     * same request with the same idempotency_key again, within 12 hours and under the
+     * same API key: it is not charged twice. Easel itself resends an order only with
+     * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
      * by the catalog is one too, whatever its status: some catalogs look at money,
-     * models or inputs before they look at the key, and other servers may have sent
-     * the key before.
+     * models or inputs before they look at the idempotency_key, and other servers
+     * may have sent it before.
      * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-     * one may have. Never take another key for an order that may exist.
-     * "not_placed": there is no order under this key, as the ledger knows. Said only with a
+     * one may have. Never take another idempotency_key for an order that may exist.
+     * "not_placed": there is no order under this idempotency_key, as the ledger knows. Said only with a
      * ledger, and never where callers forward their own API keys.
      * An error without it is as "unknown": the client's own library makes such ones, and
      * the server's that of a message above its size limit, of which nothing was sent.
      * Errors: INVALID_ARGUMENT as for QuoteGeneration;
      * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-     * key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+     * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the key is known to
-     * stand for another order;
+     * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
+     * known to stand for another order;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-     * still busy with this key;
+     * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
      * of the caller's team has no room for the price: the metadata has window ("day" or
      * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
@@ -1393,11 +1393,11 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * GetGeneration reads one render. Where the render is being watched under the same
-     * key, the answer comes from the watch and costs the catalog nothing; its age is
+     * API key, the answer comes from the watch and costs the catalog nothing; its age is
      * seen in observe_time, and max_staleness bounds it. While the catalog does not
      * answer, it is the state of before.
      * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-     * of another key is not found either.
+     * of another API key is not found either.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.easelgrpc.easel.v1.GetGenerationResponse> getGeneration(
@@ -1409,7 +1409,7 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * ListGenerations lists renders.
-     * Without a ledger they are the recent renders of the key, as far back as the
+     * Without a ledger they are the recent renders of the API key, as far back as the
      * catalog lists them, in the catalog's order.
      * With a ledger they are those that were ordered through Easel: the caller's own, an
      * operator's list those of all owners, and with a forwarded API key those of that API key. They
@@ -1436,7 +1436,7 @@ public final class GenerationServiceGrpc {
      * WaitGeneration answers when the render has reached the goal, or when the time
      * has run out: then with the newest state, and OK. Look at terminal.
      * Upstream trouble does not end a wait. Waits and watches of one render under one
-     * key share its polls. A caller that stays longer than a minute should watch
+     * API key share its polls. A caller that stays longer than a minute should watch
      * instead.
      * Errors: NOT_FOUND as for GetGeneration.
      * </pre>

@@ -48,7 +48,7 @@ private static final long serialVersionUID = 0L;
   private io.github.easelgrpc.easel.v1.Account account_;
   /**
    * <pre>
-   * The account behind the key of this call.
+   * The account behind the API key of this call.
    * </pre>
    *
    * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -60,7 +60,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The account behind the key of this call.
+   * The account behind the API key of this call.
    * </pre>
    *
    * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -72,7 +72,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The account behind the key of this call.
+   * The account behind the API key of this call.
    * </pre>
    *
    * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -438,7 +438,7 @@ private static final long serialVersionUID = 0L;
         io.github.easelgrpc.easel.v1.Account, io.github.easelgrpc.easel.v1.Account.Builder, io.github.easelgrpc.easel.v1.AccountOrBuilder> accountBuilder_;
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -449,7 +449,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -464,7 +464,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -484,7 +484,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -502,7 +502,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -527,7 +527,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -544,7 +544,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -556,7 +556,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -571,7 +571,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The account behind the key of this call.
+     * The account behind the API key of this call.
      * </pre>
      *
      * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>

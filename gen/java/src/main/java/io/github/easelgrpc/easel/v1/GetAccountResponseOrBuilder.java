@@ -10,7 +10,7 @@ public interface GetAccountResponseOrBuilder extends
 
   /**
    * <pre>
-   * The account behind the key of this call.
+   * The account behind the API key of this call.
    * </pre>
    *
    * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -19,7 +19,7 @@ public interface GetAccountResponseOrBuilder extends
   boolean hasAccount();
   /**
    * <pre>
-   * The account behind the key of this call.
+   * The account behind the API key of this call.
    * </pre>
    *
    * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>
@@ -28,7 +28,7 @@ public interface GetAccountResponseOrBuilder extends
   io.github.easelgrpc.easel.v1.Account getAccount();
   /**
    * <pre>
-   * The account behind the key of this call.
+   * The account behind the API key of this call.
    * </pre>
    *
    * <code>.easel.v1.Account account = 1 [json_name = "account"];</code>

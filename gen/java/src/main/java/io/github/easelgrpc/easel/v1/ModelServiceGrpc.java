@@ -5,11 +5,11 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 /**
  * <pre>
  * ModelService reads the catalog's models and their inputs. Reading costs nothing.
- * Answers come from copies, one set for each key, and observe_time tells their age. A
+ * Answers come from copies, one set for each API key, and observe_time tells their age. A
  * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
  * behind the answer; an older one is renewed first. Only while the catalog does not answer,
  * asks to slow down or answers with something that can't be read, an older copy is given,
- * up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+ * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
  * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
  * </pre>
  */
@@ -147,11 +147,11 @@ public final class ModelServiceGrpc {
   /**
    * <pre>
    * ModelService reads the catalog's models and their inputs. Reading costs nothing.
-   * Answers come from copies, one set for each key, and observe_time tells their age. A
+   * Answers come from copies, one set for each API key, and observe_time tells their age. A
    * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
    * behind the answer; an older one is renewed first. Only while the catalog does not answer,
    * asks to slow down or answers with something that can't be read, an older copy is given,
-   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
    * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
    * </pre>
    */
@@ -159,7 +159,7 @@ public final class ModelServiceGrpc {
 
     /**
      * <pre>
-     * ListModels lists the models that the key may order from, in the catalog's
+     * ListModels lists the models that the API key may order from, in the catalog's
      * order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
      * UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -188,11 +188,11 @@ public final class ModelServiceGrpc {
    * Base class for the server implementation of the service ModelService.
    * <pre>
    * ModelService reads the catalog's models and their inputs. Reading costs nothing.
-   * Answers come from copies, one set for each key, and observe_time tells their age. A
+   * Answers come from copies, one set for each API key, and observe_time tells their age. A
    * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
    * behind the answer; an older one is renewed first. Only while the catalog does not answer,
    * asks to slow down or answers with something that can't be read, an older copy is given,
-   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
    * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
    * </pre>
    */
@@ -208,11 +208,11 @@ public final class ModelServiceGrpc {
    * A stub to allow clients to do asynchronous rpc calls to service ModelService.
    * <pre>
    * ModelService reads the catalog's models and their inputs. Reading costs nothing.
-   * Answers come from copies, one set for each key, and observe_time tells their age. A
+   * Answers come from copies, one set for each API key, and observe_time tells their age. A
    * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
    * behind the answer; an older one is renewed first. Only while the catalog does not answer,
    * asks to slow down or answers with something that can't be read, an older copy is given,
-   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
    * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
    * </pre>
    */
@@ -231,7 +231,7 @@ public final class ModelServiceGrpc {
 
     /**
      * <pre>
-     * ListModels lists the models that the key may order from, in the catalog's
+     * ListModels lists the models that the API key may order from, in the catalog's
      * order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
      * UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -262,11 +262,11 @@ public final class ModelServiceGrpc {
    * A stub to allow clients to do synchronous rpc calls to service ModelService.
    * <pre>
    * ModelService reads the catalog's models and their inputs. Reading costs nothing.
-   * Answers come from copies, one set for each key, and observe_time tells their age. A
+   * Answers come from copies, one set for each API key, and observe_time tells their age. A
    * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
    * behind the answer; an older one is renewed first. Only while the catalog does not answer,
    * asks to slow down or answers with something that can't be read, an older copy is given,
-   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
    * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
    * </pre>
    */
@@ -285,7 +285,7 @@ public final class ModelServiceGrpc {
 
     /**
      * <pre>
-     * ListModels lists the models that the key may order from, in the catalog's
+     * ListModels lists the models that the API key may order from, in the catalog's
      * order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
      * UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -314,11 +314,11 @@ public final class ModelServiceGrpc {
    * A stub to allow clients to do limited synchronous rpc calls to service ModelService.
    * <pre>
    * ModelService reads the catalog's models and their inputs. Reading costs nothing.
-   * Answers come from copies, one set for each key, and observe_time tells their age. A
+   * Answers come from copies, one set for each API key, and observe_time tells their age. A
    * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
    * behind the answer; an older one is renewed first. Only while the catalog does not answer,
    * asks to slow down or answers with something that can't be read, an older copy is given,
-   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
    * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
    * </pre>
    */
@@ -337,7 +337,7 @@ public final class ModelServiceGrpc {
 
     /**
      * <pre>
-     * ListModels lists the models that the key may order from, in the catalog's
+     * ListModels lists the models that the API key may order from, in the catalog's
      * order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
      * UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -366,11 +366,11 @@ public final class ModelServiceGrpc {
    * A stub to allow clients to do ListenableFuture-style rpc calls to service ModelService.
    * <pre>
    * ModelService reads the catalog's models and their inputs. Reading costs nothing.
-   * Answers come from copies, one set for each key, and observe_time tells their age. A
+   * Answers come from copies, one set for each API key, and observe_time tells their age. A
    * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
    * behind the answer; an older one is renewed first. Only while the catalog does not answer,
    * asks to slow down or answers with something that can't be read, an older copy is given,
-   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. A key that
+   * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
    * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
    * </pre>
    */
@@ -389,7 +389,7 @@ public final class ModelServiceGrpc {
 
     /**
      * <pre>
-     * ListModels lists the models that the key may order from, in the catalog's
+     * ListModels lists the models that the API key may order from, in the catalog's
      * order.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
      * UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.

@@ -47,7 +47,7 @@ public enum UpstreamCondition
   UPSTREAM_CONDITION_UNREACHABLE(3),
   /**
    * <pre>
-   * The catalog rejects the key that this server holds: its operator must act.
+   * The catalog rejects the API key that this server holds: its operator must act.
    * </pre>
    *
    * <code>UPSTREAM_CONDITION_CREDENTIAL_REJECTED = 4;</code>
@@ -90,7 +90,7 @@ public enum UpstreamCondition
   public static final int UPSTREAM_CONDITION_UNREACHABLE_VALUE = 3;
   /**
    * <pre>
-   * The catalog rejects the key that this server holds: its operator must act.
+   * The catalog rejects the API key that this server holds: its operator must act.
    * </pre>
    *
    * <code>UPSTREAM_CONDITION_CREDENTIAL_REJECTED = 4;</code>

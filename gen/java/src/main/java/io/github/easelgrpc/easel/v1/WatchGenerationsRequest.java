@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the key. Ids as in WatchGenerationRequest.
+   * catalog lists for the API key. Ids as in WatchGenerationRequest.
    * </pre>
    *
    * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -67,7 +67,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the key. Ids as in WatchGenerationRequest.
+   * catalog lists for the API key. Ids as in WatchGenerationRequest.
    * </pre>
    *
    * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -79,7 +79,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the key. Ids as in WatchGenerationRequest.
+   * catalog lists for the API key. Ids as in WatchGenerationRequest.
    * </pre>
    *
    * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -92,7 +92,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the key. Ids as in WatchGenerationRequest.
+   * catalog lists for the API key. Ids as in WatchGenerationRequest.
    * </pre>
    *
    * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -594,7 +594,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -608,7 +608,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -620,7 +620,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -633,7 +633,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -647,7 +647,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -667,7 +667,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -686,7 +686,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -705,7 +705,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -721,7 +721,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The renders to watch, up to 1000, each once. None means every render that the
-     * catalog lists for the key. Ids as in WatchGenerationRequest.
+     * catalog lists for the API key. Ids as in WatchGenerationRequest.
      * </pre>
      *
      * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>

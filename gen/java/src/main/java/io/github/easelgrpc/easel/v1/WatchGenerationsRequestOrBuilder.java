@@ -11,7 +11,7 @@ public interface WatchGenerationsRequestOrBuilder extends
   /**
    * <pre>
    * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the key. Ids as in WatchGenerationRequest.
+   * catalog lists for the API key. Ids as in WatchGenerationRequest.
    * </pre>
    *
    * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -22,7 +22,7 @@ public interface WatchGenerationsRequestOrBuilder extends
   /**
    * <pre>
    * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the key. Ids as in WatchGenerationRequest.
+   * catalog lists for the API key. Ids as in WatchGenerationRequest.
    * </pre>
    *
    * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -32,7 +32,7 @@ public interface WatchGenerationsRequestOrBuilder extends
   /**
    * <pre>
    * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the key. Ids as in WatchGenerationRequest.
+   * catalog lists for the API key. Ids as in WatchGenerationRequest.
    * </pre>
    *
    * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>
@@ -43,7 +43,7 @@ public interface WatchGenerationsRequestOrBuilder extends
   /**
    * <pre>
    * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the key. Ids as in WatchGenerationRequest.
+   * catalog lists for the API key. Ids as in WatchGenerationRequest.
    * </pre>
    *
    * <code>repeated string generation_ids = 1 [json_name = "generationIds"];</code>

@@ -1,0 +1,260 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+// edit is a change of one place of the source: old and new are an expression each, or statements. In old, "_"
+// stands for any expression. A single lower-case letter, or a name that begins with "_", stands for an
+// expression that new may use, as in gofmt -r. White space, comments and the file do not matter.
+type edit struct {
+	pkg      string // the directory of the package
+	function string // "Function" or "Type.Method"
+	old, new string
+}
+
+// addition is an edit that adds a file to a package, for what the other edits of a bug use.
+func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
+
+// apply makes the change to the files of the tree at root. changed has the text of the files changed so far.
+func (e edit) apply(root string, changed map[string]string) error {
+	dir := filepath.Join(root, e.pkg)
+	if e.function == "" {
+		changed[filepath.Join(dir, "seededbug.go")] = "package " + filepath.Base(dir) + "\n\n" + e.new
+		return nil
+	}
+	files, err := sources(dir, changed)
+	if err != nil {
+		return err
+	}
+	path, text, err := e.rewrite(files)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", e.pkg, e.function, err)
+	}
+	changed[path] = text
+	return nil
+}
+
+// sources gives the text of the files of a package, by path.
+func sources(dir string, changed map[string]string) (map[string]string, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			files[path] = cmp.Or(changed[path], string(text))
+		}
+	}
+	return files, nil
+}
+
+// rewrite gives the changed text of the one file, of the given texts by path, that has the place.
+func (e edit) rewrite(files map[string]string) (path, text string, err error) {
+	fset := token.NewFileSet()
+	sites, err := e.find(fset, files)
+	if err != nil {
+		return "", "", err
+	}
+	if len(sites) != 1 {
+		return "", "", fmt.Errorf("%d places match %q, not one: update the list", len(sites), e.old)
+	}
+	start, end := fset.Position(sites[0].start), fset.Position(sites[0].end)
+	text = files[start.Filename]
+	source := func(n ast.Node) string {
+		return text[fset.Position(n.Pos()).Offset:fset.Position(n.End()).Offset]
+	}
+	replacement, err := sites[0].found.fill(e.new, source)
+	return start.Filename, text[:start.Offset] + replacement + text[end.Offset:], err
+}
+
+// find gives the places of the function that match old.
+func (e edit) find(fset *token.FileSet, files map[string]string) (sites []site, err error) {
+	pattern, err := e.pattern()
+	if err != nil {
+		return nil, err
+	}
+	for path, text := range files {
+		file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && functionName(f) == e.function {
+				sites = append(sites, sitesOf(f, pattern)...)
+			}
+		}
+	}
+	return sites, nil
+}
+
+// pattern is old as an ast.Expr, or as an []ast.Stmt where new is none or no expression.
+func (e edit) pattern() (any, error) {
+	if _, err := parser.ParseExpr(e.new); err == nil {
+		return parser.ParseExpr(e.old)
+	}
+	old, err := statements(e.old)
+	if err == nil {
+		_, err = statements(e.new)
+	}
+	return old, err
+}
+
+func statements(text string) ([]ast.Stmt, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "", "package p; func _() {\n"+text+"\n}", parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	return file.Decls[0].(*ast.FuncDecl).Body.List, nil
+}
+
+// functionName is "Function" or "Type.Method".
+func functionName(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return f.Name.Name
+	}
+	receiver := f.Recv.List[0].Type
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		receiver = star.X
+	}
+	name, _ := receiver.(*ast.Ident)
+	return fmt.Sprint(name, ".", f.Name.Name)
+}
+
+// site is a part of the source that matches a pattern.
+type site struct {
+	start, end token.Pos
+	found      bindings
+}
+
+// sitesOf gives the sites of a function that match an expression or consecutive statements.
+func sitesOf(f *ast.FuncDecl, pattern any) (sites []site) {
+	try := func(n any, start, end token.Pos) {
+		found := bindings{}
+		if found.match(reflect.ValueOf(pattern), reflect.ValueOf(n)) {
+			sites = append(sites, site{start, end, found})
+		}
+	}
+	size := 0
+	if p, ok := pattern.([]ast.Stmt); ok {
+		size = len(p)
+	}
+	list := func(statements []ast.Stmt) {
+		for i := 0; size > 0 && i+size <= len(statements); i++ {
+			part := statements[i : i+size]
+			try(part, part[0].Pos(), part[size-1].End())
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case ast.Expr:
+			try(n, n.Pos(), n.End())
+		case *ast.BlockStmt:
+			list(n.List)
+		case *ast.CaseClause:
+			list(n.Body)
+		case *ast.CommClause:
+			list(n.Body)
+		}
+		return true
+	})
+	return sites
+}
+
+// bindings are the expressions that the wildcards of a pattern stand for. In nil bindings, names stand for
+// themselves.
+type bindings map[string]ast.Expr
+
+// match compares two parts of syntax trees.
+func (b bindings) match(p, n reflect.Value) bool {
+	if !p.IsValid() || !n.IsValid() {
+		return p.IsValid() == n.IsValid()
+	}
+	if name, ok := p.Interface().(*ast.Ident); ok && name != nil && b != nil && wildcard(name.Name) {
+		expr, ok := n.Interface().(ast.Expr)
+		return ok && b.bind(name.Name, expr)
+	}
+	if p.Type() != n.Type() {
+		return false
+	}
+	switch p.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		return b.match(p.Elem(), n.Elem())
+	case reflect.Struct:
+		for i := range p.NumField() {
+			if !b.match(p.Field(i), n.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice:
+		for i := 0; i < p.Len() && i < n.Len(); i++ {
+			if !b.match(p.Index(i), n.Index(i)) {
+				return false
+			}
+		}
+		return p.Len() == n.Len()
+	}
+	if p, ok := p.Interface().(token.Pos); ok {
+		return p.IsValid() == n.Interface().(token.Pos).IsValid() // f(x...) is not f(x)
+	}
+	return p.Equal(n)
+}
+
+// bind notes what a wildcard stands for. The same wildcard stands for equal expressions.
+func (b bindings) bind(name string, expr ast.Expr) bool {
+	if bound, ok := b[name]; ok {
+		return bindings(nil).match(reflect.ValueOf(bound), reflect.ValueOf(expr))
+	}
+	if name != "_" {
+		b[name] = expr
+	}
+	return true
+}
+
+// fill gives the replacement with the source of the expressions in the place of the wildcards.
+func (b bindings) fill(replacement string, source func(ast.Node) string) (string, error) {
+	var s scanner.Scanner
+	file := token.NewFileSet().AddFile("", -1, len(replacement))
+	s.Init(file, []byte(replacement), nil, 0)
+	var out strings.Builder
+	done := 0
+	for {
+		pos, tok, name := s.Scan()
+		switch {
+		case tok == token.EOF:
+			return out.String() + replacement[done:], nil
+		case tok != token.IDENT || name == "_" || !wildcard(name):
+			continue
+		case b[name] == nil:
+			return "", fmt.Errorf("the replacement %q has %s, which the pattern has not", replacement, name)
+		}
+		out.WriteString(replacement[done:file.Offset(pos)])
+		switch text := source(b[name]); b[name].(type) {
+		case *ast.BinaryExpr, *ast.UnaryExpr, *ast.StarExpr:
+			out.WriteString("(" + text + ")")
+		default:
+			out.WriteString(text)
+		}
+		done = file.Offset(pos) + len(name)
+	}
+}
+
+// wildcard reports whether a name of a pattern stands for any expression.
+func wildcard(name string) bool {
+	return name[0] == '_' || len(name) == 1 && 'a' <= name[0] && name[0] <= 'z'
+}
