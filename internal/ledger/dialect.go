@@ -3,11 +3,11 @@ package ledger
 import (
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -71,14 +71,30 @@ func parse(address string) (d dialect, dsn string, err error) {
 		}
 		return sqlite, "file:" + (&url.URL{Path: rest}).EscapedPath() + sqliteOptions, nil
 	case "postgres", "postgresql":
-		if u, err := url.Parse(address); err == nil && u.Host != "" {
-			return postgres, address, nil
+		if dsn, err := postgresDSN(address); err == nil {
+			return postgres, dsn, nil
 		}
 	}
 	return dialect{}, "", errors.New("EASEL_LEDGER_URL must be sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
 }
 
-// unusable says which setting it is that the database refuses.
-func (d dialect) unusable(err error) error {
-	return fmt.Errorf("EASEL_LEDGER_URL: the ledger can't be used: %w", err)
+// connectTimeout is how many seconds a connection may take that the URL says nothing of.
+const connectTimeout = "10"
+
+// postgresDSN is a URL of PostgreSQL as the driver takes it. Its errors may repeat the password.
+func postgresDSN(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	query := u.Query()
+	if u.Host == "" && query.Get("host") == "" {
+		return "", errors.New("it names no host")
+	}
+	if query.Get("connect_timeout") == "" {
+		query.Set("connect_timeout", connectTimeout)
+	}
+	u.RawQuery = query.Encode()
+	_, err = pgx.ParseConfig(u.String())
+	return u.String(), err
 }

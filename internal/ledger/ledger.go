@@ -47,14 +47,23 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	db, err := otelsql.Open(d.driver, dsn, otelsql.WithAttributes(d.system), otelsql.WithSpanOptions(otelsql.SpanOptions{DisableErrSkip: true, OmitConnResetSession: true, OmitRows: true, OmitConnectorConnect: true}))
 	if err != nil {
-		return nil, d.unusable(err)
+		return nil, unusable(err)
 	}
 	db.SetMaxOpenConns(d.conns)
 	l := &Ledger{db: db, dialect: d, window: config.ResendWindow}
-	if err := errors.Join(l.migrate(ctx), l.belong(ctx, config.Catalog)); err != nil {
-		return nil, errors.Join(err, db.Close())
+	if err := l.prepare(ctx, config.Catalog); err != nil {
+		_ = db.Close() // the first error says more
+		return nil, err
 	}
 	return l, nil
+}
+
+// prepare makes the book ready for this process.
+func (l *Ledger) prepare(ctx context.Context, catalog string) error {
+	if err := l.migrate(ctx); err != nil {
+		return err
+	}
+	return l.belong(ctx, catalog)
 }
 
 // Close closes the ledger.
@@ -76,12 +85,29 @@ func (l *Ledger) migrate(ctx context.Context) error {
 	}
 	provider, err := goose.NewProvider(l.dialect.goose, l.db, files, options...)
 	if err != nil {
-		return l.dialect.unusable(err)
+		return unusable(err)
 	}
 	if _, err := provider.Up(ctx); err != nil {
-		return l.dialect.unusable(err)
+		return unusable(err)
 	}
-	return nil
+	_, known, err := provider.GetVersions(ctx)
+	if err != nil {
+		return unusable(err)
+	}
+	return l.compatible(ctx, known)
+}
+
+// compatible refuses a book that a later program has changed so that this one can't read it any more. A
+// migration that the program of the release before can't work with raises the fact.
+func (l *Ledger) compatible(ctx context.Context, known int64) error {
+	needed := int64(0)
+	err := l.reading(ctx, func(tx *transaction) error {
+		return tx.row(`SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'needed_migration'`).Scan(&needed)
+	})
+	if err == nil && needed > known {
+		return fmt.Errorf("EASEL_LEDGER_URL: a later Easel has changed this ledger so that this one can't read it (it needs migration %d, and this one knows %d): install the later one again", needed, known)
+	}
+	return err
 }
 
 // belong ties the ledger to a catalog, or refuses one that belongs to another.
@@ -149,7 +175,7 @@ func (l *Ledger) transact(ctx context.Context, do func(*transaction) error, comm
 		return nil
 	}
 	if err := tx.Commit(); err != nil {
-		return &Doubt{err}
+		return &Doubt{unusable(err)}
 	}
 	return nil
 }
@@ -163,7 +189,7 @@ func unanswered(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return &Unavailable{err}
+	return &Unavailable{unusable(err)}
 }
 
 func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {

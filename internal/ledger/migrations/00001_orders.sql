@@ -4,6 +4,9 @@ CREATE TABLE facts (
   value TEXT NOT NULL
 );
 
+-- The oldest migration that a program has to know to work with this book.
+INSERT INTO facts (name, value) VALUES ('needed_migration', '1');
+
 CREATE TABLE orders (
   id              TEXT PRIMARY KEY,
   -- Whose idempotency keys these are: the owner behind a held API key, else the API key itself.

@@ -1,0 +1,82 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	modernc "modernc.org/sqlite"
+)
+
+// refusal is an error of the database, in one line that names the setting and the cure. Neither
+// database repeats a password in its own words.
+type refusal struct {
+	cure string
+	err  error
+}
+
+func (r *refusal) Error() string {
+	return "EASEL_LEDGER_URL: " + r.cure + " (" + strings.Join(strings.Fields(r.err.Error()), " ") + ")"
+}
+
+func (r *refusal) Unwrap() error { return r.err }
+
+// unusable says what the database refuses, and what cures it. What is no error of a database stays as it is.
+func unusable(err error) error {
+	if cure := cureOf(err); cure != "" {
+		return &refusal{cure, err}
+	}
+	return err
+}
+
+// cureOf is what cures an error of a database; "" where the error is none.
+func cureOf(err error) string {
+	file, server := (*modernc.Error)(nil), (*pgconn.PgError)(nil)
+	connection, dial := (*pgconn.ConnectError)(nil), net.Error(nil)
+	switch known := (*refusal)(nil); {
+	case errors.As(err, &known):
+		return ""
+	case errors.As(err, &file):
+		return orElse(cures[sqliteCodes[file.Code()&0xff]])
+	case errors.As(err, &server):
+		return orElse(cures[server.Code])
+	case errors.As(err, &connection) && !errors.Is(err, context.Canceled), errors.As(err, &dial) && !errors.Is(err, context.DeadlineExceeded):
+		return "PostgreSQL can't be reached: check host, port and sslmode, and that it listens there"
+	}
+	return ""
+}
+
+func orElse(cure string) string {
+	if cure == "" {
+		return "the database refuses to work as a ledger"
+	}
+	return cure
+}
+
+// sqliteCodes are the codes of SQLite that mean what a class of PostgreSQL's means, or have a name here.
+var sqliteCodes = map[int]string{
+	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",
+}
+
+// cures are the cures by the codes of PostgreSQL and the names of those of SQLite.
+var cures = map[string]string{
+	"busy":     "another process has the file, and a SQLite file is for one: end that process, or give replicas a postgres:// ledger",
+	"readonly": "the ledger is read-only: let this user write the file and its directory",
+	"rights":   "the file may not be used: let this user write the file and its directory",
+	"path":     "the file can't be opened: its directory has to exist, and this user has to be allowed to write there",
+	"disk":     "the disk does not take or give the ledger: look at the disk, and restore a backup where the file is damaged",
+	"damaged":  "the file is damaged or no ledger: name another file, or restore a backup",
+
+	"53100": "the disk of the ledger is full: make room",
+	"53300": "PostgreSQL has no connection left: raise its max_connections, each replica takes up to 16",
+	"28P01": "PostgreSQL refuses the user or the password: correct them",
+	"28000": "PostgreSQL lets this user not in from here: correct the user, or PostgreSQL's pg_hba.conf",
+	"3D000": "there is no such database: correct the name, or create it with CREATE DATABASE",
+	"42501": "this user lacks rights: make it the owner of a database of its own, so that it can create and write tables",
+	"25006": "the database is read-only: name the primary, and not a standby",
+	"57P03": "PostgreSQL is starting or stopping: start Easel again when it is up",
+	"57P01": "PostgreSQL is stopping: wait until it is up again",
+	"57P02": "PostgreSQL is stopping: wait until it is up again",
+}

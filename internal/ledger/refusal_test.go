@@ -1,0 +1,143 @@
+package ledger_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// wantRefusal opens a ledger that can't be used: one line that names the setting and the cure, and never a
+// password.
+func wantRefusal(t *testing.T, url, cure string) {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window})
+	if err == nil {
+		_ = l.Close()
+		t.Fatal("it opens")
+	}
+	wantCure(t, err, cure)
+}
+
+func wantCure(t *testing.T, err error, cure string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("there is no error")
+	}
+	text := err.Error()
+	if !strings.Contains(text, "EASEL_LEDGER_URL") || !strings.Contains(text, cure) || strings.Contains(text, "\n") {
+		t.Errorf("%q does not say %q in one line", text, cure)
+	}
+	if strings.Contains(text, "hunter2") {
+		t.Errorf("the password is in %q", text)
+	}
+}
+
+func TestAURLWithATypoIsRefused(t *testing.T) {
+	for _, url := range []string{
+		"", "sqlite:", "book.db", "sqlite3:book.db", "postgress://me:hunter2@localhost/easel", "postgres:me:hunter2@localhost",
+		"postgres://me:hunter2@/easel", "postgres://me:hunter2@local host/easel", "postgres://me:hunter2@localhost:port/easel",
+		"postgres://me:hunter2%zz@localhost/easel", "postgres://me:hunter2@localhost/easel?sslmode=maybe", "mysql://me:hunter2@localhost/easel",
+	} {
+		wantRefusal(t, url, "must be sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
+		wantCure(t, ledger.Check(url), "must be")
+	}
+}
+
+func TestASecondProcessOnOneFileIsToldSo(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
+	open(t, url)
+	wantRefusal(t, url, "another process has the file")
+}
+
+func TestAFileThatCantBeALedgerIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database at all\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantRefusal(t, "sqlite:"+filepath.Join(dir, "nowhere", "book.db"), "directory has to exist")
+	wantRefusal(t, "sqlite:"+dir, "can't be opened")
+	wantRefusal(t, "sqlite:"+text, "damaged or no ledger")
+}
+
+func TestALedgerThatStopsTakingOrdersSaysWhy(t *testing.T) { // T4
+	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
+	l := open(t, url)
+	for statement, cure := range map[string]string{
+		"PRAGMA max_page_count = 1": "the disk of the ledger is full",
+		"PRAGMA query_only = ON":    "the ledger is read-only",
+	} {
+		l.Exec(t, statement)
+		r := request("k")
+		r.Inputs = strings.Repeat("x", 1<<20)
+		_, _, err := l.Write(t.Context(), r)
+		wantCure(t, err, cure)
+		l.Exec(t, "PRAGMA query_only = OFF")
+	}
+}
+
+func TestADatabaseThatStopsTakingOrdersSaysWhy(t *testing.T) { // T4
+	url := proctest.Database(t)
+	l := open(t, url)
+	change(t, url, `CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)
+	change(t, url, `CREATE TRIGGER no_room BEFORE INSERT ON orders EXECUTE FUNCTION no_room()`)
+	_, _, err := l.Write(t.Context(), request("k"))
+	wantCure(t, err, "the disk of the ledger is full")
+	l.Exec(t, `ALTER DATABASE `+databaseName(t, url)+` SET default_transaction_read_only = on`)
+	_ = l.Close()
+	wantRefusal(t, url, "name the primary")
+}
+
+func databaseName(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
+	address := proctest.Database(t)
+	name := databaseName(t, address)
+	user := "user_of_" + name
+	change(t, address, "CREATE ROLE "+user+" LOGIN PASSWORD 'hunter2'")
+	as := func(login *url.Userinfo, change func(*url.URL)) string {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = login
+		change(u)
+		return u.String()
+	}
+	for cure, url := range map[string]string{
+		"refuses the user or the password": as(url.UserPassword(user, "hunter22"), func(*url.URL) {}),
+		"lacks rights":                     as(url.UserPassword(user, "hunter2"), func(*url.URL) {}),
+		"no such database":                 as(url.UserPassword("postgres", "hunter2"), func(u *url.URL) { u.Path = "/nowhere" }),
+		"can't be reached":                 as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.Host = "127.0.0.1:1" }),
+		"check host":                       as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.Host = "nowhere.invalid" }),
+		"sslmode":                          as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.RawQuery = "sslmode=require" }),
+	} {
+		wantRefusal(t, url, cure)
+	}
+}
+
+func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		if err := open(t, url).Close(); err != nil {
+			t.Fatal(err)
+		}
+		change(t, url, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)")
+		if err := open(t, url).Close(); err != nil { // the release before works with a later schema
+			t.Fatal(err)
+		}
+		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_migration'")
+		wantRefusal(t, url, "install the later one again")
+	})
+}

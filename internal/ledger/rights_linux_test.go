@@ -1,0 +1,42 @@
+package ledger_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// asNobody runs a function on a thread that has the rights of nobody to files, also where the tests run as root.
+func asNobody(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, 65534, 0, 0)
+		do()
+	}()
+	<-done
+}
+
+func TestAFileWithoutRightsIsNamed(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "easel-rights-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	url := "sqlite:" + filepath.Join(dir, "book.db")
+	if err := open(t, url).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for mode, cure := range map[os.FileMode]string{0o444: "the ledger is read-only", 0: "can't be opened"} {
+		if err := os.Chmod(filepath.Join(dir, "book.db"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		asNobody(func() { wantRefusal(t, url, cure) })
+	}
+}
