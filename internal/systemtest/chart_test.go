@@ -182,14 +182,14 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 		if strings.HasPrefix(name, "EASEL_") && !slices.Contains(known, name) {
 			t.Errorf("%s is no setting of easel serve", name)
 		}
-		if strings.HasSuffix(name, "_FILE") {
+		if strings.HasSuffix(name, "FILE") || name == "PGSSLROOTCERT" {
 			files++
 			if mounts[filepath.Dir(value)] == "" {
 				t.Errorf("%s is %s, where nothing is mounted", name, value)
 			}
 		}
 	}
-	if files != 9 || len(made.Volumes) != 5 || len(mounts) != 5 {
+	if files != 11 || len(made.Volumes) != 7 || len(mounts) != 7 {
 		t.Errorf("%d files in %d mounts of %d volumes", files, len(mounts), len(made.Volumes))
 	}
 }
@@ -215,24 +215,27 @@ func TestHelmAndKubernetesTakeTheChart(t *testing.T) {
 
 func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
 	for set, why := range map[string]string{
-		"upstream.url=":                                           "/upstream/url",
-		"upstream.url=https://me@c":                               "/upstream/url",
-		"upstream.keySecret.name=key":                             "say who may call",
-		"callers.secret.name=callers":                             "the caller's own key decides",
-		"upstream.keySecret.name=key,callers.secret.name=callers": "needs ledger.secret",
-		"callers.allowAnonymous=true":                             "the caller's own key decides",
-		"tls.clientCA=true":                                       "needs tls.secretName",
-		"tls.clientAuth=require":                                  "needs tls.clientCA",
-		"tls.clientAuth=never":                                    "/tls/clientAuth",
-		"nats.loginSecret.name=nats":                              "need nats.url",
-		"nats.url=127.0.0.1:4222":                                 "/nats/url",
-		"settings.EASEL_NOPE=1":                                   "EASEL_POLL_RATE",
-		"settings.EASEL_UPSTREAM_URL=x":                           "EASEL_POLL_RATE",
-		"telemetry.EASEL_POLL_RATE=1":                             "/telemetry",
-		"replica=3":                                               "replica",
-		"shutdown.drainSeconds=0":                                 "/shutdown/drainSeconds",
-		"podDisruptionBudget.maxUnavailable=0":                    "/podDisruptionBudget/maxUnavailable",
-		"autoscaling.enabled=true,autoscaling.minReplicas=11":     "minReplicas is above",
+		"upstream.url=":                                       "/upstream/url",
+		"upstream.url=https://me@c":                           "/upstream/url",
+		"upstream.keySecret.name=key":                         "say who may call",
+		"callers.secret.name=callers":                         "the caller's own key decides",
+		"upstream.keySecret.name=k,callers.secret.name=c":     "needs ledger.url",
+		"ledger.url=postgres://easel:secret@db:5432/easel":    "/ledger/url",
+		"ledger.url=sqlite:/ledger.db":                        "/ledger/url",
+		"ledger.passwordSecret.name=ledger":                   "need ledger.url",
+		"callers.allowAnonymous=true":                         "the caller's own key decides",
+		"tls.clientCA=true":                                   "needs tls.secretName",
+		"tls.clientAuth=require":                              "needs tls.clientCA",
+		"tls.clientAuth=never":                                "/tls/clientAuth",
+		"nats.loginSecret.name=nats":                          "need nats.url",
+		"nats.url=127.0.0.1:4222":                             "/nats/url",
+		"settings.EASEL_NOPE=1":                               "EASEL_POLL_RATE",
+		"settings.EASEL_UPSTREAM_URL=x":                       "EASEL_POLL_RATE",
+		"telemetry.EASEL_POLL_RATE=1":                         "/telemetry",
+		"replica=3":                                           "replica",
+		"shutdown.drainSeconds=0":                             "/shutdown/drainSeconds",
+		"podDisruptionBudget.maxUnavailable=0":                "/podDisruptionBudget/maxUnavailable",
+		"autoscaling.enabled=true,autoscaling.minReplicas=11": "minReplicas is above",
 	} {
 		if text, err := template(t, "least.yaml", "--set", set); err == nil || !strings.Contains(text, why) {
 			t.Errorf("--set %s: %v, and %q is not in\n%s", set, err, why, text)

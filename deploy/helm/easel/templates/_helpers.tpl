@@ -31,8 +31,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (not $held) (or .Values.callers.secret.name .Values.callers.allowAnonymous) }}
 {{- fail "callers: without upstream.keySecret the caller's own key decides" }}
 {{- end }}
-{{- if and .Values.callers.secret.name (not .Values.ledger.secret.name) }}
-{{- fail "callers.secret needs ledger.secret: without the book of orders nobody knows whose an order is" }}
+{{- if and .Values.callers.secret.name (not .Values.ledger.url) }}
+{{- fail "callers.secret needs ledger.url: without the book of orders nobody knows whose an order is" }}
+{{- end }}
+{{- if and (not .Values.ledger.url) (or .Values.ledger.passwordSecret.name .Values.ledger.caSecret.name) }}
+{{- fail "ledger.passwordSecret and ledger.caSecret need ledger.url" }}
 {{- end }}
 {{- if and .Values.tls.clientCA (not .Values.tls.secretName) }}
 {{- fail "tls.clientCA needs tls.secretName" }}

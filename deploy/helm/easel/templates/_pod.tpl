@@ -10,11 +10,6 @@
 {{- if .Values.callers.secret.name }}
 - {name: EASEL_CALLERS_FILE, value: /etc/easel/callers/{{ .Values.callers.secret.key }}}
 {{- end }}
-{{- if .Values.ledger.secret.name }}
-# It has a password in it, and is read at the start alone.
-- name: EASEL_LEDGER_URL
-  valueFrom: {secretKeyRef: {name: {{ .Values.ledger.secret.name }}, key: {{ .Values.ledger.secret.key }}}}
-{{- end }}
 {{- if .Values.callers.allowAnonymous }}
 - {name: EASEL_ALLOW_ANONYMOUS, value: "true"}
 {{- end }}
@@ -30,6 +25,15 @@
 {{- if .Values.tls.clientAuth }}
 - {name: EASEL_TLS_CLIENT_AUTH, value: {{ .Values.tls.clientAuth }}}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- if .Values.ledger.url }}
+- {name: EASEL_LEDGER_URL, value: {{ .Values.ledger.url | quote }}}
+{{- if .Values.ledger.passwordSecret.name }}
+- {name: PGPASSFILE, value: /etc/easel/ledger/{{ .Values.ledger.passwordSecret.key }}}
+{{- end }}
+{{- if .Values.ledger.caSecret.name }}
+- {name: PGSSLROOTCERT, value: /etc/easel/ledger-ca/{{ .Values.ledger.caSecret.key }}}
 {{- end }}
 {{- end }}
 {{- if .Values.nats.url }}
@@ -63,7 +67,7 @@
 
 {{/* The secrets that are mounted: a directory each, so that a change is seen. */}}
 {{- define "easel.secrets" -}}
-{{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "tls" .Values.tls.secretName "nats-login" .Values.nats.loginSecret.name "nats-tls" .Values.nats.tlsSecret.name }}
+{{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "ledger" .Values.ledger.passwordSecret.name "ledger-ca" .Values.ledger.caSecret.name "tls" .Values.tls.secretName "nats-login" .Values.nats.loginSecret.name "nats-tls" .Values.nats.tlsSecret.name }}
 {{- toYaml $secrets }}
 {{- end }}
 
