@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"cmp"
 	"debug/elf"
 	"io/fs"
 	"maps"
@@ -151,6 +152,14 @@ func TestTheUnitBelowDeployLimitsItsMemoryAboveTheCollectorsLimit(t *testing.T) 
 	}
 }
 
+func TestTheUnitBelowDeployKeepsItsLedgerWhereItMayWrite(t *testing.T) {
+	unit := deployed(t)["easel.service"]
+	directory := find(t, `(?m)^StateDirectory=(\S+)$`, unit)
+	if !strings.Contains(unit, "\nEnvironment=EASEL_LEDGER_URL=sqlite:%S/"+directory+"/") || !strings.Contains(unit, "\nProtectSystem=strict\n") {
+		t.Errorf("the ledger is not in the state directory %s", directory)
+	}
+}
+
 func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 	image := readFile(t, "deploy", "Dockerfile")
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readFile(t, "go.mod"))[1]
@@ -198,7 +207,7 @@ func readComposition(t *testing.T) (c composition) {
 
 func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	c := readComposition(t)
-	host := regexp.MustCompile(`(?:^|://)([a-z]+):\d+`)
+	host := regexp.MustCompile(`(?:^|://|@)([a-z]+):\d+`)
 	for name, service := range c.Services {
 		for _, volume := range service.Volumes {
 			source, _, _ := strings.Cut(volume, ":")
@@ -225,37 +234,52 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	}
 }
 
-// TestTheCommandsOfTheCompositionWork runs each with its own environment, but at addresses of this
+// TestTheCommandsOfTheCompositionWork runs them together, each with its own environment, but at addresses of this
 // machine.
 func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	t.Parallel()
-	c, ran := readComposition(t), 0
-	for name, service := range c.Services {
-		if service.Image != "easel" {
-			continue
+	c := readComposition(t)
+	catalog, facade, client := c.environment(t, "catalog"), c.environment(t, "easel"), c.environment(t, "first-render")
+	catalog["EASEL_SANDBOX_ADDR"] = "127.0.0.1:0"
+	sandbox := start(t, catalog, printsKey, c.Services["catalog"].Command...)
+	facade["EASEL_UPSTREAM_URL"] = find(t, `(http://127\.0\.0\.1:\d+/\S+)`, sandbox.Stdout.String())
+	facade["EASEL_LEDGER_URL"] = proctest.Database(t)
+	for _, setting := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR"} {
+		facade[setting] = "127.0.0.1:0"
+	}
+	served := start(t, facade, listening, c.Services["easel"].Command...)
+	client["EASEL_ADDR"] = address(t, served, "grpc")
+	if got := easel(t, client, c.Services["first-render"].Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
+		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	client["EASEL_API_KEY"] = catalog["EASEL_SANDBOX_KEY"]
+	if got := easel(t, client, "list"); got.exit == exitOK {
+		t.Errorf("the held API key is a caller's token: %s", got.stdout)
+	}
+}
+
+// environment is that of a service that runs Easel, with the files of this machine that are mounted there. Telemetry
+// and NATS are left out.
+func (c composition) environment(t *testing.T, name string) map[string]string {
+	t.Helper()
+	service := c.Services[name]
+	if service.Image != "easel" {
+		t.Fatalf("%s does not run Easel", name)
+	}
+	files := map[string]string{}
+	for _, volume := range service.Volumes {
+		source, target, _ := strings.Cut(strings.TrimSuffix(volume, ":ro"), ":")
+		path, err := filepath.Abs(filepath.Join(proctest.Root, "deploy", source))
+		if err != nil {
+			t.Fatal(err)
 		}
-		env := maps.Clone(service.Environment)
-		for _, setting := range []string{"EASEL_SANDBOX_ADDR", "EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR"} {
-			env[setting] = "127.0.0.1:0"
-		}
-		maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "OTEL_") || name == "EASEL_NATS_URL" })
-		ran++
-		switch service.Command[0] {
-		case "serve":
-			start(t, env, listening, service.Command...)
-		case "sandbox":
-			start(t, env, printsKey, service.Command...)
-		case "generate":
-			dev := startDev(t)
-			env["EASEL_ADDR"], env["EASEL_API_KEY"] = dev["EASEL_ADDR"], dev["EASEL_API_KEY"]
-			if got := easel(t, env, service.Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
-				t.Errorf("%s: exit %d\n%s%s", name, got.exit, got.stdout, got.stderr)
-			}
-		default:
-			t.Errorf("%s runs %v", name, service.Command)
+		files[target] = path
+	}
+	env := map[string]string{}
+	for setting, value := range service.Environment {
+		if !strings.HasPrefix(setting, "OTEL_") && setting != "EASEL_NATS_URL" {
+			env[setting] = cmp.Or(files[value], value)
 		}
 	}
-	if ran != 3 {
-		t.Errorf("%d services run Easel", ran)
-	}
+	return env
 }
