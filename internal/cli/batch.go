@@ -142,7 +142,7 @@ func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error)
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		t.sent = true
 		return b.generations.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
-			ModelId: b.flags.Model, InputsJson: t.inputs, IdempotencyKey: t.key, MaxCostCents: b.flags.MaxCost.Cents,
+			ModelId: b.flags.Model, InputsJson: t.inputs, IdempotencyKey: t.key, MaxCostCents: b.flags.MaxCost.Cents, Labels: b.flags.Label.values(),
 		})
 	})
 	b.change(func() {

@@ -301,7 +301,7 @@ const exitCodes = `Exit codes:
     1   any other failure
     2   the command line, a setting or an input is wrong
     3   there is no such render or model
-    4   refused for money: balance, daily cap, or the limit of --max-cost
+    4   refused for money: balance, budget, daily cap, or the limit of --max-cost
     5   no key, a wrong key, or not allowed
     6   not now: server or catalog unavailable, rate limited, or time ran out; try again
     7   the render failed or was refunded

@@ -19,13 +19,14 @@ import (
 type generateCmd struct {
 	callFlags
 	inputFlags
-	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
-	MaxCost        Amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
-	Watch          bool   `help:"Stay until the render is finished."`
-	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
-	Force          bool   `help:"Let --out overwrite a file."`
-	Count          int    `default:"1" placeholder:"N" help:"Order the same N times, each with an idempotency key of its own: KEY-1 to KEY-N."`
-	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its idempotency key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
+	IdempotencyKey string     `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
+	MaxCost        Amount     `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
+	Label          labelWords `sep:"none" placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Give it again for another one. Needs a server with a ledger."`
+	Watch          bool       `help:"Stay until the render is finished."`
+	Out            string     `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
+	Force          bool       `help:"Let --out overwrite a file."`
+	Count          int        `default:"1" placeholder:"N" help:"Order the same N times, each with an idempotency key of its own: KEY-1 to KEY-N."`
+	FromStdin      bool       `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its idempotency key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
 }
 
 // Help implements kong.HelpProvider.
@@ -39,7 +40,7 @@ Several orders (--count, --from-stdin) go their own ways, at most 1000. Of --cou
 Examples:
 
   easel generate studio/landscape prompt="a calm sea" --max-cost 0.50 --out sea.png
-  easel generate studio/haiku prompt=@theme.txt --watch
+  easel generate studio/haiku prompt=@theme.txt --watch --label campaign=spring
   easel generate studio/landscape prompt="a calm sea" --count 4 --out pictures/
   easel generate studio/landscape size=640x400 --from-stdin --out pictures/ < orders.txt
 
@@ -54,7 +55,7 @@ where a line of orders.txt is one of:
 func (c *generateCmd) several() bool { return c.Count > 1 || c.FromStdin }
 
 func (c *generateCmd) Faults() []string {
-	faults := FaultList(c.faultsOfOut(c.Out))
+	faults := FaultList(append(c.faultsOfOut(c.Out), c.Label.faults()...))
 	faults.Require(c.Count >= 1 && c.Count <= maxOrders, fmt.Sprintf("--count must be from 1 to %d", maxOrders))
 	if c.several() {
 		faults.Require(c.Out == "" || c.Out != standardOutput && isDir(c.Out), "--out must be a directory where there are several orders")
@@ -108,7 +109,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, give it to --idempotency-key)")
 	}
 	g, maybe, err := s.place(ctx, &easelv1.CreateGenerationRequest{
-		ModelId: c.Model, InputsJson: inputs, IdempotencyKey: key, MaxCostCents: c.MaxCost.Cents,
+		ModelId: c.Model, InputsJson: inputs, IdempotencyKey: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label.values(),
 	})
 	if err == nil {
 		return g, nil
@@ -143,6 +144,9 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		return s.generations.CreateGeneration(ctx, order)
 	})
+	if answer.GetReplayed() {
+		s.remark("idempotency_key", order.IdempotencyKey, "this idempotency key had an order already, and this is its render")
+	}
 	return answer.GetGeneration(), maybe, err
 }
 
@@ -271,7 +275,8 @@ func (u orderError) Error() string { return u.err.Error() }
 func (u orderError) Unwrap() error { return u.err }
 
 const (
-	// nothingOrdered is only certain of an idempotency key that this run has made up.
+	// nothingOrdered is only certain of an idempotency key that this run has made up, and where the server's
+	// ledger says so.
 	nothingOrdered = "Nothing was ordered."
 	nothingSent    = "Nothing was sent now. What was ordered under this --idempotency-key before stands."
 )
@@ -302,6 +307,8 @@ func (c *generateCmd) refused(err error, key string, maybe bool) orderError {
 	switch {
 	case isNeverResent(err):
 		return orderError{err, lookFirst}
+	case orderOutcome(err) == "not_placed":
+		return orderError{err, nothingOrdered}
 	case maybe || !turnedAway(err) && !nothing:
 		return orderError{err, mayBeOrdered(key)}
 	case c.IdempotencyKey == "":
@@ -315,13 +322,15 @@ func (c *generateCmd) refused(err error, key string, maybe bool) orderError {
 // sentNothing reports whether the server says of a failed order that it has sent nothing to the
 // catalog.
 func sentNothing(err error) bool {
+	outcome := orderOutcome(err)
+	return outcome == "not_placed_by_this_call" || outcome == "not_placed"
+}
+
+// orderOutcome is what the server knows of a failed order, "" where it does not say.
+func orderOutcome(err error) string {
 	var f failure
 	f.addDetails(status.Convert(err))
-	switch f.metadata["order_outcome"] {
-	case "not_placed_by_this_call", "not_placed":
-		return true
-	}
-	return false
+	return f.metadata["order_outcome"]
 }
 
 // turnedAway reports whether an order was refused, by the server or by the catalog. That is certain

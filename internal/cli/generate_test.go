@@ -152,6 +152,10 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 		"above the limit under an older key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
 		"nothing sent under an older key":     {[]error{away, away, away}, append(mine, "--timeout", "2s"), false},
 		"a wrong input under an older key":    {nil, append(mine, "seed=many"), false},
+		"a budget":                            {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, nil, true},
+		"a budget under an older key":         {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, mine, true},
+		"a refusal that the ledger has":       {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, mine, true},
+		"a ledger that is away":               {[]error{away, unsent(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2s"), false},
 		"an error without a reason":           {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

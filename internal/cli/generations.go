@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -65,6 +67,9 @@ func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
 	}
 	return [][2]string{
 		{"render", terminal.OneLine(g.GenerationId)},
+		{"owner", terminal.OneLine(g.Owner)},
+		{"caller", terminal.OneLine(g.Caller)},
+		{"labels", labelsText(g.Labels)},
 		{"model", terminal.OneLine(g.ModelId)},
 		{"state", state},
 		{"reason", terminal.OneLine(g.FailureMessage)},
@@ -85,7 +90,11 @@ func resultText(g *easelv1.Generation) string {
 
 type listCmd struct {
 	callFlags
-	Limit int `default:"20" placeholder:"N" help:"Most renders to show; 0 shows all."`
+	Limit int        `default:"20" placeholder:"N" help:"Most renders to show; 0 shows all."`
+	Model string     `placeholder:"MODEL" help:"Only renders of this model."`
+	State []string   `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Several with commas between them. Deleted ones are shown only where they are asked for."`
+	Label labelWords `sep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too. Needs a server with a ledger."`
+	Owner string     `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
 }
 
 // Help implements kong.HelpProvider.
@@ -94,13 +103,29 @@ func (*listCmd) Help() string {
 
   easel list --limit 5
   easel list -q | xargs easel watch
+  easel list --state failed,refunded --label campaign=spring
 `
+}
+
+// Faults tells labels that are none.
+func (c *listCmd) Faults() []string { return append(c.callFlags.Faults(), c.Label.faults()...) }
+
+// filter chooses what is listed; nil is everything.
+func (c *listCmd) filter() *easelv1.GenerationFilter {
+	if c.Model == "" && c.Owner == "" && len(c.State) == 0 && len(c.Label) == 0 {
+		return nil
+	}
+	f := &easelv1.GenerationFilter{ModelId: c.Model, Owner: c.Owner, Labels: c.Label.values()}
+	for _, word := range c.State {
+		f.States = append(f.States, easelv1.State(easelv1.State_value["STATE_"+strings.ToUpper(word)]))
+	}
+	return f
 }
 
 // Run lists the recent generations.
 func (c *listCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		all, err := s.recent(ctx, c.Limit)
+		all, err := s.recent(ctx, c.filter(), c.Limit)
 		if err != nil {
 			return err
 		}
@@ -112,7 +137,7 @@ func (c *listCmd) Run(ctx context.Context, p *Program) error {
 				s.Print(terminal.OneLine(g.GenerationId))
 			}
 		case len(all.Generations) == 0:
-			s.Tell("There are no renders yet.")
+			s.Tell(nothingListed[c.filter() != nil])
 		default:
 			s.printGenerations(all.Generations)
 		}
@@ -120,15 +145,18 @@ func (c *listCmd) Run(ctx context.Context, p *Program) error {
 	})
 }
 
+// nothingListed says why a list is empty: there is a filter, or there is none.
+var nothingListed = map[bool]string{false: "There are no renders yet.", true: "There are no such renders."}
+
 // longestPage is the most that a server gives in one answer.
 const longestPage = 1000
 
 // recent reads pages until there are enough generations or no more. Its token is that of the
 // page that follows: never more is asked for than is wanted.
-func (s *session) recent(ctx context.Context, limit int) (*easelv1.ListGenerationsResponse, error) {
+func (s *session) recent(ctx context.Context, filter *easelv1.GenerationFilter, limit int) (*easelv1.ListGenerationsResponse, error) {
 	all := &easelv1.ListGenerationsResponse{}
 	for {
-		request := &easelv1.ListGenerationsRequest{PageToken: all.NextPageToken}
+		request := &easelv1.ListGenerationsRequest{PageToken: all.NextPageToken, Filter: filter}
 		if limit > 0 {
 			request.PageSize = int32(min(limit-len(all.Generations), longestPage))
 		}
@@ -145,18 +173,24 @@ func (s *session) recent(ctx context.Context, limit int) (*easelv1.ListGeneratio
 }
 
 func (s *session) printGenerations(generations []*easelv1.Generation) {
+	several := slices.ContainsFunc(generations, func(g *easelv1.Generation) bool { return g.Owner != generations[0].Owner })
 	var rows [][]cell
 	for _, g := range generations {
+		owner := "" // of one owner alone it is not worth a column
+		if several {
+			owner = terminal.OneLine(g.Owner)
+		}
 		rows = append(rows, []cell{
 			{terminal.OneLine(g.GenerationId), terminal.Bold},
 			{stateWord(g), stateColour(g.State)},
 			{terminal.OneLine(g.ModelId), ""},
+			{owner, ""},
 			{costText(g), ""},
 			{formatTime(g.CreateTime), ""},
 			{resultSummary(g), terminal.Dim},
 		})
 	}
-	s.printTable([]string{"RENDER", "STATE", "MODEL", "COST", "ORDERED", "RESULT"}, rows)
+	s.printTable([]string{"RENDER", "STATE", "MODEL", "OWNER", "COST", "ORDERED", "RESULT"}, rows)
 }
 
 type deleteCmd struct {

@@ -59,7 +59,8 @@ type Grammar struct {
 
 // Commands are the commands that a person types against a server, and what belongs to them.
 type Commands struct {
-	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance."`
+	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance, and the budgets of your team."`
+	Usage    usageCmd    `cmd:"" group:"call" help:"Count what was ordered and spent."`
 	Models   modelsCmd   `cmd:"" group:"call" help:"List the models."`
 	Model    modelCmd    `cmd:"" group:"call" help:"Show one model and the inputs that it takes."`
 	Quote    quoteCmd    `cmd:"" group:"call" help:"Price a render. Starts and costs nothing."`

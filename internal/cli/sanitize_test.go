@@ -53,6 +53,7 @@ func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 	g := &easelv1.Generation{
 		State: state, Terminal: state != easelv1.State_STATE_QUEUED && state != easelv1.State_STATE_UNRECOGNIZED,
 		Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{terminaltest.Evil: structpb.NewStringValue(terminaltest.Evil)}},
+		Labels: map[string]string{terminaltest.Evil: terminaltest.Evil},
 		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
 	}
 	poison(g)
@@ -100,7 +101,12 @@ func evilServer(state easelv1.State, text bool, code codes.Code, fileName string
 		return poison(&easelv1.Heartbeat{UpstreamCondition: easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE})
 	}
 	return &scripted{
-		account: func() (*easelv1.Account, error) { return poison(&easelv1.Account{BalanceCents: new(int64(5))}), fail() },
+		account: func() (*easelv1.Account, error) {
+			return poison(&easelv1.Account{BalanceCents: new(int64(5)), Budgets: []*easelv1.Budget{{Window: easelv1.BudgetWindow_BUDGET_WINDOW_DAY, LimitCents: 5}}}), fail()
+		},
+		usage: func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
+			return &easelv1.ListUsageResponse{Rows: []*easelv1.UsageRow{poison(&easelv1.UsageRow{}), poison(&easelv1.UsageRow{})}}, fail()
+		},
 		models: func() (*easelv1.ListModelsResponse, error) {
 			return &easelv1.ListModelsResponse{Models: []*easelv1.Model{evilModel(), evilModel()}}, fail()
 		},
@@ -142,6 +148,7 @@ func evilServer(state easelv1.State, text bool, code codes.Code, fileName string
 func evilCommands(dir string) [][]string {
 	return [][]string{
 		{"account"},
+		{"usage", "--by", "day,owner,caller,model,label=" + terminaltest.Evil},
 		{"models"},
 		{"model", terminaltest.Evil},
 		{"quote", terminaltest.Evil, terminaltest.Evil + "=" + terminaltest.Evil},

@@ -19,6 +19,7 @@ type scripted struct {
 	easelv1.UnimplementedGenerationServiceServer
 
 	account  func() (*easelv1.Account, error)
+	usage    func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error)
 	models   func() (*easelv1.ListModelsResponse, error)
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
 	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
@@ -35,6 +36,10 @@ type scripted struct {
 func (s *scripted) GetAccount(context.Context, *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
 	a, err := s.account()
 	return &easelv1.GetAccountResponse{Account: a}, err
+}
+
+func (s *scripted) ListUsage(_ context.Context, r *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
+	return s.usage(r)
 }
 
 func (s *scripted) ListModels(context.Context, *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {

@@ -32,6 +32,12 @@ func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) err
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
 }
 
+// notPlaced is the error of an order that there is not, as the server's ledger knows.
+func notPlaced(code codes.Code, reason string) error {
+	metadata := map[string]string{"order_outcome": "not_placed"}
+	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata})
+}
+
 func failingWith(code codes.Code, info *errdetails.ErrorInfo, details ...protoadapt.MessageV1) error {
 	s, err := status.New(code, "it failed").WithDetails(append(details, info)...)
 	if err != nil {

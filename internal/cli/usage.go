@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+type usageCmd struct {
+	callFlags
+	By    usageBy `placeholder:"WHAT" help:"A row for each day, owner, caller, model or label=NAME; several with commas between them. Without it one row has all."`
+	Since moment  `placeholder:"DATE" help:"Count orders from this day (2026-11-01, UTC) or time (RFC 3339) on. Without it from the first day of this month."`
+	Until moment  `placeholder:"DATE" help:"Count orders up to the end of this day, or up to this time. Without it up to now."`
+	CSV   bool    `name:"csv" group:"output" help:"Comma-separated values with a head, amounts in cents."`
+}
+
+// Help implements kong.HelpProvider.
+func (*usageCmd) Help() string {
+	return `Counts what was ordered through a server with a ledger. A caller sees the orders of its team, an operator those of all. All of an order stands in the row of the day of the order, a later refund too; days and months are UTC.
+
+COST is what renders have charged, and REFUNDED what of it came back. RESERVED is held for orders of which it is not known yet what they cost. UNCONFIRMED counts as spent without proof: of renders that have ended without a result, and of which no refund was seen. UNKNOWN counts orders of which it is not known whether they were taken.
+
+Examples:
+
+  easel usage
+  easel usage --by owner,day --since 2026-11-01 --until 2026-11-30
+  easel usage --by label=campaign --csv > campaigns.csv
+`
+}
+
+// Faults tells formats that exclude each other, and times that do.
+func (c *usageCmd) Faults() []string {
+	faults := FaultList(c.callFlags.Faults())
+	faults.Require(!c.CSV || c.Output != "json" && !c.Quiet, "--csv can't be used together with -o json or -q")
+	faults.Require(c.Since.start.IsZero() || c.Until.end.IsZero() || c.Since.start.Before(c.Until.end), "--since must be before --until")
+	return faults
+}
+
+// Run counts usage.
+func (c *usageCmd) Run(ctx context.Context, p *Program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		all, err := s.usage(ctx, c.request(time.Now()))
+		if err != nil {
+			return err
+		}
+		if c.CSV {
+			return c.writeCSV(s, all.Rows)
+		}
+		s.answer(all, spentText(all.Rows), func() { c.print(s, all.Rows) })
+		return nil
+	})
+}
+
+func (c *usageCmd) request(now time.Time) *easelv1.ListUsageRequest {
+	since := c.Since.start
+	if since.IsZero() {
+		since = time.Date(now.UTC().Year(), now.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
+	}
+	request := &easelv1.ListUsageRequest{
+		StartTime: timestamppb.New(since), GroupBy: c.By.dimensions, LabelName: c.By.label, PageSize: longestPage,
+	}
+	if !c.Until.end.IsZero() {
+		request.EndTime = timestamppb.New(c.Until.end)
+	}
+	return request
+}
+
+// usage reads all pages.
+func (s *session) usage(ctx context.Context, request *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
+	all := &easelv1.ListUsageResponse{}
+	for {
+		answer, err := s.accounts.ListUsage(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		all.Rows = append(all.Rows, answer.Rows...)
+		if request.PageToken = answer.NextPageToken; request.PageToken == "" {
+			return all, nil
+		}
+	}
+}
+
+// print draws the table. With several rows the last one is their sum.
+func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow) {
+	if len(rows) == 0 {
+		s.Tell("Nothing was ordered in this time.")
+		return
+	}
+	var table [][]cell
+	for _, row := range rows {
+		table = append(table, append(c.By.cells(row), amountCells(row)...))
+	}
+	if len(rows) > 1 {
+		total := make([]cell, len(c.By.dimensions))
+		total[0] = cell{"total", terminal.Bold}
+		table = append(table, append(total, amountCells(sumOf(rows))...))
+	}
+	heads := append(c.By.heads(), "ORDERS", "FAILED", "UNKNOWN", "COST", "REFUNDED", "RESERVED", "UNCONFIRMED")
+	s.printTable(heads, table)
+}
+
+// amountCells are what is counted of a row. What is nothing, other than orders and cost, is left out.
+func amountCells(row *easelv1.UsageRow) []cell {
+	unlessZero := func(n int64, text string) cell {
+		if n == 0 {
+			return cell{}
+		}
+		return cell{text: text}
+	}
+	count := func(n int64) cell { return unlessZero(n, strconv.FormatInt(n, 10)) }
+	amount := func(cents int64) cell { return unlessZero(cents, Money(cents, "")) }
+	return []cell{
+		{text: strconv.FormatInt(row.OrderCount, 10)}, count(row.FailedCount), count(row.UnknownCount),
+		{text: Money(row.CostCents, "")}, amount(row.RefundedCents), amount(row.ReservedCents), amount(row.UnconfirmedCents),
+	}
+}
+
+func sumOf(rows []*easelv1.UsageRow) *easelv1.UsageRow {
+	sum := &easelv1.UsageRow{}
+	for _, row := range rows {
+		sum.OrderCount += row.OrderCount
+		sum.FailedCount += row.FailedCount
+		sum.UnknownCount += row.UnknownCount
+		sum.CostCents += row.CostCents
+		sum.RefundedCents += row.RefundedCents
+		sum.ReservedCents += row.ReservedCents
+		sum.UnconfirmedCents += row.UnconfirmedCents
+	}
+	return sum
+}
+
+// spentText is what all rows have cost, less what came back.
+func spentText(rows []*easelv1.UsageRow) string {
+	sum := sumOf(rows)
+	return Money(sum.CostCents-sum.RefundedCents, "")
+}
+
+func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
+	var text strings.Builder
+	out := csv.NewWriter(&text)
+	records := [][]string{append(c.By.columns(), "order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents")}
+	for _, row := range rows {
+		var record []string
+		for _, cell := range c.By.cells(row) {
+			record = append(record, cell.text)
+		}
+		for _, n := range []int64{row.OrderCount, row.FailedCount, row.UnknownCount, row.CostCents, row.RefundedCents, row.ReservedCents, row.UnconfirmedCents} {
+			record = append(record, strconv.FormatInt(n, 10))
+		}
+		records = append(records, record)
+	}
+	if err := out.WriteAll(records); err != nil {
+		return err
+	}
+	s.PrintText(strings.TrimSuffix(text.String(), "\n"))
+	return nil
+}
+
+// usageBy is by what usage is counted, such as day,label=campaign.
+type usageBy struct {
+	dimensions []easelv1.UsageDimension
+	label      string
+}
+
+var usageWords = map[string]easelv1.UsageDimension{
+	"day":    easelv1.UsageDimension_USAGE_DIMENSION_DAY,
+	"owner":  easelv1.UsageDimension_USAGE_DIMENSION_OWNER,
+	"caller": easelv1.UsageDimension_USAGE_DIMENSION_CALLER,
+	"model":  easelv1.UsageDimension_USAGE_DIMENSION_MODEL,
+	"label":  easelv1.UsageDimension_USAGE_DIMENSION_LABEL,
+}
+
+// UnmarshalText reads words with commas between them.
+func (b *usageBy) UnmarshalText(text []byte) error {
+	for word := range strings.SplitSeq(string(text), ",") {
+		name, label, labelled := strings.Cut(word, "=")
+		dimension, known := usageWords[name]
+		if !known || labelled != (name == "label") || labelled && label == "" {
+			return fmt.Errorf("%q is none of day, owner, caller, model and label=NAME", word)
+		}
+		b.dimensions = append(b.dimensions, dimension)
+		if labelled && b.label != "" {
+			return errors.New("only one label=NAME can be counted by")
+		}
+		if labelled {
+			b.label = label
+		}
+	}
+	return nil
+}
+
+// columns are the names of the dimensions as the contract has them; a label has its own.
+func (b *usageBy) columns() (names []string) {
+	for _, d := range b.dimensions {
+		switch d {
+		case easelv1.UsageDimension_USAGE_DIMENSION_LABEL:
+			names = append(names, b.label)
+		case easelv1.UsageDimension_USAGE_DIMENSION_MODEL:
+			names = append(names, "model_id")
+		default:
+			names = append(names, strings.ToLower(strings.TrimPrefix(d.String(), "USAGE_DIMENSION_")))
+		}
+	}
+	return names
+}
+
+// heads are the heads of the dimensions in a table.
+func (b *usageBy) heads() (heads []string) {
+	for _, name := range b.columns() {
+		heads = append(heads, strings.ToUpper(terminal.OneLine(strings.TrimSuffix(name, "_id"))))
+	}
+	return heads
+}
+
+// cells are the dimensions of a row.
+func (b *usageBy) cells(row *easelv1.UsageRow) (cells []cell) {
+	for _, d := range b.dimensions {
+		text := map[easelv1.UsageDimension]string{
+			easelv1.UsageDimension_USAGE_DIMENSION_DAY: row.Day, easelv1.UsageDimension_USAGE_DIMENSION_OWNER: row.Owner,
+			easelv1.UsageDimension_USAGE_DIMENSION_CALLER: row.Caller, easelv1.UsageDimension_USAGE_DIMENSION_MODEL: row.ModelId,
+			easelv1.UsageDimension_USAGE_DIMENSION_LABEL: row.LabelValue,
+		}[d]
+		cells = append(cells, cell{text: terminal.OneLine(text)})
+	}
+	return cells
+}
+
+// moment is a day in UTC, or a time, which has no length.
+type moment struct{ start, end time.Time }
+
+// UnmarshalText reads 2026-11-01, or a time as RFC 3339 has it.
+func (m *moment) UnmarshalText(text []byte) error {
+	if day, err := time.Parse(time.DateOnly, string(text)); err == nil {
+		m.start, m.end = day, day.AddDate(0, 0, 1)
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no day such as 2026-11-01, and no time such as 2026-11-01T12:00:00Z", text)
+	}
+	m.start, m.end = at, at
+	return nil
+}
