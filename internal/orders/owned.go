@@ -84,3 +84,13 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 	order, known := found[generationID]
 	return !known || order.Settled, err
 }
+
+// Deleted records a deletion of ours. Where the ledger does not answer, whoever settles the order finds out.
+func (o *Orders) Deleted(ctx context.Context, generationID string) {
+	err := ask(ctx, func(ctx context.Context) error {
+		return o.Ledger.Observe(ctx, generationID, ledger.Observation{Deleted: true})
+	})
+	if err != nil {
+		o.Logger.WarnContext(ctx, "the ledger has not recorded a deletion yet", "generation", generationID, "error", err)
+	}
+}

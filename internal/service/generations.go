@@ -160,6 +160,9 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 		return nil, aboutGeneration(err, id)
 	}
 	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
+	if s.cfg.Orders != nil && s.cfg.Orders.IsProven(credential(ctx)) {
+		s.cfg.Orders.Deleted(ctx, id)
+	}
 	return &easelv1.DeleteGenerationResponse{}, nil
 }
 
