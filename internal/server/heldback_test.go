@@ -249,7 +249,9 @@ func TestAttackMessagesHeldBackWithoutACredential(t *testing.T) { // A1
 		t.Run(method, func(t *testing.T) {
 			s, calls := newStack(t), attackOf(100, 1000)
 			var ended map[string]int
-			withstand(t, false, account(grpcCaller{s, s.key}), func(ctx context.Context) { ended = s.holdMessages(ctx, calls, method, "") })
+			withstand(t, false, account(grpcCaller{s, s.key}), func(context.Context) {
+				ended = s.holdMessages(t.Context(), calls, method, "") // each ends by itself
+			})
 			if ended["16"] != calls {
 				t.Errorf("of %d calls ended by status: %v", calls, ended)
 			}
