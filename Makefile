@@ -53,8 +53,12 @@ POSTGRES = command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgr
 # makes everything several times as slow.
 test: ## Run everything that needs Go alone, and what goroutines share once more with the race detector (five minutes)
 	@$(POSTGRES)
-	$(GO) test -timeout 15m $(ALONE)
-	$(if $(RACE),$(GO) test $(RACE) -short -vet=off -timeout 15m $(ALONE))
+	$(GO) test $(TESTING) $(ALONE)
+	$(if $(RACE),$(GO) test $(TESTING) $(RACE) -short -vet=off $(ALONE))
+
+# Tests that run side by side wait most of the time. Without what a debugger reads, binaries are
+# linked in a third of the time.
+TESTING = -timeout 15m -parallel 8 -ldflags=-w
 
 ALONE = $(filter-out $(SYSTEM:./%=$(MODULE)/%),$(shell $(GO) list ./cmd/... ./examples/... ./internal/...))
 MODULE = github.com/easel-grpc/easel

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ func devOn(t *testing.T, flags ...string) (banner string, stop func() int) {
 }
 
 func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
+	t.Parallel()
 	banner, _ := devOn(t)
 	if !strings.Contains(banner, "Everything is gone then") || !strings.Contains(banner, "--db FILE") {
 		t.Errorf("nothing says what is left of a catalog in memory:\n%s", banner)
@@ -49,14 +51,17 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 }
 
 func TestWhatABannerShowsToCopyNamesTheProgramAsItWasCalled(t *testing.T) {
+	skipWithRace(t)
+	t.Parallel()
 	for name, want := range map[string]string{"": "easel", "easel": "easel", "bin/easel": "bin/easel", "/my tools/easel": "'/my tools/easel'"} {
 		if got := (&cli.Program{Name: name}).Self(); got != want {
 			t.Errorf("called as %q it names itself %s, want %s", name, got, want)
 		}
 	}
 	bin := filepath.Join(t.TempDir(), "my-easel")
-	compile(t, bin, "easel", "build", "-o", bin, ".")
+	linkProgram(t, bin)
 	command := exec.CommandContext(t.Context(), bin, "demo", "--out", bin+".png")
+	command.Env = append(os.Environ(), asProgram)
 	out, err := command.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Next: "+bin+" dev") {
 		t.Errorf("%v\n%s", err, out)
@@ -79,17 +84,20 @@ func TestTheSandboxShowsALineThatInjectsAFault(t *testing.T) {
 }
 
 func TestDevShowsThatARenderIsRunningUnlessADialectIsNamed(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		flags []string
 		shown bool
 	}{{nil, true}, {[]string{"--dialect", "default"}, false}} {
-		banner, stop := devOn(t, append(test.flags, "--seed", "7", "--speed", "2")...)
-		env := map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, banner)}
-		got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch")
-		if got.exit != exitOK || strings.Contains(got.stderr, "running") != test.shown {
-			t.Errorf("%v: exit %d\n%s", test.flags, got.exit, got.stderr)
-		}
-		stop()
+		t.Run(strings.Join(test.flags, " "), func(t *testing.T) {
+			t.Parallel()
+			banner, _ := devOn(t, append(test.flags, "--seed", "7", "--speed", "2")...)
+			env := map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, banner)}
+			got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch")
+			if got.exit != exitOK || strings.Contains(got.stderr, "running") != test.shown {
+				t.Errorf("exit %d\n%s", got.exit, got.stderr)
+			}
+		})
 	}
 }
 

@@ -22,12 +22,13 @@ func TestCommandsOfServersAndTheirValuesAreSuggested(t *testing.T) {
 }
 
 func TestBashCompletesByTheScript(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash on this machine")
 	}
-	env := startDev(t)
-	bin := t.TempDir()
-	compile(t, bin, "easel", "build", "-o", filepath.Join(bin, "easel"), ".")
+	skipWithRace(t)
+	env, bin := startDev(t), t.TempDir()
+	linkProgram(t, filepath.Join(bin, "easel"))
 	script := `set -eu
 eval "$(easel completion bash)"
 complete -p easel > /dev/null
@@ -42,7 +43,7 @@ words easel generate studio/landscape quality = d
 words easel download --out ""
 `
 	command := exec.CommandContext(t.Context(), "bash", "--norc", "-c", script)
-	command.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "EASEL_ADDR=" + env["EASEL_ADDR"], "EASEL_API_KEY=" + env["EASEL_API_KEY"]}
+	command.Env = []string{asProgram, "PATH=" + bin + ":/usr/bin:/bin", "EASEL_ADDR=" + env["EASEL_ADDR"], "EASEL_API_KEY=" + env["EASEL_API_KEY"]}
 	out, err := command.CombinedOutput()
 	want := "account\ntable json\njson\nstudio/haiku\nprompt=\ndraft standard fine\ndraft\n\n"
 	if err != nil || string(out) != want {

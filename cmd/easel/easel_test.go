@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +14,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram in the environment makes the binary of these tests the program itself, so that none is built.
+const asProgram = "RUN_AS_PROGRAM=1"
+
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Environ(), asProgram) {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	exitOK               = cli.ExitOK
@@ -26,6 +35,15 @@ const (
 	exitGenerationFailed = cli.ExitGenerationFailed
 	exitInterrupted      = cli.ExitInterrupted
 )
+
+// skipWithRace is for a test that starts processes, paints for long or parses alone: goroutines race as
+// in other tests.
+func skipWithRace(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it races nothing that others do not: make test runs it without the race detector")
+	}
+}
 
 // printed is what a run of the command left behind.
 type printed struct {

@@ -48,6 +48,7 @@ var link = regexp.MustCompile(`\[([^\[\]]+)\]\(([^()#\s]*)(?:#([^()\s]*))?\)`)
 // TestEveryLinkOfThePagesLeadsSomewhere follows the links between files. One that is called like a name
 // of Go leads to the file that declares it.
 func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
+	skipWithRace(t)
 	files, names := 0, 0
 	for path, text := range pages(t) {
 		for _, found := range link.FindAllStringSubmatch(text, -1) {

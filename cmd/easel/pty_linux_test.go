@@ -40,10 +40,12 @@ func (term *commandTerminal) finished(t *testing.T, exit <-chan int, last string
 }
 
 func TestSeveralOrdersHaveALineEachOnATerminalAndLeaveNoneBehind(t *testing.T) {
+	t.Parallel()
 	env := startDev(t)
 	env["LANG"] = "C.UTF-8"
 	for _, width := range []int{100, 40} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			t.Parallel()
 			term := openTerminal(t, width, 24)
 			exit := term.run(t.Context(), env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--count", "3", "--out", t.TempDir()+"/")
 			live := term.Until(t, "live lines", func(s string) bool { return strings.Contains(s, "of 3 done") && strings.Contains(s, "\n#1 ") })
@@ -64,6 +66,7 @@ func TestSeveralOrdersHaveALineEachOnATerminalAndLeaveNoneBehind(t *testing.T) {
 }
 
 func TestATerminalThatBecomesNarrowerKeepsTheResults(t *testing.T) {
+	t.Parallel()
 	env := startDev(t)
 	term := openTerminal(t, 100, 30)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -82,6 +85,7 @@ func TestATerminalThatBecomesNarrowerKeepsTheResults(t *testing.T) {
 }
 
 func TestColourAndSignsFollowTheTerminal(t *testing.T) {
+	t.Parallel()
 	env := startDev(t)
 	for _, test := range []struct {
 		name            string
@@ -96,6 +100,7 @@ func TestColourAndSignsFollowTheTerminal(t *testing.T) {
 		{"a dumb terminal", map[string]string{"LANG": "C.UTF-8", "TERM": "dumb"}, false, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			all := map[string]string{"EASEL_ADDR": env["EASEL_ADDR"], "EASEL_API_KEY": env["EASEL_API_KEY"]}
 			for name, value := range test.env {
 				all[name] = value
@@ -114,6 +119,7 @@ func TestColourAndSignsFollowTheTerminal(t *testing.T) {
 }
 
 func TestAnErrorInTheMiddleStandsAloneOnATerminal(t *testing.T) {
+	t.Parallel()
 	env := startDev(t)
 	term := openTerminal(t, 60, 24)
 	code, last := term.finished(t, term.run(t.Context(), env, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")

@@ -128,6 +128,7 @@ func TestAnAddressThatIsTakenIsNamedWithTheWayOut(t *testing.T) {
 }
 
 func TestAWrongSandboxSettingIsNamed(t *testing.T) {
+	skipWithRace(t)
 	for _, test := range []struct {
 		args []string
 		name string

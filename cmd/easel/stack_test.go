@@ -65,6 +65,7 @@ func startDev(t *testing.T, flags ...string) map[string]string {
 }
 
 func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
+	t.Parallel()
 	env, dir := startDev(t), t.TempDir()
 	call := func(exit int, args ...string) printed {
 		t.Helper()
@@ -141,6 +142,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 }
 
 func TestEveryAnswerAsJSONParses(t *testing.T) {
+	t.Parallel()
 	env, dir := startDev(t), t.TempDir()
 	ask := func(args ...string) map[string]any {
 		t.Helper()
@@ -177,6 +179,7 @@ func TestEveryAnswerAsJSONParses(t *testing.T) {
 }
 
 func TestTheDemoShowsItAllAndTheSumIsRight(t *testing.T) {
+	skipWithRace(t)
 	file := filepath.Join(t.TempDir(), "demo.png")
 	got := easel(t.Context(), nil, "demo", "--out", file)
 	if got.exit != exitOK || got.stderr != "" {

@@ -68,6 +68,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 func TestALeaseOutlivesItsRenewalsAndNotItsHolder(t *testing.T) {
+	t.Parallel()
 	s := startNATS(t, 0, nil)
 	leases := connect(t, Config{URL: s.ClientURL()}).leases()
 	ctx := t.Context()
@@ -219,8 +220,11 @@ func TestTheLoginIsASeedOrCredentialsAndNothingElseGetsIn(t *testing.T) {
 	seed, _ := pair.Seed()
 	public, _ := pair.PublicKey()
 	file := filepath.Join(t.TempDir(), "nkey")
-	if err := os.WriteFile(file, seed, 0o600); err != nil {
-		t.Fatal(err)
+	noSeed := file + "-none"
+	for name, text := range map[string][]byte{file: seed, noSeed: []byte("no seed\n")} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := startNATS(t, 0, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
 	net := connect(t, Config{URL: s.ClientURL(), Login: Login{NKeyFile: file}})
@@ -238,7 +242,7 @@ func TestTheLoginIsASeedOrCredentialsAndNothingElseGetsIn(t *testing.T) {
 		t.Error("a client without a login got in")
 	}
 	for name, login := range map[string]Login{
-		"no file": {NKeyFile: file + "x"}, "no seed": {NKeyFile: os.Args[0]}, "both": {NKeyFile: file, CredsFile: file},
+		"no file": {NKeyFile: file + "x"}, "no seed": {NKeyFile: noSeed}, "both": {NKeyFile: file, CredsFile: file},
 	} {
 		if _, err := New(Config{URL: s.ClientURL(), Login: login}); err == nil {
 			t.Errorf("%s was taken", name)
@@ -259,6 +263,7 @@ func TestAnAddressWithAPasswordIsInNoError(t *testing.T) {
 }
 
 func TestAReaderOfNATSWithoutTheAPIKeyLearnsNothing(t *testing.T) {
+	t.Parallel()
 	s := startNATS(t, 0, nil)
 	spy, err := nats.Connect(s.ClientURL())
 	if err != nil {

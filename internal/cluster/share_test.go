@@ -50,6 +50,9 @@ func TestOneReplicaPollsForAll(t *testing.T) {
 var generations = flag.Int("generations", 50, "generations in the measurement of the cost of replicas")
 
 func TestEightReplicasCostThePollsOfOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing that any network does not: make test runs it without the race detector")
+	}
 	rate := func(n int) (perSecond float64) {
 		states, ids := many(*generations, queued)
 		inWorld(t, n, states, func(w *world) {

@@ -108,7 +108,7 @@ func orderStruct(name string, v *structpb.Value) *easelv1.CreateGenerationReques
 }
 
 func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // I2 I4 I5
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		for _, bad := range badInputs {
 			t.Run(bad.name, func(t *testing.T) {
 				err := c.call(t.Context(), bad.method, bad.req, &easelv1.GetAccountResponse{})
@@ -123,7 +123,7 @@ func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // I2 I4 I
 }
 
 func TestAStreamHoldsTheRulesOfTheContractToo(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	overBothOnPorts(t, func(t *testing.T, _ *stack, c caller) {
 		watch := func(req *easelv1.WatchGenerationRequest) error {
 			return c.watch(t.Context(), req, func(*easelv1.WatchGenerationResponse) {})
 		}
@@ -181,7 +181,7 @@ func TestWhatOnlyGRPCCanSayIsHeldToo(t *testing.T) {
 }
 
 func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // I3
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		for _, id := range []string{"%2f", "%2e%2e", "..%2fme", "...", "a?b", "a#b", "a;b", "a&b=c", "x:wait", "x:watch", "content"} {
 			_, err := get(t, c, id)
 			wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
@@ -42,13 +43,30 @@ type caller interface {
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
 }
 
-// overBoth runs a scenario over gRPC and over REST, each with a stack of its own.
+// overBoth runs a scenario over gRPC and over REST, each with a stack of its own in virtual time.
 func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
-	t.Run("gRPC", func(t *testing.T) { s := newStack(t, change...); scenario(t, s, grpcCaller{s, s.key}) })
-	t.Run("REST", func(t *testing.T) { s := newStack(t, change...); scenario(t, s, restCaller{s, s.key}) })
+	inMemory := func(o *options) { o.memory = true }
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStack(t, append(change, inMemory)...)
+				scenario(t, s, form(s, s.key))
+			})
+		})
+	}
 }
 
-// forms are the two forms, for callers with an API key or token of their own.
+// overBothOnPorts is overBoth in real time, over connections of the system.
+func overBothOnPorts(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			s := newStack(t, change...)
+			scenario(t, s, form(s, s.key))
+		})
+	}
+}
+
+// forms are the two forms, for a caller with an API key or a token.
 var forms = map[string]func(s *stack, key string) caller{
 	"gRPC": func(s *stack, key string) caller { return grpcCaller{s, key} },
 	"REST": func(s *stack, key string) caller { return restCaller{s, key} },

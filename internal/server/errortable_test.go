@@ -92,25 +92,25 @@ var errorCalls = map[string]struct{ method, route string }{
 }
 
 func TestTheErrorTable(t *testing.T) {
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		live := create(t, c, order(t, picture, "live", "a lake")).GetGenerationId()
-		for _, row := range errorTable {
-			t.Run(row.name, func(t *testing.T) {
-				row.fault.Route = errorCalls[row.call].route
-				fault := s.sandbox.Inject(row.fault)
-				defer s.sandbox.ClearFaults()
-				err := row.make(t, c, live)
-				for n := 0; n < 5 && row.untold(t, err); n++ {
-					err = row.make(t, c, live)
-				}
-				if fired := fault.Fired(); (fired == 0) != (row.fault.Route == "") {
-					t.Fatalf("the fault fired %d times", fired)
-				}
-				st := wantStatus(t, err, row.code, row.reason, row.http)
-				row.check(t, st, err)
-			})
-		}
-	}, func(o *options) { o.sandbox.Speed = 0.01 })
+	for _, row := range errorTable {
+		t.Run(row.name, func(t *testing.T) { overBoth(t, row.meet, func(o *options) { o.sandbox.Speed = 0.01 }) })
+	}
+}
+
+// meet makes the call of a row under its fault, and checks what the caller is told.
+func (r row) meet(t *testing.T, s *stack, c caller) {
+	live := create(t, c, order(t, picture, "live", "a lake")).GetGenerationId()
+	r.fault.Route = errorCalls[r.call].route
+	fault := s.sandbox.Inject(r.fault)
+	defer s.sandbox.ClearFaults()
+	err := r.make(t, c, live)
+	for n := 0; n < 5 && r.untold(t, err); n++ {
+		err = r.make(t, c, live)
+	}
+	if fired := fault.Fired(); (fired == 0) != (r.fault.Route == "") {
+		t.Fatalf("the fault fired %d times", fired)
+	}
+	r.check(t, wantStatus(t, err, r.code, r.reason, r.http), err)
 }
 
 // make makes the call of a row. A create that is sent again gives up soon: what stays unknown is

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -56,6 +55,7 @@ func (n honest) run(key string) (took time.Duration) {
 }
 
 func TestAttackAbandonedOrdersAndUnreadDownloadsKeepNoOtherWaiting(t *testing.T) { // A8
+	skipAttackWithRace(t)
 	s := newStack(t)
 	modest, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 10_000})
 	if err != nil {
@@ -93,11 +93,8 @@ func TestAttackAbandonedOrdersAndUnreadDownloadsKeepNoOtherWaiting(t *testing.T)
 	}
 	attacked, attackedRun := n.p99(200), n.run("attacked")
 	t.Logf("quiet: p99 %v, order and download %v; attacked: %v, %v", quiet, quietRun, attacked, attackedRun)
-	slack := time.Second // beside other tests; a caller that is held up waits for attempts to end
-	if os.Getenv("EASEL_TEST_ATTACKS") == "full" {
-		slack = 20 * time.Millisecond
-	}
-	if attacked > 2*quiet+slack || attackedRun > 2*quietRun+slack {
+	// Otherwise the neighbour's calls must be answered, however busy the machine is.
+	if fullAttacks && (attacked > 2*quiet+attackNoise || attackedRun > 2*quietRun+attackNoise) {
 		t.Error("the neighbour is held up")
 	}
 	s.sandbox.ClearFaults()

@@ -212,7 +212,7 @@ func TestUnderThreeTimesItsCapacityItServesAsMuchAsAtItsPeakAndOrdersFirst(t *te
 }
 
 func TestARefusalForLoadSaysWhenToComeBack(t *testing.T) {
-	overBothInMemory(t, func(t *testing.T, s *stack, c caller) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var blocked sync.WaitGroup
 		for range 2 { // lists have half of the calls, and half as many may wait

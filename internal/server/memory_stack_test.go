@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"testing"
-	"testing/synctest"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
@@ -23,11 +21,17 @@ type upstream struct {
 }
 
 func (s *stack) upstream(memory bool) upstream {
+	listening, base := httptest.NewUnstartedServer(s.sandbox), catalog.NewTransport()
+	url := "http://" + listening.Listener.Addr().String()
 	if memory {
-		return upstream{"http://localhost", handled{s.sandbox}, func() {}}
+		listening.Listener.Close()
+		pipe := bufconn.Listen(1 << 16)
+		listening.Listener = pipe
+		base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 	}
-	listening, transport := httptest.NewServer(s.sandbox), catalog.NewTransportPools(catalog.NewTransport())
-	return upstream{listening.URL, transport, func() { transport.CloseIdleConnections(); listening.Close() }}
+	listening.Start()
+	transport := catalog.NewTransportPools(base)
+	return upstream{url, transport, func() { transport.CloseIdleConnections(); listening.Close() }}
 }
 
 // handled is a transport that calls a handler.
@@ -72,21 +76,5 @@ func inMemory(o *options) dialers {
 	return dialers{
 		grpc: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(calls)(ctx) })},
 		http: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(rest)(ctx) },
-	}
-}
-
-// overBothInMemory is overBoth in virtual time.
-func overBothInMemory(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
-	change = append(change, func(o *options) { o.memory = true })
-	for name, form := range map[string]func(*stack) caller{
-		"gRPC": func(s *stack) caller { return grpcCaller{s, s.key} },
-		"REST": func(s *stack) caller { return restCaller{s, s.key} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newStack(t, change...)
-				scenario(t, s, form(s))
-			})
-		})
 	}
 }

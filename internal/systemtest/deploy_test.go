@@ -154,7 +154,7 @@ func TestTheUnitBelowDeployLimitsItsMemoryAboveTheCollectorsLimit(t *testing.T) 
 
 func TestTheUnitBelowDeployKeepsItsLedgerWhereItMayWrite(t *testing.T) {
 	unit := deployed(t)["easel.service"]
-	directory := find(t, `(?m)^StateDirectory=(\S+)$`, unit)
+	directory := proctest.Find(t, `(?m)^StateDirectory=(\S+)$`, unit)
 	if !strings.Contains(unit, "\nEnvironment=EASEL_LEDGER_URL=sqlite:%S/"+directory+"/") || !strings.Contains(unit, "\nProtectSystem=strict\n") {
 		t.Errorf("the ledger is not in the state directory %s", directory)
 	}
@@ -242,7 +242,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	catalog, facade, client := c.environment(t, "catalog"), c.environment(t, "easel"), c.environment(t, "first-render")
 	catalog["EASEL_SANDBOX_ADDR"] = "127.0.0.1:0"
 	sandbox := start(t, catalog, printsKey, c.Services["catalog"].Command...)
-	facade["EASEL_UPSTREAM_URL"] = find(t, `(http://127\.0\.0\.1:\d+/\S+)`, sandbox.Stdout.String())
+	facade["EASEL_UPSTREAM_URL"] = proctest.Find(t, `(http://127\.0\.0\.1:\d+/\S+)`, sandbox.Stdout.String())
 	facade["EASEL_LEDGER_URL"] = proctest.Database(t)
 	for _, setting := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR"} {
 		facade[setting] = "127.0.0.1:0"

@@ -43,6 +43,9 @@ func within(times []time.Time, from, to time.Time) int {
 var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Err: errors.New("connection refused")}
 
 func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
 		for _, id := range ids {
