@@ -119,8 +119,10 @@ func amountCells(row *easelv1.UsageRow) []cell {
 	count := func(n int64) cell { return unlessZero(n, strconv.FormatInt(n, 10)) }
 	amount := func(cents int64) cell { return unlessZero(cents, Money(cents, "")) }
 	return []cell{
-		{text: strconv.FormatInt(row.OrderCount, 10)}, count(row.FailedCount), count(row.UnknownCount),
-		{text: Money(row.CostCents, "")}, amount(row.RefundedCents), amount(row.ReservedCents), amount(row.UnconfirmedCents),
+		{text: strconv.FormatInt(row.OrderCount, 10)},
+		count(row.FailedCount), count(row.UnknownCount),
+		{text: Money(row.CostCents, "")},
+		amount(row.RefundedCents), amount(row.ReservedCents), amount(row.UnconfirmedCents),
 	}
 }
 

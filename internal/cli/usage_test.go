@@ -73,7 +73,13 @@ studio,,10,0,1,1200,0,11,0
 		t.Errorf("without --since it begins at %v", start)
 	}
 	for _, args := range [][]string{
-		{"--by", "week"}, {"--by", "label"}, {"--by", "owner=x"}, {"--by", "label=a,label=b"}, {"--since", "yesterday"}, {"--csv", "-o", "json"}, {"--csv", "-q"},
+		{"--by", "week"},
+		{"--by", "label"},
+		{"--by", "owner=x"},
+		{"--by", "label=a,label=b"},
+		{"--since", "yesterday"},
+		{"--csv", "-o", "json"},
+		{"--csv", "-q"},
 		{"--since", "2026-11-02", "--until", "2026-11-01"},
 	} {
 		if got := easel(t.Context(), dial, append([]string{"usage"}, args...)...); got.exit != ExitUsage {

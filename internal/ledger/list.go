@@ -122,7 +122,7 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) (owners []string, err err
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
+		defer func() { _ = rows.Close() }() // its error is that of Err
 		for rows.Next() {
 			owner := ""
 			if err := rows.Scan(&owner); err != nil {

@@ -117,18 +117,38 @@ var conditions = map[watch.Condition]easelv1.UpstreamCondition{
 	watch.ConditionCredentialRejected: easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED,
 }
 
-func heartbeatMessage(h watch.Heartbeat) *easelv1.Heartbeat {
+func heartbeatMessage(c call, h watch.Heartbeat) *easelv1.Heartbeat {
 	out := &easelv1.Heartbeat{
 		ObserveTime:             timestamp(h.ObserveTime),
 		NextPollTime:            timestamp(h.NextPoll),
 		UpstreamCondition:       conditions[h.Condition],
 		ConsecutivePollFailures: int32(min(h.Failures, 1<<30)),
-		LastError:               clip(h.LastError, 1<<10),
+		LastError:               clip(lastError(c, h), 1<<10),
 	}
 	if h.HasTypical {
 		out.TypicalRemaining = durationpb.New(h.TypicalRemaining)
 	}
 	return out
+}
+
+// errorKinds are the kinds of the errors that a condition comes from.
+var errorKinds = map[watch.Condition]catalog.Kind{
+	watch.ConditionThrottled:          catalog.KindRateLimited,
+	watch.ConditionUnreachable:        catalog.KindUnavailable,
+	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
+}
+
+// lastError is what a caller may know of the last error: its kind alone, where it may be of another owner's
+// generation.
+func lastError(c call, h watch.Heartbeat) string {
+	kind, failing := errorKinds[h.Condition]
+	if h.LastError == "" || h.Own || c.seesAccount() {
+		return h.LastError
+	}
+	if !failing {
+		return ""
+	}
+	return kind.String()
 }
 
 // timestamp leaves a time that is not known absent.

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // reaches checks that a caller sees on the wire what the message gives in the process.
@@ -64,4 +66,28 @@ func FuzzTheMembersOfARecordReachACaller(f *testing.F) {
 			reaches(t, catalog.Generation{ID: "g", Inputs: members, Extra: map[string]any{"all": members}})
 		}
 	})
+}
+
+func TestAnotherOwnersErrorIsToldByItsKindAlone(t *testing.T) {
+	const secret = "GET /generations/{id}: unavailable (HTTP 500): generation g of another"
+	behind := &callers.List{}
+	for _, row := range []struct {
+		name string
+		call call
+		beat watch.Heartbeat
+		want string
+	}{
+		{"without a callers file", call{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
+		{"to an operator", call{listed: behind, operator: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
+		{"of the own generation", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret, Own: true}, secret},
+		{"unreachable", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, "unavailable"},
+		{"throttled", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionThrottled, LastError: secret}, "rate limited"},
+		{"rejected", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionCredentialRejected, LastError: secret}, "credential rejected"},
+		{"healthy again", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionHealthy, LastError: secret}, ""},
+		{"healthy", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionHealthy}, ""},
+	} {
+		if got := heartbeatMessage(row.call, row.beat).GetLastError(); got != row.want {
+			t.Errorf("%s: %q, want %q", row.name, got, row.want)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -145,7 +146,7 @@ func (s *generations) listed(ctx context.Context, wanted int) map[string]catalog
 func listKind(name string, owner *string, query proto.Message) string {
 	digest := sha256.New()
 	if owner != nil {
-		fmt.Fprintf(digest, "%q", *owner)
+		digest.Write(strconv.AppendQuote(nil, *owner))
 	}
 	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(query) // it was valid on the wire
 	digest.Write(text)

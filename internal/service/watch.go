@@ -87,7 +87,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 			w.file = event.Known.Generation.File != nil
 		}
 		err = w.out.stream.SendMsg(&easelv1.WatchGenerationResponse{
-			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(*event.Heartbeat)}, EmitTime: timestamppb.Now(),
+			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(who(w.out.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),
 		})
 	default:
 		return nil // a stream of one generation has no caught_up
@@ -217,7 +217,7 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	case event.CaughtUp != nil:
 		return w.stream.SendMsg(caughtUpMessage(event.CaughtUp.Count + w.hidden))
 	}
-	return w.stream.SendMsg(heartbeatOfMany(event.Heartbeat))
+	return w.stream.SendMsg(heartbeatOfMany(who(w.stream.Context()), event.Heartbeat))
 }
 
 // deliverOwn sends what is the caller's own of an event in a watch of everything.
@@ -231,7 +231,7 @@ func (w *watchOfMany) deliverOwn(event watch.Event) error {
 	case event.CaughtUp != nil:
 		return w.stream.SendMsg(caughtUpMessage(w.own.sent))
 	case event.Heartbeat != nil:
-		return w.stream.SendMsg(heartbeatOfMany(event.Heartbeat))
+		return w.stream.SendMsg(heartbeatOfMany(who(w.stream.Context()), event.Heartbeat))
 	}
 	return nil
 }
@@ -257,9 +257,9 @@ func caughtUpMessage(count int) *easelv1.WatchGenerationsResponse {
 	}
 }
 
-func heartbeatOfMany(h *watch.Heartbeat) *easelv1.WatchGenerationsResponse {
+func heartbeatOfMany(c call, h *watch.Heartbeat) *easelv1.WatchGenerationsResponse {
 	return &easelv1.WatchGenerationsResponse{
-		Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(*h)}, EmitTime: timestamppb.Now(),
+		Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(c, *h)}, EmitTime: timestamppb.Now(),
 	}
 }
 

@@ -359,7 +359,7 @@ func (t *tenant) stale(e *entry, now time.Time) bool {
 func (t *tenant) heartbeat(e *entry, now time.Time) *Heartbeat {
 	beat := t.newHeartbeat(e.state.ObserveTime)
 	if e.polling.failures > 0 {
-		beat.Failures, beat.LastError = e.polling.failures, e.polling.lastErr
+		beat.Failures, beat.LastError, beat.Own = e.polling.failures, e.polling.lastErr, true
 	}
 	if t.wanted(e, now) {
 		beat.NextPoll = latest(t.nextPoll(e), t.budget.Paused())

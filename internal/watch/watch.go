@@ -121,6 +121,7 @@ type Heartbeat struct {
 	Condition        Condition
 	Failures         int    // failed polls in a row
 	LastError        string // "" when healthy
+	Own              bool   // LastError is of the one watched generation, and not of another under the same API key
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether there is history for TypicalRemaining
 }

@@ -126,15 +126,18 @@ func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // U
 	} {
 		t.Run(trouble.kind.String(), func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-				s := b.watch("a")
+				s, many := b.watch("a"), b.watchWith(b.ctx, watch.Request{Everything: true, Heartbeat: time.Minute})
 				pass(time.Second / 2)
 				b.up.with(func(u *upstream) { u.fail = &catalog.Error{Kind: trouble.kind, Op: "x"} })
 				pass(5 * time.Minute)
 				if ended, _ := s.done(); ended {
 					b.t.Fatal("the watch ended")
 				}
-				if h := s.look().heartbeats[len(s.look().heartbeats)-1]; h.Condition != trouble.want || h.Failures == 0 || h.LastError == "" {
+				if h := s.look().heartbeats[len(s.look().heartbeats)-1]; h.Condition != trouble.want || h.Failures == 0 || h.LastError == "" || !h.Own {
 					b.t.Errorf("heartbeat %+v", h)
+				}
+				if h := many.look().heartbeats[len(many.look().heartbeats)-1]; h.LastError == "" || h.Own {
+					b.t.Errorf("heartbeat of all %+v", h)
 				}
 				b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
 				pass(2 * time.Minute)
