@@ -186,7 +186,7 @@ func (c *serveCmd) services(ctx context.Context, client *catalog.Client, hub *wa
 		return nil, wrongSetting("EASEL_CALLERS_FILE", err)
 	}
 	return service.New(service.Config{
-		Catalog: client, Hub: hub, Ledger: book, Orders: taken, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
+		Catalog: client, Hub: hub, Orders: taken, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
 		// Whoever is on this machine may call an unguarded server: see guard.
 		AllowAnonymous: c.AllowAnonymous || c.unguarded(),
 	})

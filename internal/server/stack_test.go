@@ -95,7 +95,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	if o.ledger != "" {
 		s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
 		must(err)
-		o.service.Ledger, o.service.Orders = s.ledger, orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+		o.service.Orders = orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
 	}
 	services, err := service.New(o.service)
 	must(err)

@@ -65,7 +65,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, &orderError{err, OrderNotPlacedByThisCall}
 	}
-	if len(req.GetLabels()) > 0 && s.cfg.Ledger == nil {
+	if len(req.GetLabels()) > 0 && s.cfg.Orders == nil {
 		return nil, &orderError{errNoLedger("labels"), OrderNotPlacedByThisCall}
 	}
 	receipt, err := s.place(ctx, req, inputs)

@@ -15,7 +15,6 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -30,8 +29,6 @@ const (
 type Config struct {
 	Catalog *catalog.Client // required
 	Hub     *watch.Hub      // required
-	// Ledger is the book of orders. Nil means that there is none.
-	Ledger *ledger.Ledger
 
 	// Orders takes orders through the ledger. Nil where there is none.
 	Orders *orders.Orders

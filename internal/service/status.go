@@ -40,12 +40,12 @@ type rule struct {
 // rules is the one map from the kinds of the catalog's errors to statuses.
 var rules = map[catalog.Kind]rule{
 	catalog.KindInvalidInput:       {codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", "the catalog refuses the input", false},
-	catalog.KindCredentialRejected: {codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects this key: it is wrong or was revoked", false},
+	catalog.KindCredentialRejected: {codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects this API key: it is wrong or was revoked", false},
 	catalog.KindInsufficientFunds:  {codes.FailedPrecondition, "INSUFFICIENT_BALANCE", "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
-	catalog.KindForbidden:          {codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "the catalog does not allow this with this key", false},
+	catalog.KindForbidden:          {codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "the catalog does not allow this with this API key", false},
 	catalog.KindNotFound:           {codes.NotFound, "NOT_FOUND", "the catalog has no such record", false},
 	catalog.KindPriceAboveLimit:    {codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", "the price is above max_cost_cents: this call has sent no order", false},
-	catalog.KindDailyCap:           {codes.ResourceExhausted, "API_KEY_DAILY_CAP", "the key has reached its daily cap", false},
+	catalog.KindDailyCap:           {codes.ResourceExhausted, "API_KEY_DAILY_CAP", "the API key has reached its daily cap", false},
 	catalog.KindKeyReused:          {codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", "this idempotency_key stands for another order: its own model and inputs, sent with it, tell of it", false},
 	catalog.KindInProgress:         {codes.Aborted, "SUBMISSION_IN_PROGRESS", "the catalog is still busy with this idempotency_key; send it again", true},
 	catalog.KindContentNotReady:    {codes.FailedPrecondition, "CONTENT_NOT_READY", "the result is not there yet", true},
@@ -64,7 +64,7 @@ var rules = map[catalog.Kind]rule{
 }
 
 // heldRejected is the status of a 401 to the held API key, which the operator must mend.
-var heldRejected = rule{codes.Internal, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects the key that this server holds: its operator must act", false}
+var heldRejected = rule{codes.Internal, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects the API key that this server holds: its operator must act", false}
 
 // Violation names one broken rule of a request.
 type Violation struct {
@@ -297,7 +297,7 @@ func kindDetails(e *catalog.Error, info *errdetails.ErrorInfo) []protoadapt.Mess
 		}}}}
 	case catalog.KindDailyCap:
 		return []protoadapt.MessageV1{&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
-			Subject: "api_key", Description: "the daily cap of the key",
+			Subject: "api_key", Description: "the daily cap of the API key",
 		}}}}
 	case catalog.KindPriceAboveLimit:
 		info.Metadata["price_cents"] = strconv.FormatInt(e.PriceCents, 10)
