@@ -66,7 +66,7 @@ func TestEveryCommandOfThePageOfTeamsWorks(t *testing.T) {
 	banner, _ := devOn(t, "--callers", write(t, block), "--speed", "20")
 	runBlocks(t, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner)}, programs(t), text, work)
 	id, err := os.ReadFile(filepath.Join(work, "ordered.txt"))
-	if err != nil || len(shellBlocks(t, text)) != 3 {
+	if err != nil || len(shellBlocks(t, text)) != 4 {
 		t.Fatalf("%d blocks, %v", len(shellBlocks(t, text)), err)
 	}
 	for caller, exit := range map[string]int{"poster-token": exitOK, "ops-token": exitOK, "flyer-token": exitNotFound} {

@@ -79,15 +79,15 @@ func chooses(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
 		(len(filter.GetStates()) == 0 || slices.Contains(filter.GetStates(), states[g.State]))
 }
 
-// recordedStates are the states of the ledger, by those of the contract. A generation of which nothing was
-// recorded yet is queued.
+// recordedStates are the states of the ledger, by those of the contract. A generation of which no state that is
+// known was recorded yet is queued.
 var recordedStates = map[easelv1.State][]ledger.Status{
 	easelv1.State_STATE_QUEUED:       {ledger.Unseen, ledger.Queued},
 	easelv1.State_STATE_RUNNING:      {ledger.Running},
 	easelv1.State_STATE_FAILED:       {ledger.Failed},
 	easelv1.State_STATE_SUCCEEDED:    {ledger.Succeeded},
 	easelv1.State_STATE_REFUNDED:     {ledger.Refunded},
-	easelv1.State_STATE_UNRECOGNIZED: {-1}, // none: the last state that is known was recorded
+	easelv1.State_STATE_UNRECOGNIZED: {-1}, // none: the ledger keeps the last state that is known
 }
 
 // ledgerFilter is a filter in the words of the ledger.

@@ -189,7 +189,7 @@ func LedgerFailed(err error) bool {
 // budgetExceeded is the status of an order that a budget has no room for. Trying again helps when the next
 // window begins, which is too far for a RetryInfo.
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
-	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d: nothing was ordered", e.Period, e.RemainingCents, e.PriceCents)
+	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 	info := &errdetails.ErrorInfo{Reason: "BUDGET_EXCEEDED", Metadata: map[string]string{
 		"window":          e.Period,
 		"reset_time":      e.Reset.UTC().Format(time.RFC3339),

@@ -642,8 +642,9 @@ type GenerationFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model that they were ordered from; empty is any.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-	// recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+	// States, any of them; none is every state but STATE_DELETED. With a ledger
+	// STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+	// chooses nothing; without one there is no deleted render to list.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
 	// Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
 	// filter.labels[name]=value.

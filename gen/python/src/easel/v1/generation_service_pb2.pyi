@@ -414,8 +414,9 @@ class GenerationFilter(_message.Message):
     """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
-        """States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-        recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+        """States, any of them; none is every state but STATE_DELETED. With a ledger
+        STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+        chooses nothing; without one there is no deleted render to list.
         """
 
     @_builtins.property

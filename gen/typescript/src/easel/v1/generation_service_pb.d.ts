@@ -265,8 +265,9 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   modelId: string;
 
   /**
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    *
    * @generated from field: repeated easel.v1.State states = 2;
    */

@@ -119,8 +119,9 @@ private static final long serialVersionUID = 0L;
           };
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -133,8 +134,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -146,8 +148,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -160,8 +163,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -174,8 +178,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -916,8 +921,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -929,8 +935,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -941,8 +948,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -954,8 +962,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -975,8 +984,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -994,8 +1004,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1013,8 +1024,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1028,8 +1040,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1041,8 +1054,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1054,8 +1068,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1072,8 +1087,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1088,8 +1104,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-     * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. With a ledger
+     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+     * chooses nothing; without one there is no deleted render to list.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>

@@ -30,8 +30,9 @@ public interface GenerationFilterOrBuilder extends
 
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -40,8 +41,9 @@ public interface GenerationFilterOrBuilder extends
   java.util.List<io.github.easelgrpc.easel.v1.State> getStatesList();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -50,8 +52,9 @@ public interface GenerationFilterOrBuilder extends
   int getStatesCount();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -61,8 +64,9 @@ public interface GenerationFilterOrBuilder extends
   io.github.easelgrpc.easel.v1.State getStates(int index);
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -72,8 +76,9 @@ public interface GenerationFilterOrBuilder extends
   getStatesValueList();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger no render is
-   * recorded as STATE_UNRECOGNIZED, and without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. With a ledger
+   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
+   * chooses nothing; without one there is no deleted render to list.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
