@@ -30,6 +30,9 @@ const (
 	pageLimit    = 1000
 	idsLimit     = 1000
 	waitLimit    = 10 * time.Minute
+	labelsLimit  = 16
+	nameLimit    = 63
+	valueLimit   = 256
 	slowestPulse = time.Minute
 	fastestPulse = time.Second
 )
@@ -70,6 +73,7 @@ func limits() []limit {
 		},
 		{"`model_id`, `generation_id`", fmt.Sprintf("%d bytes", idLimit), invalid, nil, probeIDs},
 		{"`idempotency_key`", fmt.Sprintf("%d characters", keyLimit), invalid, nil, probeKey},
+		{"`labels` of an order; their names; their values", fmt.Sprintf("%d; %d characters; %d bytes", labelsLimit, nameLimit, valueLimit), invalid, nil, probeLabels},
 		{"`page_token`", number(tokenLimit) + " bytes", invalid, nil, probeToken},
 		{"`page_size`", number(pageLimit), "a page of " + number(pageLimit), []string{"TestAPageHasAtMostAThousandRenders"}, nil},
 		{"`generation_ids` of a watch; over REST also what the headers may take", number(idsLimit), invalid, nil, probeManyIDs},
@@ -124,7 +128,7 @@ func limits() []limit {
 		{"orders of one caller that are on their way or of unknown outcome", number(10_000), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore",
 		}, nil},
-		{"orders that a process remembers as placed", number(100_000) + ", in 64 MiB, for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
+		{"orders that a process remembers as placed, without a ledger", number(100_000) + ", in 64 MiB, for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
 			"TestAttackOneOwnersOrdersPushOutNoOthers", "TestReceiptsAreBoundedInBytesAndAge",
 		}, nil},
 		{
@@ -298,6 +302,21 @@ func probeKey(t *testing.T, s *stack, c caller) {
 	edge(t, c, "GenerationService/CreateGeneration", order(keyLimit), order(keyLimit+1))
 	if n := s.sandbox.Requests()["POST /generations"]; n != 1 {
 		t.Errorf("%d orders reached the catalog", n)
+	}
+}
+
+// Without a ledger labels within the limits are refused too, by another reason.
+func probeLabels(t *testing.T, _ *stack, c caller) {
+	order := func(many, name, value int) *easelv1.CreateGenerationRequest {
+		labels := map[string]string{"a" + strings.Repeat("b", name-1): strings.Repeat("v", value)}
+		for n := len(labels); n < many; n++ {
+			labels[fmt.Sprint("c", n)] = "v"
+		}
+		return &easelv1.CreateGenerationRequest{ModelId: text, InputsJson: `{"prompt":"x"}`, IdempotencyKey: "k", Labels: labels}
+	}
+	at := order(labelsLimit, nameLimit, valueLimit)
+	for _, past := range []*easelv1.CreateGenerationRequest{order(labelsLimit+1, 1, 1), order(1, nameLimit+1, 1), order(1, 1, valueLimit+1)} {
+		edge(t, c, "GenerationService/CreateGeneration", at, past)
 	}
 }
 
