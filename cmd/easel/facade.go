@@ -63,7 +63,13 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer others.end()
 
-	if hub, err = c.hub(client, observed, others.peers); err != nil {
+	var taken *orders.Orders // made below, before anybody can call
+	sighted := func(s watch.Sighting) {
+		if taken != nil {
+			taken.Sighted(s.Credential, s.Version, s.NotFound)
+		}
+	}
+	if hub, err = c.hub(client, observed, others.peers, sighted); err != nil {
 		return err
 	}
 	defer clock.forPolls(hub.Close)
@@ -78,7 +84,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
-	taken, leave := c.orders(ctx, client, book, held, observed.Logger)
+	var leave func()
+	taken, leave = c.orders(ctx, client, hub, book, held, observed.Logger)
 	defer leave()
 
 	services, err := c.services(ctx, client, hub, book, taken, held, observed.Logger)
@@ -141,11 +148,11 @@ func (c *serveCmd) catalog(ctx context.Context, transport http.RoundTripper, obs
 }
 
 // hub makes what polls.
-func (c *serveCmd) hub(client *catalog.Client, observed *telemetry.Telemetry, peers watch.Peers) (*watch.Hub, error) {
+func (c *serveCmd) hub(client *catalog.Client, observed *telemetry.Telemetry, peers watch.Peers, sighted func(watch.Sighting)) (*watch.Hub, error) {
 	hub, err := watch.New(watch.Config{
 		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Peers: peers,
+		Peers: peers, Sighted: sighted,
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_POLL_*", err)
@@ -160,19 +167,23 @@ func ordered(o *telemetry.Observer) func(context.Context, catalog.Order, catalog
 	}
 }
 
-// orders takes orders through the ledger, if there is one, and recovers those that nobody comes back for. leave
-// waits until none is recovered any more.
-func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, book *ledger.Ledger, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
+// orders takes orders through the ledger, if there is one, and records what becomes of them. Behind a held API key it
+// recovers and settles those that nobody comes back for. leave waits until all that has ended.
+func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, book *ledger.Ledger, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
 	if book == nil {
 		return nil, func() {}
 	}
-	taken = orders.New(orders.Config{Ledger: book, Catalog: client, Logger: logger})
-	if held == nil {
-		return taken, func() {}
-	}
+	taken = orders.New(orders.Config{
+		Ledger: book, Catalog: client, Logger: logger, Called: hub.Called,
+		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) { hub.Observe(ctx, cred, read) },
+	})
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { taken.Recover(ctx, *held) })
+	work.Go(func() { taken.Record(ctx) })
+	if held != nil {
+		work.Go(func() { taken.Recover(ctx, *held) })
+		work.Go(func() { taken.Settle(ctx, *held) })
+	}
 	return taken, func() {
 		cancel()
 		work.Wait()

@@ -31,7 +31,7 @@ func (c *serveCmd) ledger(ctx context.Context, logger *slog.Logger) (book *ledge
 		return nil, func() {}, nil
 	}
 	book, err = ledger.Open(ctx, ledger.Config{
-		URL: c.LedgerURL, Catalog: cmp.Or(c.catalogName, strings.TrimRight(c.UpstreamURL, "/")), ResendWindow: c.ResendWindow,
+		URL: c.LedgerURL, Catalog: cmp.Or(c.catalogName, strings.TrimRight(c.UpstreamURL, "/")), ResendWindow: c.ResendWindow, RefundWindow: c.RefundWindow,
 	})
 	if err != nil {
 		return nil, nil, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}

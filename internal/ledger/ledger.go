@@ -29,13 +29,16 @@ type Config struct {
 	Catalog string
 	// ResendWindow is how long after its first attempt an order may be sent again.
 	ResendWindow time.Duration
+	// RefundWindow is how long after a failure a refund may still come. 0 settles failures at once.
+	RefundWindow time.Duration
 }
 
 // Ledger is the book of orders. All times in it are of the database's clock.
 type Ledger struct {
 	db      *sql.DB
 	dialect dialect
-	window  time.Duration
+	window  time.Duration // in which an order may be sent again
+	refunds time.Duration // after a failure
 }
 
 // Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
@@ -50,7 +53,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 		return nil, unusable(err)
 	}
 	db.SetMaxOpenConns(d.conns)
-	l := &Ledger{db: db, dialect: d, window: config.ResendWindow}
+	l := &Ledger{db: db, dialect: d, window: config.ResendWindow, refunds: config.RefundWindow}
 	if err := l.prepare(ctx, config.Catalog); err != nil {
 		_ = db.Close() // the first error says more
 		return nil, err

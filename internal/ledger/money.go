@@ -72,17 +72,21 @@ type Observation struct {
 	CostCents *int64
 	// Deleted means that the catalog has it no more.
 	Deleted bool
-	// Settled means that no money can move any more.
-	Settled bool
+	// NotFound means that the catalog has not shown it to a read. Soon after the order that says nothing, later it
+	// is deleted.
+	NotFound bool
+	// APIKey is the SHA-256, in hex, of a forwarded API key that has seen it: one that sees nothing of another's.
+	// It is empty behind a held one.
+	APIKey string
 }
 
-// after is the money when an observation was made.
-func (m Money) after(o Observation, status Status) Money {
+// after is the money when an observation was made, after which none may move any more.
+func (m Money) after(o Observation, status Status, settled bool) Money {
 	m = m.charged(o.CostCents)
 	if status == Refunded {
 		m = m.refunded()
 	}
-	if o.Settled {
+	if settled {
 		m = m.settled(status)
 	}
 	return m

@@ -23,11 +23,11 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
 		"it was refunded":                          {[]saw{{Status: ledger.Failed, CostCents: cents(9)}, {Status: ledger.Refunded, CostCents: cents(9)}}, 0, 0},
 		"it was refunded, and nobody saw a price":  {[]saw{{Status: ledger.Refunded}}, 0, 0},
 		"a late price of what was refunded":        {[]saw{{Status: ledger.Refunded}, {Status: ledger.Refunded, CostCents: cents(9)}}, 0, 0},
-		"a refund that comes after all is settled": {[]saw{{Status: ledger.Failed, CostCents: cents(9), Settled: true}, {Status: ledger.Refunded, CostCents: cents(9)}}, 0, 0},
-		"it has succeeded without a price":         {[]saw{{Status: ledger.Succeeded, Settled: true}}, 11, 0},
-		"its price comes after all":                {[]saw{{Status: ledger.Succeeded, Settled: true}, {Status: ledger.Succeeded, CostCents: cents(9), Settled: true}}, 9, 0},
-		"it was deleted before it had a price":     {[]saw{{Status: ledger.Queued, Deleted: true, Settled: true}}, 11, 0},
-		"an old state comes after a newer one":     {[]saw{{Status: ledger.Refunded, CostCents: cents(9)}, {Status: ledger.Failed, CostCents: cents(9), Settled: true}}, 0, 0},
+		"a refund that comes after all is settled": {[]saw{{Status: ledger.Failed, CostCents: cents(9)}, {Status: ledger.Refunded, CostCents: cents(9)}}, 0, 0},
+		"it has succeeded without a price":         {[]saw{{Status: ledger.Succeeded}}, 11, 0},
+		"its price comes after all":                {[]saw{{Status: ledger.Succeeded}, {Status: ledger.Succeeded, CostCents: cents(9)}}, 9, 0},
+		"it was deleted before it had a price":     {[]saw{{Status: ledger.Queued, Deleted: true}}, 11, 0},
+		"an old state comes after a newer one":     {[]saw{{Status: ledger.Refunded, CostCents: cents(9)}, {Status: ledger.Failed, CostCents: cents(9)}}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
@@ -77,16 +77,87 @@ func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
 			conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
 		}
 		for _, g := range []string{"g2", "g1"} {
-			if err := l.Observe(t.Context(), g, ledger.Observation{Status: ledger.Failed, Settled: g == "g1"}); err != nil {
+			if err := l.Observe(t.Context(), g, ledger.Observation{Status: map[string]ledger.Status{"g1": ledger.Succeeded, "g2": ledger.Running}[g]}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		all, err := l.Unsettled(t.Context(), 0, 10)
-		if err != nil || len(all) != 2 || all[0] != "g3" || all[1] != "g2" {
+		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
+			t.Errorf("%v are looked at before they have to be visible, %v", all, err)
+		}
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000")
+		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 2 || all[0].Generation != "g3" || all[1].Generation != "g2" {
 			t.Errorf("unsettled are %v, %v", all, err)
 		}
-		if late, err := l.Unsettled(t.Context(), time.Hour, 10); err != nil || len(late) != 1 || late[0] != "g3" {
+		if late, err := l.Due(t.Context(), time.Hour, 10); err != nil || len(late) != 1 || late[0].Generation != "g3" {
 			t.Errorf("not looked at for an hour are %v, %v", late, err)
+		}
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 100000000000")
+		if daily, err := l.Due(t.Context(), 0, 10); err != nil || len(daily) != 1 || daily[0].Generation != "g3" {
+			t.Errorf("after a day %v are looked at, %v", daily, err)
+		}
+	})
+}
+
+func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, RefundWindow: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		for _, settled := range []bool{false, true} {
+			if err := l.Observe(t.Context(), "g1", ledger.Observation{Status: ledger.Failed, CostCents: cents(9)}); err != nil {
+				t.Fatal(err)
+			}
+			own, err := l.Own(t.Context(), nil, "g1")
+			if o := own["g1"]; err != nil || o.Settled != settled || (o.UnconfirmedCents == 9) != settled {
+				t.Errorf("settled is %v, %+v, %v", o.Settled, o.Money, err)
+			}
+			l.Exec(t, "UPDATE orders SET failed_time = failed_time - 600000000")
+		}
+	})
+}
+
+func TestAReadThatFindsNothingIsADeletionWhenTheOrderIsOldEnough(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		for _, seen := range []struct {
+			ledger.Observation
+			deleted bool
+		}{
+			{ledger.Observation{NotFound: true}, false},
+			{ledger.Observation{NotFound: true, APIKey: "another"}, false},
+			{ledger.Observation{NotFound: true}, true},
+		} {
+			if seen.deleted {
+				l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000")
+			}
+			if err := l.Observe(t.Context(), "g1", seen.Observation); err != nil {
+				t.Fatal(err)
+			}
+			own, err := l.Own(t.Context(), nil, "g1")
+			if o := own["g1"]; err != nil || o.Deleted != seen.deleted {
+				t.Errorf("%+v: %+v, %v", seen, o, err)
+			}
+		}
+	})
+}
+
+func TestOneProcessHasADuty(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for n, step := range []struct {
+			holder string
+			taken  bool
+		}{{"a", true}, {"b", false}, {"a", true}, {"b", true}, {"a", false}} {
+			if n == 3 {
+				l.Exec(t, "UPDATE duties SET claimed_until = claimed_until - 60000000")
+			}
+			if taken, err := l.TakeDuty(t.Context(), "settle", step.holder, time.Minute); err != nil || taken != step.taken {
+				t.Errorf("step %d: %v, %v", n, taken, err)
+			}
 		}
 	})
 }

@@ -24,24 +24,41 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 	return own, err
 }
 
+// visibleAfter is how long after an order a read may not find its generation.
+const visibleAfter = 30 * time.Second
+
 // Observe records what the catalog has said of a generation, and moves the money of its order with it. A state
 // never goes back; a generation without an order is nobody's, and nothing is recorded of it.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) error {
 	return l.inTransaction(ctx, func(tx *transaction) error {
-		o, err := l.order(tx, "", `generation_id = $1`, generation)
+		o, err := l.order(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3)`, generation, seen.APIKey, seen.APIKey)
 		if err != nil || o == nil {
 			return err
 		}
-		status, record := o.Status, o.Record
-		if seen.Status > status || seen.Status == status && seen.Record != "" {
-			status, record = seen.Status, seen.Record
-		}
-		if _, err := tx.exec(`UPDATE orders SET status = $1, record = NULLIF($2, ''), deleted = $3, settled = $4, observed_time = {now} WHERE id = $5`,
-			status, record, number(seen.Deleted || o.Deleted), number(seen.Settled), o.ID); err != nil {
+		now, err := tx.now()
+		if err != nil {
 			return err
 		}
-		return move(tx, *o, o.after(seen, status))
+		seen.Deleted = seen.Deleted || o.Deleted || seen.NotFound && now-o.Time.UnixMicro() >= visibleAfter.Microseconds()
+		return l.observed(tx, *o, seen, now)
 	})
+}
+
+// observed records an observation of an order.
+func (l *Ledger) observed(tx *transaction, o Order, seen Observation, now int64) error {
+	status, record := o.Status, o.Record
+	if seen.Status > status || seen.Status == status && seen.Record != "" {
+		status, record = seen.Status, seen.Record
+	}
+	if status == Failed && o.failed == 0 {
+		o.failed = now
+	}
+	settled := o.Settled || seen.Deleted || status > Failed || status == Failed && now-o.failed >= l.refunds.Microseconds()
+	if _, err := tx.exec(`UPDATE orders SET status = $1, record = NULLIF($2, ''), deleted = $3, settled = $4, failed_time = $5, observed_time = $6
+		WHERE id = $7`, status, record, number(seen.Deleted), number(settled), o.failed, now, o.ID); err != nil {
+		return err
+	}
+	return move(tx, o, o.after(seen, status, settled))
 }
 
 // number is how both databases keep a truth.
@@ -52,26 +69,51 @@ func number(truth bool) int {
 	return 0
 }
 
-// Unsettled gives the generations whose money may still move and that were not observed for a while, those
-// first that were not for longest.
-func (l *Ledger) Unsettled(ctx context.Context, quiet time.Duration, most int) (generations []string, err error) {
+// settleDaily is the age of an order after which it is looked at once in as long.
+const settleDaily = 24 * time.Hour
+
+// Due is a generation whose money may still move, and that nobody has looked at for a while.
+type Due struct {
+	Generation, Owner string
+	// Last means that the refund window of its failure is over: the next look is the last one.
+	Last bool
+}
+
+// Due gives generations that are to be looked at, those first that were not for longest: those not observed for
+// a while, and after a day those not observed for a day. Orders of forwarded API keys are not among them.
+func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) (all []Due, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
-		rows, err := tx.rows(`SELECT generation_id FROM orders WHERE state = 2 AND settled = 0 AND observed_time <= {now} - $1
-			ORDER BY observed_time LIMIT $2`, quiet.Microseconds(), most)
+		rows, err := tx.rows(`SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 FROM orders
+			WHERE state = 2 AND settled = 0 AND owner <> api_key AND observed_time <= {now} - $2 AND order_time <= {now} - $3
+			AND (order_time > {now} - $4 OR observed_time <= {now} - $5) ORDER BY observed_time, id LIMIT $6`,
+			l.refunds.Microseconds(), quiet.Microseconds(), visibleAfter.Microseconds(), settleDaily.Microseconds(), settleDaily.Microseconds(), most)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var id string
-			if err := rows.Scan(&id); err != nil {
+			var one Due
+			if err := rows.Scan(&one.Generation, &one.Owner, &one.Last); err != nil {
 				return err
 			}
-			generations = append(generations, id)
+			all = append(all, one)
 		}
 		return rows.Err()
 	})
-	return generations, err
+	return all, err
+}
+
+// TakeDuty takes work on that one process does for all, or goes on with it, for so long by the database's clock. It
+// does not where another process has it.
+func (l *Ledger) TakeDuty(ctx context.Context, name, holder string, d time.Duration) (taken bool, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		rows, err := tx.exec(`INSERT INTO duties (name, holder, claimed_until) VALUES ($1, $2, {now} + $3) ON CONFLICT (name)
+			DO UPDATE SET holder = excluded.holder, claimed_until = excluded.claimed_until
+			WHERE duties.holder = excluded.holder OR duties.claimed_until <= {now}`, name, holder, d.Microseconds())
+		taken = rows == 1
+		return err
+	})
+	return taken && err == nil, err
 }
 
 // Budget is what an owner has spent of a limit.

@@ -61,12 +61,14 @@ type Order struct {
 	Settled bool
 	// Labels are those of its [Request], where it comes from [Ledger.List] or [Ledger.Own].
 	Labels map[string]string
+
+	failed int64 // when its generation was first seen failed; 0 where it was not
 }
 
 // columns are what scan reads.
 const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), claims,
 	claimed_until > {now}, {now} - order_time, order_time,
-	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted, settled`
+	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted, settled, failed_time`
 
 // order reads and locks the order that a condition names, under the API key of now. It is nil where there
 // is none.
@@ -89,7 +91,7 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 		o, age, written := Order{}, int64(0), int64(0)
 		if err := rows.Scan(
 			&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.State, &o.Generation, &o.Claims, &o.Claimed, &age, &written,
-			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted, &o.Settled); err != nil {
+			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted, &o.Settled, &o.failed); err != nil {
 			return nil, err
 		}
 		o.Claimed = o.Claimed && o.State == lifecycle.Open

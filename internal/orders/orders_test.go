@@ -25,7 +25,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const window = 12 * time.Hour
+const (
+	window       = 12 * time.Hour
+	refundWindow = 10 * time.Minute
+)
 
 // shop is a sandbox and a ledger, in simulated time.
 type shop struct {
@@ -38,7 +41,7 @@ type shop struct {
 
 // open opens the ledger.
 func (s *shop) open() {
-	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window})
+	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -48,9 +51,16 @@ func (s *shop) open() {
 // inShop runs a test in a shop with an account that has so much money.
 func inShop(t *testing.T, balance int64, test func(*shop)) {
 	t.Helper()
+	inShopOf(t, sandbox.Config{}, balance, test)
+}
+
+// inShopOf is inShop with a catalog of another kind.
+func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*shop)) {
+	t.Helper()
+	catalog.Seed = 7
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	synctest.Test(t, func(t *testing.T) {
-		box, err := sandbox.Open(sandbox.Config{Seed: 7})
+		box, err := sandbox.Open(catalog)
 		if err != nil {
 			t.Fatal(err)
 		}

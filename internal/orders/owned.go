@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
@@ -86,11 +87,9 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 }
 
 // Deleted records a deletion of ours. Where the ledger does not answer, whoever settles the order finds out.
-func (o *Orders) Deleted(ctx context.Context, generationID string) {
-	err := ask(ctx, func(ctx context.Context) error {
-		return o.Ledger.Observe(ctx, generationID, ledger.Observation{Deleted: true})
-	})
-	if err != nil {
+func (o *Orders) Deleted(ctx context.Context, cred catalog.Credential, generationID string) {
+	gone := catalog.Version{Generation: catalog.Generation{ID: generationID, State: catalog.StateDeleted}}
+	if err := o.observe(ctx, generationID, observation(cred, gone, false)); err != nil {
 		o.Logger.WarnContext(ctx, "the ledger has not recorded a deletion yet", "generation", generationID, "error", err)
 	}
 }

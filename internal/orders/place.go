@@ -27,14 +27,19 @@ type Config struct {
 	Logger *slog.Logger
 	// Fault counts a fault of the book, and Dearer a charge above the quote. They may be nil.
 	Fault, Dearer func()
+	// Share gives watchers a state that was read to settle an order, and Called counts the request. They may be nil.
+	Share  func(context.Context, catalog.Credential, catalog.Version)
+	Called func(catalog.Credential, error)
 }
 
 // Orders takes orders through the ledger to the catalog.
 type Orders struct {
 	Config
 
-	placed *recent[placedKey, placedOrder]
-	owned  *recent[ownedKey, Attribution]
+	placed   *recent[placedKey, placedOrder]
+	owned    *recent[ownedKey, Attribution]
+	recorded *recent[string, string] // the etags of the newest states that the ledger has or will have
+	recorder *recorder
 }
 
 // New makes Orders. It asks nobody.
@@ -45,7 +50,16 @@ func New(cfg Config) *Orders {
 	if cfg.Dearer == nil {
 		cfg.Dearer = func() {}
 	}
-	return &Orders{Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, Attribution](maxOwned)}
+	if cfg.Share == nil {
+		cfg.Share = func(context.Context, catalog.Credential, catalog.Version) {}
+	}
+	if cfg.Called == nil {
+		cfg.Called = func(catalog.Credential, error) {}
+	}
+	return &Orders{
+		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, Attribution](maxOwned),
+		recorded: newRecent[string, string](maxOwned), recorder: newRecorder(),
+	}
 }
 
 // Request is an order of a caller.

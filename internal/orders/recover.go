@@ -96,12 +96,17 @@ type outage struct {
 func (o *outage) note(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var upstream *catalog.Error
-	if errors.As(err, &upstream) && (upstream.Status == 0 || upstream.Status == http.StatusTooManyRequests || upstream.Status >= 500) {
+	if isOutage(err) {
 		o.failures++
 		return
 	}
 	o.failures = 0
+}
+
+// isOutage reports whether an error says that the catalog does not answer, or wants to be left alone.
+func isOutage(err error) bool {
+	var upstream *catalog.Error
+	return errors.As(err, &upstream) && (upstream.Status == 0 || upstream.Status == http.StatusTooManyRequests || upstream.Status >= 500)
 }
 
 func (o *outage) lasts() bool {

@@ -161,7 +161,7 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	}
 	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
 	if s.cfg.Orders != nil && s.cfg.Orders.IsProven(credential(ctx)) {
-		s.cfg.Orders.Deleted(ctx, id)
+		s.cfg.Orders.Deleted(ctx, credential(ctx), id)
 	}
 	return &easelv1.DeleteGenerationResponse{}, nil
 }

@@ -22,6 +22,9 @@ type Config struct {
 	Peers        Peers         // nil: this process shares its polls with nobody
 	Logger       *slog.Logger  // nil = discard
 	Observer     Observer      // nil = none
+	// Sighted hears of each new state that this process has seen, with no lock held: it must be quick. It hears
+	// nothing of what peers have seen. Nil = nobody.
+	Sighted func(Sighting)
 }
 
 // withDefaults fills in defaults for zero fields, and reports every invalid field.
@@ -34,6 +37,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Observer == nil {
 		c.Observer = noObserver{}
+	}
+	if c.Sighted == nil {
+		c.Sighted = func(Sighting) {}
 	}
 	var faults []error
 	for _, rule := range []struct {

@@ -123,7 +123,15 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 		t.observe(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
 		update = e.update()
 	})
+	h.sighted(Sighting{Credential: cred, Version: catalog.Version{Generation: update.Generation, Etag: update.Etag}})
 	return update
+}
+
+// sighted tells of new states.
+func (h *Hub) sighted(all ...Sighting) {
+	for _, s := range all {
+		h.cfg.Sighted(s)
+	}
 }
 
 // Created notes an order that this process placed at the given time. For a short while a
@@ -131,6 +139,9 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
 	found := h.cfg.Observer.TraceRef(ctx)
 	answered := g.Version()
+	if g.State != catalog.StateQueued { // which every order is
+		defer h.sighted(Sighting{Credential: cred, Version: answered})
+	}
 	t := h.find(cred, true)
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -146,6 +157,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
 	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
+	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
 }
 
 // Called notes a request that a call has made, and its error. Calls do not wait for the budget: polls

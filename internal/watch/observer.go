@@ -70,4 +70,13 @@ const maxRefs = 16
 type pollResult struct {
 	found   TraceRef
 	changes []Change
+	sighted []Sighting // new states of a poll
+}
+
+// Sighting is a state of a generation that this process has seen.
+type Sighting struct {
+	Credential catalog.Credential
+	catalog.Version
+	// NotFound means that a 404 alone says that the generation is gone.
+	NotFound bool
 }

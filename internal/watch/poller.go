@@ -230,11 +230,13 @@ func (p *poller) execute(j *job) {
 	if j.ID == "" {
 		records, err := h.cfg.Upstream.List(ctx, cred)
 		p.swept(records, err, result)
+		h.sighted(result.sighted...)
 		ended(Outcome{Err: err, Changes: result.changes})
 		return
 	}
 	read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
 	p.answered(j.ID, read, err, result)
+	h.sighted(result.sighted...)
 	ended(Outcome{Err: err, State: read.State, Changes: result.changes})
 }
 

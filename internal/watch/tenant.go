@@ -245,6 +245,7 @@ func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *poll
 // noteChange records a new state, and publishes it.
 func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
+	result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: e.state, Etag: e.etag}, e.goneByNotFound()})
 	if before.State != 0 && before.State != e.state.State {
 		result.changes = append(result.changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
 	}

@@ -39,7 +39,9 @@ CREATE TABLE orders (
   record          TEXT,
   deleted         INTEGER NOT NULL DEFAULT 0,
   settled         INTEGER NOT NULL DEFAULT 0,
-  observed_time   BIGINT NOT NULL DEFAULT 0
+  observed_time   BIGINT NOT NULL DEFAULT 0,
+  -- When the generation was first seen failed; 0 where it was not.
+  failed_time     BIGINT NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
 CREATE INDEX orders_caller ON orders (caller, idempotency_key);
@@ -55,6 +57,13 @@ CREATE TABLE labels (
 );
 CREATE INDEX labels_value ON labels (name, value);
 
+-- Work that one process does for all.
+CREATE TABLE duties (
+  name          TEXT PRIMARY KEY,
+  holder        TEXT NOT NULL,
+  claimed_until BIGINT NOT NULL
+);
+
 CREATE TABLE budgets (
   owner          TEXT NOT NULL,
   -- "day" or "month".
@@ -67,6 +76,7 @@ CREATE TABLE budgets (
 
 -- +goose Down
 DROP TABLE budgets;
+DROP TABLE duties;
 DROP TABLE labels;
 DROP TABLE orders;
 DROP TABLE facts;

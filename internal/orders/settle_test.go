@@ -1,0 +1,194 @@
+package orders_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// settles runs the settling of some replicas for a while.
+func settles(d time.Duration, replicas ...*replica) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	for _, r := range replicas[1:] {
+		go r.orders.Settle(ctx, r.held(""))
+	}
+	replicas[0].orders.Settle(ctx, replicas[0].held(""))
+	synctest.Wait()
+}
+
+// budget is what studio has spent today, and what is reserved.
+func (s *shop) budget() (spent, reserved int64) {
+	s.Helper()
+	most := int64(1 << 40)
+	all, err := s.ledger.Budgets(context.Background(), "studio", ledger.Limits{DailyCents: &most})
+	if err != nil || len(all) != 1 {
+		s.Fatal(all, err)
+	}
+	return all[0].SpentCents, all[0].ReservedCents
+}
+
+// reads counts the reads of generations that the catalog has answered.
+func (s *shop) reads() (single, lists int) {
+	all := s.box.Requests()
+	return all["GET /generations/{id}"], all["GET /generations"]
+}
+
+func mustPlace(s *shop, r *replica, key, prompt string) catalog.Generation {
+	s.Helper()
+	receipt, err := r.place("studio", key, prompt)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return receipt.Generation
+}
+
+func TestARefundThatNobodySeesGivesTheBudgetItsMoneyBack(t *testing.T) { // T6
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		mustPlace(s, r, "k", "a harbour [fail]")
+		if spent, reserved := s.budget(); spent == 0 || reserved != 0 {
+			s.Fatalf("%d spent, %d reserved after the order", spent, reserved)
+		}
+		settles(20*time.Minute, r)
+		one := s.list(ledger.Filter{})[0]
+		if spent, reserved := s.budget(); spent != 0 || reserved != 0 || one.Status != ledger.Refunded || !one.Settled {
+			s.Errorf("%d spent, %d reserved, %+v", spent, reserved, one)
+		}
+	})
+}
+
+func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
+	inShopOf(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: sandbox.RefundSilent}}, 1000, func(s *shop) {
+		r := s.replica()
+		mustPlace(s, r, "k", "a harbour [fail]")
+		settles(5*time.Minute, r)
+		if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Failed || one.Settled {
+			s.Errorf("within the window it is %+v", one)
+		}
+		settles(refundWindow, r)
+		one := s.list(ledger.Filter{})[0]
+		if spent, _ := s.budget(); !one.Settled || one.UnconfirmedCents != *one.CostCents || spent != *one.CostCents {
+			s.Errorf("after the window it is %+v, %d spent", one, spent)
+		}
+		before, _ := s.reads()
+		settles(10*time.Minute, r)
+		if after, _ := s.reads(); after != before {
+			s.Errorf("%d reads of what is settled", after-before)
+		}
+	})
+}
+
+func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		g := mustPlace(s, r, "k", "a harbour")
+		if err := r.client.Delete(s.Context(), r.held("studio"), g.ID); err != nil {
+			s.Fatal(err)
+		}
+		settles(3*time.Minute, r)
+		if one := s.list(ledger.Filter{})[0]; !one.Deleted || !one.Settled || one.UnconfirmedCents != *one.CostCents {
+			s.Errorf("it is %+v", one)
+		}
+		again, err := s.replica().place("studio", "k", "a harbour")
+		if err != nil || again.Generation.State != catalog.StateDeleted {
+			s.Errorf("the replay is %+v, %v", again, err)
+		}
+	})
+}
+
+func TestOneReplicaSettlesWithFewReads(t *testing.T) {
+	inShop(t, 100_000, func(s *shop) {
+		one, other := s.replica(), s.replica()
+		for n := range 40 {
+			g := mustPlace(s, one, fmt.Sprint("k", n), "a harbour")
+			if err := one.client.Delete(s.Context(), one.held("studio"), g.ID); err != nil {
+				s.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		for minute := range 4 {
+			single, lists := s.reads()
+			settles(time.Minute+time.Second, one, other)
+			// Each run of the replicas is a new holder: the one before has to lapse.
+			after, listsAfter := s.reads()
+			if after-single > 10 || listsAfter-lists > 1 {
+				s.Errorf("in minute %d: %d single reads, %d lists", minute, after-single, listsAfter-lists)
+			}
+		}
+		settles(8*time.Minute, one, other)
+		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 0 {
+			s.Errorf("%d are unsettled", len(left))
+		}
+	})
+}
+
+func TestAnOldOrderIsLookedAtDaily(t *testing.T) {
+	inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
+		r := s.replica()
+		mustPlace(s, r, "k", "a harbour")
+		settles(25*time.Hour, r)
+		before, _ := s.reads()
+		settles(72*time.Hour, r)
+		if after, _ := s.reads(); after-before < 2 || after-before > 3 {
+			s.Errorf("%d reads in three days", after-before)
+		}
+	})
+}
+
+func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		g := mustPlace(s, r, "k", "a harbour")
+		g.State, g.Status, g.Inputs, g.FailureMessage = catalog.StateRefunded, "refunded", map[string]any{"prompt": "secret"}, "no"
+		ctx, cancel := context.WithCancel(s.Context())
+		done := make(chan struct{})
+		go func() { r.orders.Record(ctx); close(done) }()
+		r.orders.Sighted(r.held("studio"), g.Version(), false)
+		synctest.Wait()
+		cancel()
+		<-done
+		one := s.list(ledger.Filter{})[0]
+		if one.Status != ledger.Refunded || strings.Contains(one.Record, "secret") {
+			s.Errorf("it is %+v", one)
+		}
+		all, err := r.orders.List(s.Context(), ledger.Filter{}, ledger.Position{}, 10)
+		if err != nil || len(all) != 1 || all[0].State != catalog.StateRefunded || all[0].FailureMessage != "no" || *all[0].CostCents != *g.CostCents {
+			s.Errorf("the list has %+v, %v", all, err)
+		}
+	})
+}
+
+func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		mine := catalog.Forwarded(catalog.NewSecret(s.key))
+		receipt, err := r.orders.Place(s.Context(), mine, orders.Request{ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a"}`), IdempotencyKey: "k", UpstreamKey: "k"})
+		if err != nil {
+			s.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		gone := catalog.Generation{ID: receipt.Generation.ID, State: catalog.StateDeleted}.Version()
+		r.orders.Sighted(catalog.Forwarded(catalog.NewSecret("another")), gone, true)
+		ctx, cancel := context.WithCancel(s.Context())
+		cancel()
+		r.orders.Record(ctx)
+		settles(5*time.Minute, r)
+		if one := s.list(ledger.Filter{})[0]; one.Deleted || one.Status != ledger.Unseen {
+			s.Errorf("it is %+v", one)
+		}
+		r.orders.Sighted(mine, gone, true)
+		r.orders.Record(ctx)
+		if one := s.list(ledger.Filter{})[0]; !one.Deleted {
+			s.Errorf("its own API key has seen its end, and it is %+v", one)
+		}
+	})
+}
