@@ -44,6 +44,11 @@ func TestDevHoldsItsKeyForTheCallersOfAFile(t *testing.T) {
 					t.Errorf("%s gets a render of poster: exit %d\n%s", caller, got.exit, got.stderr)
 				}
 			}
+			for caller, renders := range map[string]int{"poster": 1, "flyer": 1, "ops": 2} {
+				if got := as(t, banner, caller, "list", "-q"); strings.Count(got.stdout, "\n") != renders {
+					t.Errorf("%s lists, and not %d renders,\n%s%s", caller, renders, got.stdout, got.stderr)
+				}
+			}
 			if got := as(t, banner, "stranger", "account"); got.exit != exitCredential {
 				t.Errorf("a stranger: exit %d", got.exit)
 			}

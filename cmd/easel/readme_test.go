@@ -74,6 +74,11 @@ func TestEveryCommandOfThePageOfTeamsWorks(t *testing.T) {
 			t.Errorf("%s gets the render: exit %d\n%s", caller, got.exit, got.stderr)
 		}
 	}
+	for caller, renders := range map[string]int{"flyer-token": 1, "poster-token": 3, "ops-token": 4} {
+		if got := as(t, banner, caller, "list", "-q"); strings.Count(got.stdout, "\n") != renders {
+			t.Errorf("%s lists, and not %d renders,\n%s%s", caller, renders, got.stdout, got.stderr)
+		}
+	}
 	if got := as(t, banner, "poster-token", "generate", "studio/landscape", "prompt=a calm sea"); got.exit != exitMoney {
 		t.Errorf("an order past the budget: exit %d\n%s", got.exit, got.stderr)
 	}
