@@ -60,6 +60,8 @@ const teamsPage = "docs/teams.md"
 
 // TestEveryCommandOfThePageOfTeamsWorks runs them in order, against a server with the callers file of the page.
 func TestEveryCommandOfThePageOfTeamsWorks(t *testing.T) {
+	skipWithRace(t)
+	t.Parallel()
 	text, work := pages(t)[teamsPage], t.TempDir()
 	_, block, _ := strings.Cut(text, "```yaml\n")
 	block, _, _ = strings.Cut(block, "```")
