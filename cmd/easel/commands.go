@@ -16,6 +16,7 @@ type commands struct {
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run the catalog alone, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or make a service token."`
+	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or say what became of one that stays unknown."`
 	Health  cli.Health `cmd:"" group:"run" help:"Ask a server whether it serves."`
 	Doctor  doctorCmd  `cmd:"" group:"run" help:"Read a catalog without spending a cent, and say what could not be read and what would cure it."`
 

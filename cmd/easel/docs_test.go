@@ -155,8 +155,11 @@ func wantCommand(t *testing.T, span string) {
 	t.Helper()
 	words := strings.Fields(span)
 	ask := []string{words[1], "--help"}
-	if words[1] == "help" {
+	switch {
+	case words[1] == "help":
 		ask = words[1:]
+	case len(words) > 2 && (words[1] == "orders" || words[1] == "callers"):
+		ask = []string{words[1], words[2], "--help"}
 	}
 	help := easel(t.Context(), nil, ask...)
 	if help.exit != exitOK {

@@ -95,7 +95,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer services.Close()
 
 	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered}
-	front, err := c.frontend(services, status, observed, clock) //nolint:contextcheck // routes are registered without waiting
+	front, err := c.frontend(services, status, operatorsOrders(book, held), observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
@@ -204,13 +204,13 @@ func (c *serveCmd) services(ctx context.Context, client *catalog.Client, hub *wa
 }
 
 // frontend puts the server in front of the services.
-func (c *serveCmd) frontend(services *service.Service, status admin.Status, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
+func (c *serveCmd) frontend(services *service.Service, status admin.Status, listed *admin.Orders, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
 	c.warnOfAnyHost(observed.Logger)
 	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth)},
 		Service: timedService{services, clock}, Logger: observed.Logger,
-		REST: c.rest(services), Admin: c.operators(status, observed), DrainTimeout: clock.calls(),
+		REST: c.rest(services), Admin: c.operators(status, listed, observed), DrainTimeout: clock.calls(),
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
 	if err != nil {
@@ -239,7 +239,7 @@ func (c *serveCmd) rest(services *service.Service) func(*server.Server, *server.
 }
 
 // operators makes what the admin listener serves, once the server is there that it tells of.
-func (c *serveCmd) operators(status admin.Status, observed *telemetry.Telemetry) func(*server.Server) (http.Handler, func()) {
+func (c *serveCmd) operators(status admin.Status, listed *admin.Orders, observed *telemetry.Telemetry) func(*server.Server) (http.Handler, func()) {
 	return func(front *server.Server) (http.Handler, func()) {
 		this := thisBuild()
 		status.Version, status.Revision, status.Began = this.Version, this.Revision, time.Now()
@@ -250,7 +250,7 @@ func (c *serveCmd) operators(status admin.Status, observed *telemetry.Telemetry)
 			return all
 		}
 		return admin.New(admin.Config{
-			Status: status, LogLevel: observed.Level, Metrics: observed.Metrics,
+			Status: status, LogLevel: observed.Level, Metrics: observed.Metrics, Orders: listed,
 			Addr: front.AdminAddr(), ConfiguredAddr: c.AdminAddr, AllowedHosts: c.HTTPAllowedHosts,
 		})
 	}

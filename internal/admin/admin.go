@@ -26,6 +26,8 @@ type Config struct {
 	LogLevel *telemetry.Level
 	// Metrics is served at /metrics. nil serves none.
 	Metrics http.Handler
+	// Orders are those of the ledger. nil: there is none.
+	Orders *Orders
 	// Addr is the address that the listener is bound to, and ConfiguredAddr that of the settings. They
 	// and AllowedHosts say which hosts a request may name: see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
@@ -54,6 +56,10 @@ func (c Config) pages() *http.ServeMux {
 		mux.Handle("GET /metrics", c.Metrics)
 	}
 	mux.Handle("/loglevel", logLevel{c.LogLevel})
+	if c.Orders != nil {
+		mux.HandleFunc("GET /orders", c.Orders.list)
+		mux.HandleFunc("POST /orders:resolve", c.Orders.resolve)
+	}
 	for pattern, handler := range c.Status.handlers() {
 		mux.Handle(pattern, handler)
 	}

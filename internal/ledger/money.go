@@ -63,6 +63,10 @@ const (
 	Refunded
 )
 
+func (s Status) String() string {
+	return [...]string{"placed", "queued", "running", "failed", "succeeded", "refunded"}[s]
+}
+
 // Observation is what the catalog has said of a generation.
 type Observation struct {
 	// Status is its state, and Record all of it, as JSON.

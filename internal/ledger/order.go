@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -248,16 +249,17 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lif
 }
 
 // Resolve records what an operator says of an order that stays unknown: the generation that it has placed, or
-// "" where there is none. It is not possible while the order may be sent again.
+// "" where there is none. It is not possible while the order may be sent again, under the API key of now; where
+// that is "" it may be in force.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (possible bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
 		if err != nil || o == nil {
 			return err
 		}
-		taken, err := isTaken(tx, id, generation)
-		if err != nil || taken {
-			return errors.Join(err, ErrGenerationTaken)
+		o.Rotated = o.Rotated && apiKey != ""
+		if taken, err := isTaken(tx, id, generation); err != nil || taken {
+			return cmp.Or(err, ErrGenerationTaken)
 		}
 		var next lifecycle.Order
 		if next, possible = o.Resolved(generation); !possible {

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/admin"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+type ordersCmd struct {
+	List    ordersListCmd    `cmd:"" help:"List the newest orders of the ledger, or those of unknown outcome."`
+	Resolve ordersResolveCmd `cmd:"" help:"Say what became of an order that stays unknown."`
+}
+
+// adminFlags say where a server tells operators of its ledger.
+type adminFlags struct {
+	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The admin address of a server with a ledger."`
+}
+
+// adminTimeout is how long the admin address may take.
+const adminTimeout = 15 * time.Second
+
+// ask sends a request to the admin address, and gives the body of a good answer.
+func (f *adminFlags) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	addr := f.AdminAddr
+	if strings.HasPrefix(addr, ":") {
+		addr = "localhost" + addr
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, wrongSetting("EASEL_ADMIN_ADDR", err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, &cli.Problem{Exit: cli.ExitRetry, Text: "the admin address of the server does not answer at " + addr, Cure: "--admin-addr names another", Err: err}
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.StatusCode == http.StatusNotFound:
+		return nil, &cli.Problem{Exit: cli.ExitUsage, Text: "the server at " + addr + " has no ledger: EASEL_LEDGER_URL names one"}
+	case answer.StatusCode == http.StatusServiceUnavailable:
+		return nil, &cli.Problem{Exit: cli.ExitRetry, Text: strings.TrimSpace(string(text))}
+	case answer.StatusCode >= http.StatusMultipleChoices:
+		return nil, &cli.Problem{Exit: cli.ExitUsage, Text: strings.TrimSpace(string(text))}
+	}
+	return text, nil
+}
+
+type ordersListCmd struct {
+	adminFlags
+	Unknown bool   `help:"Orders of unknown outcome alone: they may exist, and hold their price."`
+	Output  string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+}
+
+// Help says what is listed.
+func (*ordersListCmd) Help() string {
+	return `Lists the newest 1000 orders of the ledger, of all owners, through the admin address of a server. It is for operators: the admin address asks for no credential.
+
+An order of unknown outcome is sent again by itself, within EASEL_RESEND_WINDOW and under the API key of its first attempt. What is still unknown after that is for easel orders resolve.
+
+Examples:
+
+  easel orders list --unknown
+`
+}
+
+// Run lists orders.
+func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
+	path := "/orders"
+	if c.Unknown {
+		path += "?unknown=true"
+	}
+	text, err := c.ask(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	console := p.Console()
+	if c.Output == "json" {
+		console.PrintText(terminal.Sanitize(string(text)))
+		return console.Err()
+	}
+	var answer struct{ Orders []admin.Order }
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return err
+	}
+	console.PrintText(ordersTable(answer.Orders))
+	return console.Err()
+}
+
+// ordersTable draws orders for people.
+func ordersTable(all []admin.Order) string {
+	if len(all) == 0 {
+		return "There are none.\n"
+	}
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ORDER\tTIME\tOWNER\tCALLER\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST")
+	for _, o := range all {
+		cost := ""
+		if o.CostCents != nil {
+			cost = cli.Money(*o.CostCents, "")
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.OrderTime.UTC().Format(time.RFC3339), o.Owner, o.Caller, o.ModelID, o.State,
+			o.GenerationID, cli.Money(o.ReservedCents, ""), cost)
+	}
+	_ = table.Flush() // into memory
+	return terminal.Sanitize(text.String())
+}
+
+type ordersResolveCmd struct {
+	adminFlags
+	Order   string `arg:"" name:"id" help:"The order, as easel orders list has it."`
+	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"The order has placed this generation."`
+	Refused bool   `xor:"outcome" required:"" help:"The catalog has no such order. Its money is free again, and its idempotency key too."`
+}
+
+// Help says when it is needed.
+func (*ordersResolveCmd) Help() string {
+	return `Records what became of an order that nobody sends again any more: EASEL_RESEND_WINDOW is over, or its API key is no longer in force. Until then it is refused. Look at the catalog first: an order that is called refused and exists was paid for, and is nobody's.
+
+Examples:
+
+  easel orders resolve ord_4VKX --placed gen_8M2
+  easel orders resolve ord_4VKX --refused
+`
+}
+
+// Run resolves an order.
+func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
+	body, err := json.Marshal(admin.Resolution{ID: c.Order, Placed: c.Placed, Refused: c.Refused})
+	if err != nil {
+		return err
+	}
+	if _, err := c.ask(ctx, http.MethodPost, "/orders:resolve", body); err != nil {
+		return err
+	}
+	console := p.Console()
+	console.Print(c.Order + " is resolved")
+	return console.Err()
+}
+
+// listedOrders is how many orders operators see.
+const listedOrders = 1000
+
+// operatorsOrders shows operators the orders of the ledger, nil where there is none.
+func operatorsOrders(book *ledger.Ledger, held *catalog.Credential) *admin.Orders {
+	if book == nil {
+		return nil
+	}
+	return &admin.Orders{
+		List: func(ctx context.Context, unknown bool) (listed []admin.Order, err error) {
+			all, err := book.List(ctx, ledger.Filter{Unresolved: unknown}, ledger.Position{}, listedOrders)
+			for _, o := range all {
+				listed = append(listed, operatorsOrder(o))
+			}
+			return listed, err
+		},
+		Resolve: func(ctx context.Context, id, generation string) (hindrance string, err error) {
+			apiKey := "" // that of the order: only the end of the window says that nobody sends it again
+			if held != nil {
+				apiKey = held.APIKeySum()
+			}
+			possible, err := book.Resolve(ctx, id, apiKey, generation)
+			switch {
+			case errors.Is(err, ledger.ErrGenerationTaken):
+				return "another order has placed " + generation, nil
+			case err == nil && !possible:
+				return "there is no such order, its outcome is known, or it may still be sent again: wait until EASEL_RESEND_WINDOW is over", nil
+			}
+			return "", err
+		},
+	}
+}
+
+func operatorsOrder(o ledger.Order) admin.Order {
+	state := "unknown"
+	if o.Generation != "" {
+		state = o.Status.String()
+	}
+	if o.Deleted {
+		state = "deleted"
+	}
+	return admin.Order{
+		ID: o.ID, OrderTime: o.Time, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, ModelID: o.ModelID,
+		GenerationID: o.Generation, State: state, ReservedCents: o.ReservedCents, CostCents: o.CostCents,
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// writeUnknown puts two orders of unknown outcome into a ledger, one of which may be sent again, and gives their ids.
+func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live string) {
+	t.Helper()
+	book, err := ledger.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	var ids []string
+	for _, secret := range []string{"an older API key", key} {
+		o, free, err := book.Write(t.Context(), ledger.Request{
+			Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: secret, UpstreamKey: secret, ModelID: "studio/poster", Digest: "d",
+			APIKey: catalog.Held(func() catalog.Secret { return catalog.NewSecret(secret) }).APIKeySum(), PriceCents: 11,
+		})
+		if err != nil || !free {
+			t.Fatal(free, err)
+		}
+		if _, err := book.Conclude(t.Context(), o.ID, 1, 2, "", nil); err != nil { // uncertain
+			t.Fatal(err)
+		}
+		ids = append(ids, o.ID)
+	}
+	return ids[0], ids[1]
+}
+
+func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
+	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), "http://127.0.0.1:1"
+	rotated, live := writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())}
+	run := func(exit int, want string, args ...string) {
+		t.Helper()
+		got := easelEnv(t.Context(), nil, env, append([]string{"orders"}, args...)...)
+		if got.exit != exit || !strings.Contains(got.stdout+got.stderr, want) {
+			t.Errorf("%q: exit %d, printed\n%s%s", args, got.exit, got.stdout, got.stderr)
+		}
+	}
+	run(exitOK, rotated, "list", "--unknown")
+	run(exitOK, `"reserved_cents":11`, "list", "--unknown", "-o", "json")
+	run(exitOK, "There are none", "list")
+	run(exitUsage, "it may still be sent again", "resolve", live, "--refused")
+	run(exitUsage, "no such order", "resolve", "ord_nowhere", "--refused")
+	run(exitUsage, "--placed", "resolve", rotated)
+	run(exitOK, "is resolved", "resolve", rotated, "--placed", "gen_1")
+	run(exitUsage, "its outcome is known", "resolve", rotated, "--refused")
+	run(exitOK, "gen_1", "list")
+	run(exitOK, live, "list", "--unknown")
+	env["EASEL_ADMIN_ADDR"] = "127.0.0.1:1"
+	run(exitRetry, "--admin-addr", "list")
+}
+
+func TestAServerWithoutALedgerHasNoOrders(t *testing.T) {
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	addr := proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())
+	if got := easel(t.Context(), nil, "orders", "list", "--admin-addr", addr); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_LEDGER_URL") {
+		t.Errorf("exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+}
