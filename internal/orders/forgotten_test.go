@@ -1,0 +1,86 @@
+package orders_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// restore puts an older copy in the place of the ledger.
+func (s *shop) restore(copied []byte) {
+	s.Helper()
+	if err := s.ledger.Close(); err != nil {
+		s.Fatal(err)
+	}
+	if err := os.WriteFile(s.path, copied, 0o600); err != nil {
+		s.Fatal(err)
+	}
+	s.open()
+}
+
+// backup is a copy of the ledger, made as docs/ledger.md says: without a process that has the file.
+func (s *shop) backup() []byte {
+	s.Helper()
+	if err := s.ledger.Close(); err != nil {
+		s.Fatal(err)
+	}
+	copied, err := os.ReadFile(s.path)
+	if left, _ := filepath.Glob(s.path + "-*"); err != nil || len(left) > 0 {
+		s.Fatal(left, err)
+	}
+	s.open()
+	return copied
+}
+
+func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		if _, err := s.replica().place("studio", "known", "a harbour"); err != nil {
+			s.Fatal(err)
+		}
+		older := s.backup()
+		first, err := s.replica().place("studio", "forgotten", "a harbour")
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.restore(older)
+		r, owner := s.replica(), "studio"
+		if own, err := r.orders.Owned(s.Context(), &owner, first.Generation.ID); err != nil || len(own) != 0 {
+			s.Errorf("the forgotten generation belongs to %v, %v", own, err)
+		}
+		again, err := r.place("studio", "forgotten", "a harbour")
+		if err != nil || again.Generation.ID != first.Generation.ID || again.Replayed {
+			s.Errorf("the repeat is %+v, %v", again, err)
+		}
+		if own, err := r.orders.Owned(s.Context(), &owner, first.Generation.ID); err != nil || len(own) != 1 {
+			s.Errorf("after the repeat the generation belongs to %v, %v", own, err)
+		}
+		if known, err := r.place("studio", "known", "a harbour"); err != nil || !known.Replayed || s.audit() != 2 {
+			s.Errorf("the order before the backup is %+v, %v, %d charges", known, err, s.audit())
+		}
+	})
+}
+
+// What the older ledger has as unknown may have been known since.
+func TestARestoredLedgerFindsOutWhatItHasAsUnknown(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		if _, err := r.place("studio", "k", "a harbour"); err == nil {
+			s.Fatal("it is known")
+		}
+		if err := r.client.Close(s.Context()); err != nil {
+			s.Error(err)
+		}
+		older := s.backup()
+		s.replica().recover(time.Minute)
+		newer := s.list(ledger.Filter{})
+		s.restore(older)
+		s.replica().recover(time.Minute)
+		if again := s.list(ledger.Filter{}); len(newer) != 1 || len(again) != 1 || again[0].Generation != newer[0].Generation || s.audit() != 1 {
+			s.Errorf("it was %+v and is %+v, %d charges", newer, again, s.audit())
+		}
+	})
+}
