@@ -155,6 +155,39 @@ func TestAListThatTheCatalogDoesNotGiveCostsTheResultsAlone(t *testing.T) {
 	})
 }
 
+func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
+	for name, database := range databases(t) {
+		for form, as := range forms {
+			t.Run(form+", "+name, func(t *testing.T) {
+				s := ledgerStack(t, database(t), []string{"shop"})
+				c := as(s, "shop")
+				id := create(t, c, order(t, text, "k", "a lake")).GetGenerationId()
+				want := wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+				listed := func(states ...easelv1.State) (all []*easelv1.Generation) {
+					return listAll(t, c, &easelv1.GenerationFilter{States: states}, 0)
+				}
+				eventually(t, "the end is recorded", func() bool { return len(listed(easelv1.State_STATE_SUCCEEDED)) == 1 })
+				got := listed()[0]
+				if got.GetState() != want.GetState() || got.GetText().GetText() != want.GetText().GetText() || got.GetInputs() == nil || got.GetEtag() != want.GetEtag() {
+					t.Errorf("it is listed as %v, and is %v", got, want)
+				}
+				s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Status: 403, Body: `{}`})
+				if got := listed()[0]; got.GetState() != want.GetState() || got.GetText() != nil || got.GetCostCents() != want.GetCostCents() {
+					t.Errorf("without the catalog's list it is %v", got)
+				}
+				s.sandbox.ClearFaults()
+				if err := c.call(t.Context(), "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id}, &easelv1.DeleteGenerationResponse{}); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the deletion is recorded", func() bool { return len(listed()) == 0 })
+				if gone := listed(easelv1.State_STATE_DELETED, easelv1.State_STATE_FAILED); len(gone) != 1 || gone[0].GetState() != easelv1.State_STATE_DELETED {
+					t.Errorf("deleted are %v", gone)
+				}
+			})
+		}
+	}
+}
+
 // usageOf is all rows of usage, by their dimensions.
 func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*easelv1.UsageRow {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,6 +88,12 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Observer = client.Once(), observer
+	o.hub.Sighted = func(seen watch.Sighting) {
+		if o.service.Orders != nil {
+			o.service.Orders.Sighted(seen.Credential, seen.Version, seen.NotFound)
+		}
+	}
+	recording, stopRecording := sync.WaitGroup{}, func() {}
 	s.hub, err = watch.New(o.hub)
 	must(err)
 	unmeasure, err := telemetry.Measure(s.hub.Stats, nil)
@@ -96,6 +103,9 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
 		must(err)
 		o.service.Orders = orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+		var record context.Context
+		record, stopRecording = context.WithCancel(context.Background())
+		recording.Go(func() { o.service.Orders.Record(record) })
 	}
 	services, err := service.New(o.service)
 	must(err)
@@ -129,6 +139,8 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		s.audit()
 		up.close()
 		_ = s.sandbox.Close()
+		stopRecording()
+		recording.Wait()
 		if s.ledger != nil {
 			_ = s.ledger.Close()
 		}
