@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/XSAM/otelsql"
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 	"github.com/pressly/goose/v3"
@@ -97,4 +99,20 @@ func postgresDSN(address string) (string, error) {
 	u.RawQuery = query.Encode()
 	_, err = pgx.ParseConfig(u.String())
 	return u.String(), err
+}
+
+// open opens a pool of traced connections.
+func (d dialect) open(dsn string, connector driver.Connector) (*sql.DB, error) {
+	options := []otelsql.Option{
+		otelsql.WithAttributes(d.system),
+		otelsql.WithSpanOptions(otelsql.SpanOptions{DisableErrSkip: true, OmitConnResetSession: true, OmitRows: true, OmitConnectorConnect: true}),
+	}
+	if connector != nil {
+		return otelsql.OpenDB(connector, options...), nil
+	}
+	db, err := otelsql.Open(d.driver, dsn, options...)
+	if err == nil {
+		db.SetMaxOpenConns(d.conns)
+	}
+	return db, err
 }

@@ -5,13 +5,13 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"time"
 
-	"github.com/XSAM/otelsql"
 	"github.com/pressly/goose/v3"
 )
 
@@ -31,6 +31,9 @@ type Config struct {
 	ResendWindow time.Duration
 	// RefundWindow is how long after a failure a refund may still come. 0 settles failures at once.
 	RefundWindow time.Duration
+	// Connector connects to the database in the place of its driver, in the dialect that the URL names. Nil is the
+	// driver's own.
+	Connector driver.Connector
 }
 
 // Ledger is the book of orders. All times in it are of the database's clock.
@@ -48,11 +51,10 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := otelsql.Open(d.driver, dsn, otelsql.WithAttributes(d.system), otelsql.WithSpanOptions(otelsql.SpanOptions{DisableErrSkip: true, OmitConnResetSession: true, OmitRows: true, OmitConnectorConnect: true}))
+	db, err := d.open(dsn, config.Connector)
 	if err != nil {
 		return nil, unusable(err)
 	}
-	db.SetMaxOpenConns(d.conns)
 	l := &Ledger{db: db, dialect: d, window: config.ResendWindow, refunds: config.RefundWindow}
 	if err := l.prepare(ctx, config.Catalog); err != nil {
 		_ = db.Close() // the first error says more

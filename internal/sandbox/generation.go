@@ -70,6 +70,9 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 				return err
 			}
 		}
+		if err := s.forgetKeys(tx); err != nil {
+			return err
+		}
 		earlier, err := scanGeneration(tx.queryRow(selectGeneration+
 			`WHERE account = ? AND key_scope = ? AND idempotency_key = ?`, who.id, scope, idempotencyKey))
 		if err == nil {
@@ -89,6 +92,15 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	}
 	s.schedule(g.id, g.due)
 	return g, false, nil
+}
+
+// forgetKeys lets idempotency keys stand for nothing any more that are too old: each gets a scope of its own.
+func (s *Sandbox) forgetKeys(tx link) error {
+	if s.cfg.Repeats.Forget == 0 {
+		return nil
+	}
+	_, err := tx.exec(`UPDATE generations SET key_scope = -id WHERE key_scope >= 0 AND created_at <= ?`, s.cfg.Now().Add(-s.cfg.Repeats.Forget).UnixNano())
+	return err
 }
 
 func sameRequest(g generation, o order) error {

@@ -2,7 +2,9 @@ package sandbox_test
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // buy posts a haiku under an API key and an idempotency key, and gives the id of what it got.
@@ -77,4 +79,22 @@ func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 			t.Errorf("%s: after a top-up it gave %s, want %s", name, again, first)
 		}
 	}
+}
+
+func TestACatalogMayForgetIdempotencyKeys(t *testing.T) {
+	begin, passed := time.Now(), atomic.Int64{}
+	cfg := fast()
+	cfg.Now = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
+	cfg.Repeats.Forget = time.Hour
+	sh := open(t, cfg)
+	first := sh.buy(sh.key, "k", http.StatusCreated)
+	passed.Store(int64(time.Hour - time.Second))
+	if again := sh.buy(sh.key, "k", http.StatusOK); again != first {
+		t.Errorf("within the hour it gave %s, want %s", again, first)
+	}
+	passed.Store(int64(time.Hour + time.Second))
+	if again := sh.buy(sh.key, "k", http.StatusCreated); again == first {
+		t.Error("the key is remembered after the hour")
+	}
+	sh.key = sh.newKey(0) // whose books are right
 }

@@ -59,6 +59,8 @@ type Repeats struct {
 	// MoneyFirst checks the balance and the daily cap before the idempotency key: a repeat is refused where
 	// its own charge has taken the last money.
 	MoneyFirst bool
+	// Forget is how long an idempotency key is kept: a repeat after that is a new order. 0 means for ever.
+	Forget time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -86,6 +88,7 @@ func (c Config) validate() error {
 	check(c.DailyCapCents >= 0, "DailyCapCents must not be negative")
 	check(c.RateLimit >= 0 && c.RateBurst >= 0, "RateLimit and RateBurst must not be negative")
 	check(c.RefundDelay >= 0, "RefundDelay must not be negative")
+	check(c.Repeats.Forget >= 0, "Repeats.Forget must not be negative")
 	check(c.Workers >= 0, "Workers must not be negative")
 	return errors.Join(faults...)
 }

@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS generations (
 	account         INTEGER NOT NULL REFERENCES accounts,
 	public_id       TEXT    NOT NULL UNIQUE,
 	idempotency_key TEXT,
-	key_scope       INTEGER NOT NULL,   -- the API key that the idempotency key is kept for; 0 = the account
+	key_scope       INTEGER NOT NULL,   -- the API key that the idempotency key is kept for; 0 = the account; below 0: it is forgotten
 	request_hash    BLOB    NOT NULL,
 	model           TEXT    NOT NULL,
 	inputs          TEXT    NOT NULL,
