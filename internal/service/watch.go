@@ -222,7 +222,8 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 
 // deliverOwn sends what is the caller's own of an event in a watch of everything.
 func (w *watchOfMany) deliverOwn(event watch.Event) error {
-	for _, update := range w.own.own(event) {
+	own := w.own.own(event)
+	for _, update := range own {
 		if err := w.send(update, w.attribution(update)); err != nil {
 			return err
 		}
@@ -232,6 +233,8 @@ func (w *watchOfMany) deliverOwn(event watch.Event) error {
 		return w.stream.SendMsg(caughtUpMessage(w.own.sent))
 	case event.Heartbeat != nil:
 		return w.stream.SendMsg(heartbeatOfMany(who(w.stream.Context()), event.Heartbeat))
+	case len(own) == 0: // it is somebody else's
+		return watch.ErrSkipped
 	}
 	return nil
 }

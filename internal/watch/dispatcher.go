@@ -3,6 +3,7 @@ package watch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -209,6 +210,9 @@ func (d *delivery) send(s step) error {
 	err := d.deliver(*s.event)
 	if delivered != nil {
 		delivered()
+	}
+	if errors.Is(err, ErrSkipped) {
+		return nil
 	}
 	d.watcher.heartbeatAt = time.Now().Add(d.watcher.heartbeat)
 	return err

@@ -71,7 +71,7 @@ func (h *Hub) Drain() {
 // after the other, never for two at once, and not on the caller's goroutine. deliver may block, which
 // holds up nobody else, but not for longer than the request allows.
 //
-// Watch returns an error only where deliver returns one, when ctx ends (with its cause), when the
+// Watch returns an error only where deliver returns one but [ErrSkipped], when ctx ends (with its cause), when the
 // watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
 // forwarded API key. Watch raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {

@@ -66,6 +66,10 @@ var (
 	ErrStalled  = errors.New("the watcher has not taken a message in time")
 )
 
+// ErrSkipped is what deliver returns where it has sent nothing. The watch goes on, and its next heartbeat does
+// not wait for longer.
+var ErrSkipped = errors.New("nothing was sent")
+
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
 type Event struct {
 	Update    *Update

@@ -114,6 +114,30 @@ func TestSilenceIsFilledWithHeartbeats(t *testing.T) {
 	})
 }
 
+func TestAnEventThatIsSkippedPutsOffNoHeartbeat(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		ctx, cancel := context.WithTimeout(b.ctx, 21*time.Second)
+		defer cancel()
+		heartbeats := 0
+		go func() {
+			for at := 4 * time.Second; at < 20*time.Second; at += 4 * time.Second {
+				pass(4 * time.Second)
+				b.hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: []catalog.State{queued, running}[at/(4*time.Second)%2], ObserveTime: time.Now()}.Version())
+			}
+		}()
+		_ = b.hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 5 * time.Second}, func(e watch.Event) error {
+			if e.Heartbeat == nil {
+				return watch.ErrSkipped
+			}
+			heartbeats++
+			return nil
+		})
+		if heartbeats != 4 {
+			b.t.Errorf("%d heartbeats in 21 s, want 4", heartbeats)
+		}
+	})
+}
+
 func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // U1 U4
 	for _, trouble := range []struct {
 		kind catalog.Kind
