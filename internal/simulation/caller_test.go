@@ -158,6 +158,8 @@ type order struct {
 	key    string
 	limit  *int64
 	leave  time.Duration // after which its caller goes away for the first time; 0: with its deadline
+
+	elsewhere bool // each attempt is sent to another replica
 }
 
 // haiku is the cheapest order; fails makes one that fails.
@@ -188,7 +190,7 @@ func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uin
 // buy places an order as a good client does: it keeps the key, and sends it again after
 // every error that allows it. first bounds the first attempt, so that it may be given up.
 func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
-	patience, maybe := first, false
+	patience, maybe, began := first, false, c.world.history.since()
 	for attempt := 1; !c.over(); attempt++ {
 		sent := c.world.history.since()
 		c.note(event{kind: sawOrder, text: o.key, process: c.endpoint().replica.current().name, lasts: patience})
@@ -223,6 +225,13 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		if code == codes.Unavailable && reason == "" {
 			c.switchEndpoint() // nobody is there
 		}
+		if o.elsewhere {
+			c.switchEndpoint()
+		}
+		if c.world.plan.Forgets > 0 && c.world.history.since() > began+c.world.plan.Window+20*time.Second {
+			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
+			return "", false
+		}
 		c.pause(max(retryDelay(err), min(time.Duration(attempt)*300*time.Millisecond, 5*time.Second)))
 	}
 	return "", false
@@ -251,7 +260,7 @@ func refuses(code codes.Code, reason string) bool {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.AlreadyExists, codes.NotFound:
 		return true
 	case codes.ResourceExhausted:
-		return reason == "API_KEY_DAILY_CAP"
+		return reason == "API_KEY_DAILY_CAP" || reason == "BUDGET_EXCEEDED"
 	}
 	return false
 }
@@ -404,7 +413,7 @@ func (c *caller) recordState(say func(event), g *easelv1.Generation, initial boo
 // the tenant.
 func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
-	if prompt != "" && !w.plan.Held && prompt[:min(len(c.tenant.name)+1, len(prompt))] != c.tenant.name+"." {
+	if prompt != "" && (!w.plan.Held || w.plan.Ledger) && prompt[:min(len(c.tenant.name)+1, len(prompt))] != c.tenant.name+"." {
 		c.note(event{kind: sawLeak, gen: g.GetGenerationId(), text: "the generation of another tenant: " + prompt})
 	}
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 	ids := map[string]string{} // by key
 	ordered := map[string]bool{}
 	for _, e := range o.events {
-		key := o.upstreamKey(e.text)
+		key := o.upstreamKey(e, e.text)
 		if e.kind == sawOrder {
 			ordered[key] = true
 		}
@@ -55,7 +56,7 @@ func refusedNotCharged(o *outcome, say func(event, string, ...any)) {
 	last := map[string]event{} // by key
 	for _, e := range o.events {
 		if e.kind == sawOrder || e.kind == sawPlaced || e.kind == sawRefused {
-			last[o.upstreamKey(e.text)] = e
+			last[o.upstreamKey(e, e.text)] = e
 		}
 	}
 	for _, books := range o.books {
@@ -67,14 +68,18 @@ func refusedNotCharged(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// upstreamKey is the idempotency key that the catalog is sent for a caller's. Under a held API key it
-// is derived; the callers of these worlds are anonymous.
-func (o *outcome) upstreamKey(key string) string {
+// upstreamKey is the idempotency key that the catalog is sent for that of an actor. Under a held API key it
+// is derived; callers are anonymous where there is no ledger.
+func (o *outcome) upstreamKey(e event, key string) string {
 	if !o.plan.Held {
 		return key
 	}
-	sum := sha256.Sum256([]byte("easel1\x00\x00\x00\x00\x00\x00\x00\x00" + key))
-	return fmt.Sprintf("%x", sum)
+	owner := ""
+	if o.plan.Ledger {
+		owner = e.tenant()
+	}
+	text := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(owner)))
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(text)+owner+key)))
 }
 
 // onlyWhatIsKnown compares what callers were told of their orders with what was sent and with the books.
@@ -82,7 +87,7 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
 		if r.op == routePlace && !r.undialed {
-			posts[r.process+" "+r.key] = append(posts[r.process+" "+r.key], r)
+			posts[o.knower(r.process)+" "+r.key] = append(posts[o.knower(r.process)+" "+r.key], r)
 		}
 	}
 	for _, e := range o.events {
@@ -93,22 +98,30 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 		if reason != "" && e.outcome == "" {
 			say(e, "it says nothing of the order")
 		}
-		if e.outcome == notPlaced {
+		if e.outcome == notPlaced && !o.plan.Ledger {
 			say(e, "without a book of orders nobody knows that")
 		}
-		for _, r := range posts[e.process+" "+o.upstreamKey(e.order)] {
+		for _, r := range posts[o.knower(e.process)+" "+o.upstreamKey(e, e.order)] {
 			if r.at > e.at {
 				continue
 			}
-			if e.outcome == notPlacedByThisCall && (r.at >= e.since || o.mayHaveTaken(r)) {
+			if e.outcome == notPlacedByThisCall && (r.at >= e.since || o.mayHaveTaken(r) && !o.plan.Ledger) {
 				say(e, "and it was sent at %v", r.at)
 			}
-			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && code != "DeadlineExceeded" && reason != "" &&
+			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
 				r.end < e.since && o.mayHaveTaken(r) {
 				say(e, "it is told of an order that this process sent at %v, and that may exist", r.at)
 			}
 		}
 	}
+}
+
+// knower is who knows what a process has sent: the process itself, or with a ledger all of them.
+func (o *outcome) knower(process string) string {
+	if o.plan.Ledger {
+		return "ledger"
+	}
+	return process
 }
 
 // mayHaveTaken reports whether the order of a request may exist, as far as its sender could see.
@@ -170,7 +183,7 @@ func ordersAreFinished(o *outcome, say func(event, string, ...any)) {
 		if e.kind != sawOrder {
 			continue
 		}
-		all, until := attempts[e.process+" "+o.upstreamKey(e.text)], e.at+e.lasts
+		all, until := attempts[e.process+" "+o.upstreamKey(e, e.text)], e.at+e.lasts
 		for i, r := range all {
 			due := r.end + pause
 			if r.status < 500 || r.after > 0 || r.end < e.at || due > until || i+1 < len(all) && all[i+1].at <= due {

@@ -34,6 +34,14 @@ var promises = []promise{
 	{"every order that arrives is an attempt of ours", everyPostIsOurs},
 	{"one idempotency key has one submission at a time, and none after it succeeded", oneSubmission},
 	{"an order that may have been sent is finished", ordersAreFinished},
+	{"nothing is sent that the ledger has not, and by one replica at a time", sentAsWritten},
+	{"nothing is sent after the window, or under another API key", sentInTheWindow},
+	{"what the ledger holds is never undone", neverUndone},
+	{"nothing is told before the ledger holds it", toldAsHeld},
+	{"every cent of the account has one owner", everyCentHasAName},
+	{"no budget is passed", budgetsHold},
+	{"the money of the orders is that of the budgets", moneyAddsUp},
+	{"an order is known a minute after the catalog answers again", knownInAMinute},
 	{"states go forwards", statesGoForwards},
 	{"no state is delivered twice in a row", noneTwice},
 	{"no state is delivered that the catalog never had", onlyTrueStates},
@@ -94,15 +102,18 @@ func nothingLeaks(o *outcome, say func(event, string, ...any)) {
 		say(event{}, "%s", text)
 	}
 	for _, e := range o.events {
+		if one := o.truth[e.gen]; e.kind == sawListed && !strings.HasPrefix(e.actor, one.tenant+".") {
+			say(e, "a list has a generation of %q", one.tenant)
+		}
 		if e.kind == sawLeak {
 			say(e, "%s", e.text)
 		}
-		if one, known := o.truth[e.gen]; known && !o.plan.Held && (e.kind == sawUpdate || e.kind == sawGet) && !strings.HasPrefix(e.actor, one.tenant+".") {
+		if one, known := o.truth[e.gen]; known && (!o.plan.Held || o.plan.Ledger) && (e.kind == sawUpdate || e.kind == sawGet) && !strings.HasPrefix(e.actor, one.tenant+".") {
 			say(e, "a generation of %s", one.tenant)
 		}
 	}
 	for _, r := range o.requests {
-		if r.tenant == "" {
+		if r.tenant == "" || o.plan.Ledger && r.tenant != "held" {
 			say(event{at: r.at, actor: r.process}, "%s without a key that exists", r.op)
 		}
 	}

@@ -243,7 +243,7 @@ func noLongSilence(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		if gap := e.at - last.at; known && gap > e.every+time.Second && !slow[s] &&
-			!o.excused(last.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
+			!o.excused(last.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica, reachLedger) {
 			say(e, "silence of %v on a stream with heartbeats every %v", gap, e.every)
 		}
 	}
@@ -355,6 +355,9 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 		}
 		if strings.HasPrefix(e.text, "Unauthenticated") && !o.plan.Held && o.excused(e.at-time.Minute, e.at, "", "", reachRejected) {
 			continue
+		}
+		if strings.HasSuffix(e.text, "LEDGER_UNAVAILABLE") && !o.wasOpen(e, e.at) && o.excused(e.at-time.Minute, e.at, e.process, "", reachLedger) {
+			continue // one that has begun goes on
 		}
 		if strings.HasPrefix(e.text, "NotFound") && (o.truth[e.gen].deleted || e.gen == nobodys) {
 			continue

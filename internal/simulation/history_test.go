@@ -23,6 +23,7 @@ const (
 	sawError   = "error"   // a call or stream ended with an error
 	sawSilence = "silence" // the caller gave a stream up
 	sawGet     = "get"     // a state came from a unary call
+	sawListed  = "listed"  // a generation came in a list
 	sawOrder   = "order"   // an order was sent
 	sawPlaced  = "placed"  // an order was answered with a generation
 	sawRefused = "refused" // an order was refused, and nothing of it can exist as far as its caller was told
@@ -81,6 +82,12 @@ func (e event) String() string {
 		fmt.Fprintf(&b, " stream=%d", e.stream)
 	}
 	return b.String()
+}
+
+// tenant is whose the actor is.
+func (e event) tenant() string {
+	name, _, _ := strings.Cut(e.actor, ".")
+	return name
 }
 
 // history is what all actors saw.

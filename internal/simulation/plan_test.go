@@ -28,6 +28,14 @@ type plan struct {
 	Pause     time.Duration `json:"pause"`   // of a worker between two orders
 	StreamAge time.Duration `json:"streamAge"`
 	Troubles  []trouble     `json:"troubles"`
+
+	// Of a world with a ledger, where teams share an API key:
+	Ledger  bool          `json:"ledger,omitempty"`
+	Skew    time.Duration `json:"skew,omitempty"`    // of the database's clock against those of the replicas
+	Window  time.Duration `json:"window,omitempty"`  // in which an order of unknown outcome may be sent again
+	Forgets time.Duration `json:"forgets,omitempty"` // after which the catalog has forgotten an idempotency key
+	Poor    bool          `json:"poor,omitempty"`    // money is short, and the catalog looks at it before the key
+	Budget  int64         `json:"budget,omitempty"`  // of the thrifty team for a day, in cents
 }
 
 // trouble is one entry of the fault catalogue at a time.
@@ -75,6 +83,7 @@ var (
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
+	ofLedger   = []string{"D1", "D2", "D3", "D4", "D5", "D6", "D6", "D7", "D7", "T1", "T3", "T10"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -88,7 +97,7 @@ func minutes(r *rand.Rand, least, most int) time.Duration {
 
 var kinds = []kind{
 	{
-		name: "week", weight: 30, count: either(10, 16),
+		name: "week", weight: 20, count: either(10, 16),
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = time.Duration(5+r.IntN(5)) * 24 * time.Hour
@@ -170,6 +179,32 @@ var kinds = []kind{
 		},
 	},
 	{
+		name: "teams", weight: 10, count: either(5, 9),
+		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "L7", "U1", "U19"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 10, 20)
+			p.Workers, p.Pause = 1+r.IntN(2), 12*time.Second
+			p.share(r)
+			switch r.IntN(6) {
+			case 0:
+				p.Rotates = true
+			case 1:
+				p.Poor = true
+			case 2:
+				p.forget()
+			}
+		},
+	},
+	{
+		name: "teams-short", count: either(2, 3),
+		troubles: slices.Concat(ofLedger, ofOrders, []string{"K3", "C2", "L7"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 3, 4)
+			p.Workers, p.Pause = 1, 12*time.Second
+			p.share(r)
+		},
+	},
+	{
 		name: "slow", weight: 5, count: either(2, 4),
 		troubles: slices.Concat(ofReads, []string{"U19", "U21", "K3", "N4"}),
 		shape: func(r *rand.Rand, p *plan) {
@@ -186,6 +221,9 @@ func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	if id, ok := strings.CutPrefix(name, "only-"); ok {
 		return only(id).plan(seed, r)
+	}
+	if id, ok := strings.CutPrefix(name, "ledger-"); ok {
+		return onlyOfTeams(id).plan(seed, r)
 	}
 	at := r.IntN(100)
 	for _, k := range kinds {
@@ -216,6 +254,28 @@ func only(id string) kind {
 		}
 		if !p.takes(id) {
 			p.Dialect, p.Held, p.Replicas = "default", false, 1
+		}
+	}
+	return k
+}
+
+// onlyOfTeams is a short run of a world with a ledger, with one sort of trouble.
+func onlyOfTeams(id string) kind {
+	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "teams-short" })
+	k := kinds[at]
+	k.name, k.troubles = "ledger-"+id, []string{id}
+	k.shape = func(r *rand.Rand, p *plan) {
+		kinds[at].shape(r, p)
+		switch id {
+		case "T10":
+			p.Rotates = true
+		case "T8":
+			p.Poor = true
+		case "T11":
+			p.forget()
+			p.Length = 8 * time.Minute
+		case "U19":
+			p.Length = 20 * time.Minute
 		}
 	}
 	return k
@@ -270,15 +330,35 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 	}
 }
 
+// share makes a world with a ledger of it.
+func (p *plan) share(r *rand.Rand) {
+	p.Ledger, p.Held, p.Window = true, true, 12*time.Hour
+	p.Replicas, p.Tenants = 2+r.IntN(2), 2+r.IntN(2)
+	p.Skew = []time.Duration{0, 24 * time.Hour, -24 * time.Hour, -2 * time.Minute, 48*time.Hour - 3*time.Minute}[r.IntN(5)]
+	p.Budget = 12 + r.Int64N(30)
+	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
+		p.StreamAge = time.Hour
+	}
+}
+
+// forget lets the catalog forget idempotency keys soon, and the window be shorter than that.
+func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
+
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
 
 // takes reports whether a trouble makes sense in the plan.
 func (p *plan) takes(id string) bool {
 	switch id {
+	case "T8":
+		return p.Poor
+	case "T10":
+		return p.Rotates
+	case "T11":
+		return p.Forgets > 0
 	case "U11", "U13", "U21": // they change members of the record, which must not be wrapped
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare && !strings.Contains(p.Dialect, "snake")
 	case "L7":
-		return !p.Held
+		return !p.Held || p.Ledger
 	case "U10":
 		return p.Replicas == 1
 	case "L1":

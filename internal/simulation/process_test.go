@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
@@ -36,6 +38,10 @@ type process struct {
 	services  *service.Service
 	client    *catalog.Client
 	hub       *watch.Hub
+	gateway   *gateway // to the database; these are nil without a ledger
+	book      *ledger.Ledger
+	orders    *orders.Orders
+	followers sync.WaitGroup // of orders
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has ended
 }
@@ -61,7 +67,7 @@ func (r *replica) boot() error {
 		BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Seed: w.seed("client " + p.name),
 		Transport: &tap{
 			base: p.transport, traffic: w.traffic, process: p.name, seed: w.seed("way " + p.name),
-			tenants: w.keys, times: map[string]int{},
+			tenants: w.keys, times: map[string]int{}, owner: p, world: w,
 		},
 		Called: func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) },
 	})
@@ -70,17 +76,22 @@ func (r *replica) boot() error {
 	}
 	p.hub, err = watch.New(watch.Config{
 		Upstream: polls{p.client.Once()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
-		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(),
+		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: p.sighted,
 	})
-	if err != nil {
-		return err
-	}
-	front, err := r.frontend(p)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
+	if w.plan.Ledger {
+		if err := p.openLedger(ctx, w); err != nil {
+			return err
+		}
+	}
+	front, err := r.frontend(p)
+	if err != nil {
+		return err
+	}
 	go func() {
 		defer close(p.stopped)
 		if err := front.Serve(ctx); err != nil {
@@ -99,6 +110,11 @@ func (r *replica) frontend(p *process) (*server.Server, error) {
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)
 		cfg.Held, cfg.AllowAnonymous = &held, true
+	}
+	if w.plan.Ledger {
+		if err := p.withLedger(w, &cfg); err != nil {
+			return nil, err
+		}
 	}
 	services, err := service.New(cfg)
 	if err != nil {
@@ -133,6 +149,9 @@ func (r *replica) drain() {
 // kill ends the process as a SIGKILL does: whatever it still does reaches nobody.
 func (r *replica) kill() {
 	p := r.current()
+	if p.gateway != nil {
+		p.gateway.die()
+	}
 	p.uplink.become(refused)
 	p.uplink.cut()
 	for _, t := range r.world.tenants {
@@ -148,6 +167,7 @@ func (r *replica) index() int { return int(r.name[0] - 'a') }
 func (p *process) end() {
 	<-p.stopped
 	p.services.Close()
+	p.followers.Wait()
 	p.hub.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -156,6 +176,9 @@ func (p *process) end() {
 	p.uplink.cut()
 	_ = p.client.Close(context.Background())
 	p.transport.CloseIdleConnections()
+	if p.book != nil {
+		_ = p.book.Close()
+	}
 }
 
 // place is an address. Which process listens there changes.

@@ -29,7 +29,8 @@ type outcome struct {
 	leaks    []string
 	problems []string
 	faults   []span
-	posts    int                      // orders that arrived at the catalog
+	posts    int // orders that arrived at the catalog
+	begin    time.Time
 	books    map[string]sandbox.Audit // by tenant
 	truth    map[string]truth         // by generation
 	healed   time.Duration            // since when nothing is wrong
@@ -40,6 +41,11 @@ type outcome struct {
 	digest   string
 	restarts int
 	left     []string // goroutines that should have ended
+
+	changes  []change       // of the ledger, the oldest first
+	budgets  []budgetChange // the same
+	homeKey  string         // SHA-256 of the API key that is in force in the end
+	journeys map[string][]change
 }
 
 // truth is what the catalog itself says of a generation in the end.
@@ -63,7 +69,11 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(p)
+		dir := ""
+		if p.Ledger {
+			dir = t.TempDir()
+		}
+		w, err := newWorld(p, dir)
 		if err != nil {
 			t.Error(err)
 			return
@@ -76,12 +86,16 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 // run lets the world go on until its plan is over, heals it, and waits until all callers
 // have what they want.
 func (w *world) run() *outcome {
-	o := &outcome{plan: w.plan}
+	o := &outcome{plan: w.plan, begin: w.history.begin}
 	w.start()
 	for _, t := range w.tenants[:w.plan.Tenants] {
 		for i := range w.plan.Workers {
 			w.caller(t, fmt.Sprint("w", i)).start((*caller).work)
 		}
+	}
+	if w.plan.Ledger {
+		w.caller(w.tenants[w.plan.Tenants], "s").start((*caller).spend)
+		w.trouble.Go(w.earn)
 	}
 	time.Sleep(w.plan.Length)
 	healing := within(&w.trouble, 15*time.Minute)
@@ -97,6 +111,9 @@ func (w *world) run() *outcome {
 	time.Sleep(5 * time.Minute)
 	o.end = w.history.since()
 	w.learn(o)
+	if w.plan.Ledger {
+		w.readJournal(o)
+	}
 	for _, r := range w.replicas {
 		o.restarts += r.count - 1
 	}
@@ -271,7 +288,7 @@ func (w *world) learn(o *outcome) {
 		return
 	}
 	w.box.ClearFaults()
-	for _, t := range w.tenants {
+	for _, t := range w.accounts() {
 		books, err := w.box.Audit(context.Background(), t.key)
 		if err != nil {
 			w.problem("no books of %s: %v", t.name, err)
@@ -284,7 +301,7 @@ func (w *world) learn(o *outcome) {
 			}
 		}
 		for _, g := range books.Generations {
-			one := truth{tenant: t.name, deleted: g.Deleted, ended: -1, refunded: -1}
+			one := truth{tenant: w.ownerOf(t, g.IdempotencyKey), deleted: g.Deleted, ended: -1, refunded: -1}
 			if at, ok := refunds[g.ID]; ok {
 				one.failed, one.refunded = true, at
 			}
@@ -294,6 +311,17 @@ func (w *world) learn(o *outcome) {
 			o.truth[g.ID] = one
 		}
 	}
+}
+
+// ownerOf is the tenant that has ordered a generation of an account.
+func (w *world) ownerOf(t *tenant, upstreamKey string) string {
+	o := &outcome{plan: w.plan}
+	for _, e := range w.history.sorted() {
+		if w.account != nil && e.kind == sawOrder && o.upstreamKey(e, e.text) == upstreamKey {
+			return e.tenant()
+		}
+	}
+	return t.name
 }
 
 func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *truth) {

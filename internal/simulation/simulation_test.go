@@ -24,6 +24,14 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 	}
 }
 
+// TestTeamsBehindOneAPIKeyAreServedAsPromised runs a few short seeds with a ledger.
+func TestTeamsBehindOneAPIKeyAreServedAsPromised(t *testing.T) {
+	keeps(t, job{Seed: 1, Kind: "teams-short"})
+	for _, id := range []string{"D5", "D6", "D7", "T10"} {
+		keeps(t, job{Seed: 1, Kind: "ledger-" + id})
+	}
+}
+
 // keeps runs a job, and tells the story of the first promise that it breaks.
 func keeps(t *testing.T, j job) *outcome {
 	t.Helper()
@@ -61,8 +69,8 @@ func TestOneSeed(t *testing.T) {
 
 // TestASeedIsOneHistory runs seeds twice: a failure that can't be repeated can't be understood.
 func TestASeedIsOneHistory(t *testing.T) {
-	for seed := range uint64(2) {
-		plan := planOf(seed+1, "short")
+	for seed, kind := range []string{"short", "short", "teams-short", "ledger-D6"} {
+		plan := planOf(uint64(seed+1), kind)
 		first, again := simulate(t, plan), simulate(t, plan)
 		if first.digest == again.digest {
 			continue

@@ -2,7 +2,9 @@ package simulation
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"net"
 	"net/http"
@@ -20,6 +22,7 @@ type request struct {
 	at, end time.Duration
 	process string
 	tenant  string // key that it went under
+	apiKey  string // its SHA-256
 	op      string // route, as "GET /generations/{id}"
 	path    string
 	poll    bool   // nobody's call: the hub made it
@@ -68,16 +71,19 @@ type tap struct {
 	process string
 	seed    uint64
 	tenants map[string]string // names of keys
+	owner   *process
+	world   *world
 
 	mu    sync.Mutex
 	times map[string]int // requests so far, by what they ask
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
-	tenant := t.tenants[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	apiKey := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	tenant := t.tenants[apiKey]
 	note := request{
 		at: t.traffic.history.since(), process: t.process, tenant: tenant, op: r.Pattern, path: r.URL.Path,
-		poll: r.Context().Value(pollKey{}) != nil, key: r.Header.Get("Idempotency-Key"),
+		poll: r.Context().Value(pollKey{}) != nil, key: r.Header.Get("Idempotency-Key"), apiKey: fmt.Sprintf("%x", sha256.Sum256([]byte(apiKey))),
 	}
 	resp, err := t.send(r, tenant)
 	note.end = t.traffic.history.since()
@@ -97,10 +103,30 @@ func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
 	if err := wait(r.Context(), there); err != nil {
 		return nil, err
 	}
-	resp, err := t.base.RoundTrip(r)
+	resp, err := t.pass(r)
 	if late := wait(r.Context(), back); late != nil && err == nil {
 		resp.Body.Close()
 		return nil, late
+	}
+	return resp, err
+}
+
+// pass sends a request. The process may crash or stand still before an order leaves or when its answer is
+// there; an order that was about to leave then leaves when the process goes on.
+func (t *tap) pass(r *http.Request) (*http.Response, error) {
+	orders := t.owner.gateway != nil && r.Pattern == routePlace
+	if orders && t.world.met(t.process, stepBeforePost) {
+		if err := t.owner.gateway.alive(); err != nil {
+			return nil, err
+		}
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
+	resp, err := t.base.RoundTrip(r)
+	if orders && err == nil && t.world.met(t.process, stepAfterPost) {
+		if gone := t.owner.gateway.alive(); gone != nil {
+			resp.Body.Close()
+			return nil, gone
+		}
 	}
 	return resp, err
 }

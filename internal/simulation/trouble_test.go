@@ -37,8 +37,11 @@ func (s *runningFault) next(name string) string {
 
 // apiKey is what a fault for the tenant alone names. Where API keys are rotated there is one tenant.
 func (s *runningFault) apiKey() string {
-	if s.world.plan.Rotates {
+	switch {
+	case s.world.plan.Rotates:
 		return ""
+	case s.world.plan.Ledger:
+		return s.world.account.key
 	}
 	return s.c.tenant.key
 }
@@ -309,23 +312,15 @@ var acts = map[string]faultAction{
 	"N4": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) { return s.restart((*replica).drain) }},
 	"C2": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
 		watched(s)
-		all := []*link{s.world.replicas[s.Replica].current().uplink}
-		for _, t := range s.world.tenants {
-			all = append(all, t.endpoints[s.Replica].link)
-		}
-		for _, l := range all {
-			l.become(frozen)
-		}
-		return func() {
-				for _, l := range all {
-					l.become(up)
-				}
-			}, func() (sum int) {
-				for _, l := range all {
-					sum += l.fired()
-				}
-				return sum
+		r := s.world.replicas[s.Replica]
+		p := r.current()
+		r.freeze()
+		return func() { r.thaw(p) }, func() (sum int) {
+			for _, l := range r.linksOf(p) {
+				sum += l.fired()
 			}
+			return sum
+		}
 	}},
 	"N2": breakEndpoints(silent, false),
 	"N3": breakEndpoints(up, true),
@@ -376,7 +371,7 @@ func (s *runningFault) rotate(ended chan struct{}) {
 		case <-time.After(time.Duration(100+s.c.random.IntN(200)) * time.Millisecond):
 		}
 		w := s.world
-		next := w.tenants[0].next[w.rotated.Add(1)%rotations]
+		next := w.holder().next[w.rotated.Add(1)%rotations]
 		if last := w.held.Swap(&next); last != nil && s.Variant >= 3 && len(rejected) < rotations/2 {
 			rejected = append(rejected, w.box.Inject(sandbox.Fault{Status: 401, Body: `{}`, Key: *last, Route: routePlace}))
 		}

@@ -49,6 +49,10 @@ type world struct {
 	held     atomic.Pointer[string] // the API key that replicas hold, where they do
 	rotated  atomic.Int64           // how often it was rotated
 
+	account     *tenant   // of a world with a ledger: whose API key the replicas hold
+	database    *database // of the ledger
+	callersFile string
+
 	ctx     context.Context // of all callers
 	cancel  context.CancelFunc
 	callers sync.WaitGroup
@@ -59,6 +63,7 @@ type world struct {
 	faults   []span
 	problems []string       // of the run itself: what was to happen did not
 	busy     map[string]int // who is not done, by name
+	traps    []*trap
 }
 
 // span is when a fault was there.
@@ -84,6 +89,7 @@ const (
 	reachOutage                // the catalog does not answer at all
 	reachVisible               // young generations are not found
 	reachRejected              // the catalog rejects keys
+	reachLedger                // the ledger does not answer, or not at once
 )
 
 // tenant is a credential and those who share it.
@@ -111,7 +117,7 @@ func (w *world) seed(part string) uint64 {
 }
 
 // newWorld builds the stack. It is called within the bubble, and all that it makes lives there.
-func newWorld(p plan) (*world, error) {
+func newWorld(p plan, dir string) (*world, error) {
 	w := &world{plan: p, history: &history{begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}}
 	w.traffic = &traffic{history: w.history}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -122,18 +128,24 @@ func newWorld(p plan) (*world, error) {
 		r := &replica{world: w, name: string(rune('a' + i))}
 		w.replicas = append(w.replicas, r)
 	}
-	names := []string{"t1", "t2", "t3", "t4", "t5", "t6"}[:p.Tenants]
-	if !p.Held {
-		names = append(names, "spy")
+	if p.Ledger {
+		if err := w.openLedger(dir); err != nil {
+			return nil, err
+		}
 	}
-	for _, name := range names {
+	for _, name := range p.tenantNames() {
 		if err := w.admit(name); err != nil {
 			return nil, err
 		}
 	}
-	for _, r := range w.replicas {
+	for i, r := range w.replicas {
 		if err := r.boot(); err != nil {
 			return nil, err
+		}
+		if w.plan.Ledger && i == 0 {
+			if err := w.database.watch(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return w, nil
@@ -142,7 +154,7 @@ func newWorld(p plan) (*world, error) {
 func (w *world) openCatalog() (err error) {
 	w.box, err = sandbox.Open(sandbox.Config{
 		Seed: w.seed("sandbox"), Speed: w.plan.Speed, FailureRate: w.plan.Failures, Dialect: dialect(w.plan.Dialect),
-		Repeats: sandbox.Repeats{PerAPIKey: w.plan.Rotates},
+		Repeats: sandbox.Repeats{PerAPIKey: w.plan.Rotates, MoneyFirst: w.plan.Poor, Forget: w.plan.Forgets},
 	})
 	if err != nil {
 		return err
@@ -163,23 +175,24 @@ func dialect(name string) sandbox.Dialect {
 	panic("simulation: there is no dialect " + name)
 }
 
-// admit makes a tenant with money and a door to every replica.
-func (w *world) admit(name string) error {
-	key, err := w.box.CreateKey(w.ctx, sandbox.KeyConfig{
-		Name: name, BalanceCents: 10_000_000, Key: fmt.Sprintf("%ssimulated_%s_%x", sandbox.KeyPrefix, name, w.seed("key "+name)),
-	})
+// admit makes a tenant with a door to every replica.
+func (w *world) admit(name string) (err error) {
+	t := &tenant{}
+	switch {
+	case w.plan.Ledger && w.account == nil:
+		if w.account, err = w.openAccount("held"); err == nil {
+			t = w.enlist(name)
+		}
+	case w.plan.Ledger:
+		t = w.enlist(name)
+	default:
+		t, err = w.openAccount(name)
+	}
 	if err != nil {
 		return err
 	}
-	w.keys[key] = name
-	t := &tenant{name: name, key: key}
-	if w.plan.Rotates {
-		if err := w.addKeys(t); err != nil {
-			return err
-		}
-	}
 	for _, r := range w.replicas {
-		d, err := w.door(r, key)
+		d, err := w.door(r, t.key)
 		if err != nil {
 			return err
 		}
@@ -187,6 +200,26 @@ func (w *world) admit(name string) error {
 	}
 	w.tenants = append(w.tenants, t)
 	return nil
+}
+
+// openAccount makes an account with money.
+func (w *world) openAccount(name string) (*tenant, error) {
+	balance := int64(10_000_000)
+	if w.plan.Poor {
+		balance = 40
+	}
+	key, err := w.box.CreateKey(w.ctx, sandbox.KeyConfig{
+		Name: name, BalanceCents: balance, Key: fmt.Sprintf("%ssimulated_%s_%x", sandbox.KeyPrefix, name, w.seed("key "+name)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.keys[key] = name
+	t := &tenant{name: name, key: key}
+	if w.plan.Rotates {
+		err = w.addKeys(t)
+	}
+	return t, err
 }
 
 // rotations is how many more API keys an account has where they are rotated.
@@ -209,12 +242,12 @@ func (w *world) heldKey() catalog.Secret {
 	if key := w.held.Load(); key != nil {
 		return catalog.NewSecret(*key)
 	}
-	return catalog.NewSecret(w.tenants[0].key)
+	return catalog.NewSecret(w.holder().key)
 }
 
 func (w *world) door(r *replica, key string) (*endpoint, error) {
 	d := &endpoint{link: newLink(), replica: r, key: key}
-	if w.plan.Held {
+	if w.plan.Held && !w.plan.Ledger {
 		d.key = ""
 	}
 	conn, err := grpc.NewClient("passthrough:///"+r.name,
@@ -257,6 +290,9 @@ func (w *world) stop() {
 		}
 	}
 	w.ending.Wait()
+	if w.database != nil {
+		w.database.close()
+	}
 	_ = w.box.Close()
 	_ = w.site.Close()
 }

@@ -1,0 +1,384 @@
+package simulation
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// database is the one database of all replicas: SQLite in memory, whose transactions follow each other. Each
+// process reaches it over a gateway of its own, where connections are slow, refused or lost.
+type database struct {
+	world *world
+	conn  driver.Conn
+	turn  chan struct{} // whoever has it may use conn
+	clock string        // the database's time, in SQL
+
+	mu      sync.Mutex
+	trouble ledgerTrouble
+	count   int // transactions so far
+	met     int // what the trouble has met
+}
+
+// ledgerTrouble is what happens to the ledger.
+type ledgerTrouble struct {
+	sort    ledgerSort
+	process string // "" is every one
+}
+
+// ledgerSort is a sort of trouble of the ledger.
+type ledgerSort int
+
+const (
+	noTrouble  ledgerSort = iota
+	slowLedger            // a transaction takes seconds
+	ledgerAway            // nobody answers
+	ledgerMute            // questions vanish
+	ledgerFull            // nothing can be written
+	commitLost            // the connection is lost in a commit, which is carried out or not
+)
+
+var (
+	errLedgerAway = errors.New("connection refused")
+	errLedgerFull = errors.New("the disk is full")
+	errCommitLost = errors.New("the connection was lost")
+)
+
+// noted are the columns of an order whose changes the database keeps.
+var noted = []string{
+	"id", "owner", "caller", "upstream_key", "api_key", "state", "generation_id", "claims", "claimed_until", "order_time",
+	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled",
+}
+
+// journal is what the database keeps of each change, beside the tables of the ledger.
+var journal = []string{
+	`CREATE TABLE simulated_orders (at, ` + strings.Join(noted, ", ") + `)`,
+	`CREATE TABLE simulated_budgets (at, owner, period, start_time, spent_cents, reserved_cents)`,
+	`CREATE TRIGGER simulated_insert AFTER INSERT ON orders BEGIN
+		INSERT INTO simulated_orders SELECT {now}, NEW.` + strings.Join(noted, ", NEW.") + `; END`,
+	`CREATE TRIGGER simulated_update AFTER UPDATE ON orders BEGIN
+		INSERT INTO simulated_orders SELECT {now}, NEW.` + strings.Join(noted, ", NEW.") + `; END`,
+	`CREATE TRIGGER simulated_budget AFTER UPDATE ON budgets BEGIN
+		INSERT INTO simulated_budgets SELECT {now}, NEW.owner, NEW.period, NEW.start_time, NEW.spent_cents, NEW.reserved_cents; END`,
+}
+
+func (w *world) openDatabase() error {
+	pool, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	conn, err := pool.Driver().Open(":memory:")
+	if err != nil {
+		return err
+	}
+	w.database = &database{
+		world: w, conn: conn, turn: make(chan struct{}, 1),
+		clock: fmt.Sprintf("(easel_now() + %d)", w.plan.Skew.Microseconds()),
+	}
+	return nil
+}
+
+// watch begins to note the changes of the ledger, whose tables are there now.
+func (d *database) watch() error {
+	for _, statement := range journal {
+		if _, err := d.exec(statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+func (d *database) exec(statement string, args ...driver.NamedValue) (driver.Result, error) {
+	return d.conn.(driver.ExecerContext).ExecContext(context.Background(), d.words(statement), args)
+}
+
+func (d *database) query(statement string, args ...driver.NamedValue) (driver.Rows, error) {
+	rows, err := d.conn.(driver.QueryerContext).QueryContext(context.Background(), d.words(statement), args)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	kept := &keptRows{columns: rows.Columns()}
+	for {
+		row := make([]driver.Value, len(kept.columns))
+		switch err := rows.Next(row); {
+		case err == io.EOF:
+			return kept, nil
+		case err != nil:
+			return nil, err
+		}
+		kept.rows = append(kept.rows, row)
+	}
+}
+
+// words puts the clock of the database into a statement.
+func (d *database) words(statement string) string {
+	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
+}
+
+// begin troubles the transactions of a process, or of all.
+func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trouble, d.met = trouble, 0
+	return func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.trouble = ledgerTrouble{}
+		}, func() int {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.met
+		}
+}
+
+// troubles reports whether a trouble meets a process now, and gives a number of its own.
+func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count++
+	t := d.trouble
+	yes = g.open && t.sort == sort && strings.HasPrefix(g.process, t.process)
+	if yes {
+		d.met++
+	}
+	return mix(d.world.seed("ledger") + uint64(d.count)), yes
+}
+
+func (d *database) lock(ctx context.Context) error {
+	select {
+	case d.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *database) unlock() { <-d.turn }
+
+func (d *database) close() { _ = d.conn.Close() }
+
+// gateway is how one process reaches the database. It is a driver.Connector.
+type gateway struct {
+	database *database
+	process  string
+	open     bool // the process has started: what comes now may meet trouble
+
+	mu   sync.Mutex
+	gone bool          // the process is dead
+	thaw chan struct{} // nil unless the process stands still
+}
+
+func (d *database) gateway(process string) *gateway { return &gateway{database: d, process: process} }
+
+func (g *gateway) Connect(context.Context) (driver.Conn, error) {
+	if err := g.alive(); err != nil {
+		return nil, err
+	}
+	return &ledgerConn{gateway: g}, nil
+}
+
+func (g *gateway) Driver() driver.Driver { return noDriver{} }
+
+type noDriver struct{}
+
+func (noDriver) Open(string) (driver.Conn, error) { return nil, errors.ErrUnsupported }
+
+// alive waits while the process stands still. A dead one gets an error.
+func (g *gateway) alive() error {
+	for {
+		g.mu.Lock()
+		thaw, gone := g.thaw, g.gone
+		g.mu.Unlock()
+		switch {
+		case gone:
+			return errors.New("the process is dead")
+		case thaw == nil:
+			return nil
+		}
+		<-thaw
+	}
+}
+
+func (g *gateway) die() {
+	g.resume()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gone = true
+}
+
+func (g *gateway) freeze() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.thaw == nil {
+		g.thaw = make(chan struct{})
+	}
+}
+
+func (g *gateway) resume() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.thaw != nil {
+		close(g.thaw)
+		g.thaw = nil
+	}
+}
+
+// way is how long a question takes to the database, or its answer back.
+func (g *gateway) way(ctx context.Context) error {
+	random, slow := g.database.troubles(g, slowLedger)
+	most := 2 * time.Millisecond
+	if slow {
+		most = 4 * time.Second
+	}
+	if err := wait(ctx, 100*time.Microsecond+time.Duration(random%uint64(most))); err != nil {
+		return err
+	}
+	return g.alive()
+}
+
+// ledgerConn is a connection to the database.
+type ledgerConn struct {
+	gateway *gateway
+
+	ctx               context.Context // of the transaction; nil outside of one
+	writes, concludes bool            // what the transaction does
+}
+
+func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
+func (c *ledgerConn) Close() error                        { return c.Rollback() }
+func (c *ledgerConn) Begin() (driver.Tx, error) {
+	return c.BeginTx(context.Background(), driver.TxOptions{})
+}
+
+// BeginTx begins a transaction as BEGIN IMMEDIATE does: nobody else has one.
+func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	d := c.gateway.database
+	if err := c.gateway.alive(); err != nil {
+		return nil, err
+	}
+	if _, away := d.troubles(c.gateway, ledgerAway); away {
+		return nil, errLedgerAway
+	}
+	if _, mute := d.troubles(c.gateway, ledgerMute); mute {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if err := c.gateway.way(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.lock(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := d.exec("BEGIN IMMEDIATE"); err != nil {
+		d.unlock()
+		return nil, err
+	}
+	c.ctx, c.writes, c.concludes = ctx, false, false
+	return c, nil
+}
+
+// end ends the transaction.
+func (c *ledgerConn) end(how string) error {
+	if c.ctx == nil {
+		return nil
+	}
+	_, err := c.gateway.database.exec(how)
+	c.ctx = nil
+	c.gateway.database.unlock()
+	return err
+}
+
+func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
+
+// Commit may be met by a crash or a stop before and after it, and by the loss of the connection.
+func (c *ledgerConn) Commit() error {
+	ctx, g := c.ctx, c.gateway
+	if g.met(c.step(stepBeforeWrite, stepBeforeConclude)) { // the database ends the session of one that is silent
+		_ = c.Rollback()
+		_ = g.alive()
+		return errCommitLost
+	}
+	if random, lost := g.database.troubles(g, commitLost); lost && random%3 > 0 {
+		how := []string{"COMMIT", "ROLLBACK"}[random%2]
+		_ = c.end(how)
+		return errCommitLost
+	}
+	if err := c.end("COMMIT"); err != nil {
+		return err
+	}
+	g.met(c.step(stepAfterWrite, stepAfterConclude))
+	return g.way(ctx)
+}
+
+// step is which step of an order it is, if it is one.
+func (c *ledgerConn) step(ifWrites, ifConcludes step) step {
+	switch {
+	case c.writes:
+		return ifWrites
+	case c.concludes:
+		return ifConcludes
+	}
+	return noStep
+}
+
+func (c *ledgerConn) ExecContext(ctx context.Context, statement string, args []driver.NamedValue) (result driver.Result, err error) {
+	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
+	if _, full := c.gateway.database.troubles(c.gateway, ledgerFull); full && (verb == "INSERT" || verb == "UPDATE") {
+		return nil, errLedgerFull
+	}
+	c.writes = c.writes || strings.HasPrefix(statement, "INSERT INTO orders")
+	c.concludes = c.concludes || strings.HasPrefix(statement, "UPDATE orders SET state")
+	err = c.ask(ctx, func() error {
+		result, err = c.gateway.database.exec(statement, args...)
+		return err
+	})
+	return result, err
+}
+
+func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (rows driver.Rows, err error) {
+	err = c.ask(ctx, func() error {
+		rows, err = c.gateway.database.query(statement, args...)
+		return err
+	})
+	return rows, err
+}
+
+// ask asks within the transaction, or between those of others.
+func (c *ledgerConn) ask(ctx context.Context, question func() error) error {
+	if err := c.gateway.alive(); err != nil {
+		return err
+	}
+	if c.ctx == nil {
+		if err := c.gateway.database.lock(ctx); err != nil {
+			return err
+		}
+		defer c.gateway.database.unlock()
+	}
+	return question()
+}
+
+// keptRows are the rows of an answer.
+type keptRows struct {
+	columns []string
+	rows    [][]driver.Value
+}
+
+func (r *keptRows) Columns() []string { return r.columns }
+func (r *keptRows) Close() error      { return nil }
+
+func (r *keptRows) Next(row []driver.Value) error {
+	if len(r.rows) == 0 {
+		return io.EOF
+	}
+	copy(row, r.rows[0])
+	r.rows = r.rows[1:]
+	return nil
+}

@@ -1,0 +1,264 @@
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// A world with a ledger has teams: each is a tenant whose calls bring a service token, and all of them share
+// the API key that the replicas hold.
+
+// thrifty is the team with a budget.
+const thrifty = "thrift"
+
+// openLedger makes what the replicas of a world with a ledger share.
+func (w *world) openLedger(dir string) error {
+	if err := w.openDatabase(); err != nil {
+		return err
+	}
+	names := w.plan.tenantNames()
+	text := "teams:\n"
+	for i, name := range names[1:] { // the first one is a caller without a team
+		text += fmt.Sprintf("  %s: {budget: {%s}}\n", name, []string{"monthly_cents: 1000000", ""}[i%2])
+	}
+	text = strings.Replace(text, thrifty+": {budget: {monthly_cents: 1000000}}", thrifty+": {budget: {}}", 1)
+	text = strings.Replace(text, thrifty+": {budget: {}}", fmt.Sprintf("%s: {budget: {daily_cents: %d, monthly_cents: %d}}", thrifty, w.plan.Budget, w.plan.Budget*3/2), 1)
+	text += "callers:\n"
+	for i, name := range names {
+		if text += fmt.Sprintf("  - name: %s\n", callerOf(name)); i > 0 {
+			text += fmt.Sprintf("    team: %s\n", name)
+		}
+		text += fmt.Sprintf("    tokens: [\"sha256:%x\"]\n", sha256.Sum256([]byte(w.token(name))))
+	}
+	w.callersFile = filepath.Join(dir, "callers.yaml")
+	return os.WriteFile(w.callersFile, []byte(text), 0o600)
+}
+
+// callerOf is the one service of a tenant.
+func callerOf(tenant string) string {
+	if tenant == "t1" {
+		return tenant
+	}
+	return tenant + "-service"
+}
+
+// token is the service token of a tenant. It is a secret as any other.
+func (w *world) token(tenant string) string {
+	return fmt.Sprintf("simulated_token_%s_%x", tenant, w.seed("token "+tenant))
+}
+
+// tenantNames are those of the tenants, the last one beside those that the plan counts.
+func (p plan) tenantNames() []string {
+	names := []string{"t1", "t2", "t3", "t4", "t5", "t6"}[:p.Tenants:p.Tenants]
+	switch {
+	case p.Ledger:
+		return append(names, thrifty)
+	case !p.Held:
+		return append(names, "spy")
+	}
+	return names
+}
+
+// holder is whose API key the replicas hold.
+func (w *world) holder() *tenant {
+	if w.account != nil {
+		return w.account
+	}
+	return w.tenants[0]
+}
+
+// accounts are the accounts of the catalog.
+func (w *world) accounts() []*tenant {
+	if w.account != nil {
+		return []*tenant{w.account}
+	}
+	return w.tenants
+}
+
+// enlist makes a tenant without an account of its own.
+func (w *world) enlist(name string) *tenant {
+	t := &tenant{name: name, key: w.token(name)}
+	w.keys[t.key] = name
+	return t
+}
+
+// openLedger opens the ledger for a process, which follows its orders until it stops.
+func (p *process) openLedger(ctx context.Context, w *world) (err error) {
+	p.gateway = w.database.gateway(p.name)
+	p.book, err = ledger.Open(ctx, ledger.Config{
+		URL: "sqlite:simulated", Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow,
+		Connector: p.gateway,
+	})
+	if err != nil {
+		return err
+	}
+	p.gateway.open = true
+	p.orders = orders.New(orders.Config{
+		Ledger: p.book, Catalog: p.client, Logger: w.logger(), Fault: func() { w.problem("%s found a fault of the book", p.name) }, Called: p.hub.Called,
+		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) { p.hub.Observe(ctx, cred, read) },
+	})
+	held := catalog.Held(w.heldKey)
+	p.followers.Go(func() { p.orders.Record(ctx) })
+	p.followers.Go(func() { p.orders.Recover(ctx, held) })
+	p.followers.Go(func() { p.orders.Settle(ctx, held) })
+	return nil
+}
+
+// sighted hands what the hub sees to the ledger, if there is one.
+func (p *process) sighted(s watch.Sighting) {
+	if p.orders != nil {
+		p.orders.Sighted(s.Credential, s.Version, s.NotFound)
+	}
+}
+
+// withLedger completes the configuration of the services.
+func (p *process) withLedger(w *world, cfg *service.Config) error {
+	callers, err := service.LoadCallers(w.callersFile, w.logger(), nil)
+	cfg.Orders, cfg.Callers, cfg.AllowAnonymous = p.orders, callers, false
+	return err
+}
+
+// spend is what the thrifty team does: it orders much at once through all replicas, and meets the end of its
+// budget.
+func (c *caller) spend() {
+	for round := 0; !c.over() && time.Since(c.world.history.begin) < c.world.plan.Length; round++ {
+		c.sleep(c.about(c.world.plan.Length / 8))
+		var burst sync.WaitGroup
+		for n := range 2 + c.random.IntN(6) {
+			h := c.helper(fmt.Sprintf("b%d.%d", round, n))
+			h.at = n % len(c.tenant.endpoints)
+			burst.Go(func() {
+				h.pause(3 * time.Millisecond)
+				if h.randomly(0.5) {
+					h.buy(h.haiku(false), 20*time.Second)
+					return
+				}
+				h.buy(h.essay(h.randomly(0.2)), 20*time.Second)
+			})
+		}
+		burst.Wait()
+	}
+}
+
+// earn fills the account of a world in which money is short, a little at a time.
+func (w *world) earn() {
+	for w.plan.Poor && time.Since(w.history.begin) < w.plan.Length {
+		time.Sleep(15 * time.Second)
+		w.topUp(12)
+	}
+	w.topUp(1_000_000)
+}
+
+func (w *world) topUp(cents int64) {
+	if err := w.box.TopUp(context.Background(), w.account.key, cents, "earned"); err != nil {
+		w.problem("no top-up: %v", err)
+	}
+}
+
+// step is a moment in the life of an order at which its process may crash or stand still.
+type step int
+
+const (
+	noStep step = iota
+	stepBeforeWrite
+	stepAfterWrite
+	stepBeforePost
+	stepAfterPost
+	stepBeforeConclude
+	stepAfterConclude
+	steps = stepAfterConclude
+)
+
+// trap waits for a process at a step of an order.
+type trap struct {
+	replica *replica
+	step    step
+	spring  func(*replica)
+	hit     chan struct{}
+}
+
+func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
+	t := &trap{replica: r, step: at, spring: spring, hit: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.traps = append(w.traps, t)
+	return t
+}
+
+// met lets the trap spring that waits for a process at a step, and reports whether there was one.
+func (w *world) met(process string, at step) bool {
+	if at == noStep {
+		return false
+	}
+	var found *trap
+	w.mu.Lock()
+	for i, t := range w.traps {
+		if t.step == at && t.replica.current().name == process {
+			found = t
+			w.traps = append(w.traps[:i:i], w.traps[i+1:]...)
+			break
+		}
+	}
+	w.mu.Unlock()
+	if found == nil {
+		return false
+	}
+	found.spring(found.replica)
+	close(found.hit)
+	return true
+}
+
+func (g *gateway) met(at step) bool { return g.database.world.met(g.process, at) }
+
+// freeze lets the process of a replica stand still, as SIGSTOP does.
+func (r *replica) freeze() {
+	if g := r.current().gateway; g != nil {
+		g.freeze()
+	}
+	for _, l := range r.links() {
+		l.become(frozen)
+	}
+}
+
+// thaw lets it go on.
+func (r *replica) thaw(p *process) {
+	for _, l := range r.linksOf(p) {
+		l.become(up)
+	}
+	if p.gateway != nil {
+		p.gateway.resume()
+	}
+}
+
+func (r *replica) links() []*link { return r.linksOf(r.current()) }
+
+func (r *replica) linksOf(p *process) []*link {
+	all := []*link{p.uplink}
+	for _, t := range r.world.tenants {
+		all = append(all, t.endpoints[r.index()].link)
+	}
+	return all
+}
+
+// dropTrap takes a trap away, and reports whether nobody has met it.
+func (w *world) dropTrap(t *trap) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := len(w.traps)
+	w.traps = slices.DeleteFunc(w.traps, func(one *trap) bool { return one == t })
+	return len(w.traps) < before
+}

@@ -1,0 +1,169 @@
+package simulation
+
+import (
+	"time"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// The troubles of worlds with a ledger: D are those of the ledger and of processes at a step of an order, T those
+// that the catalogue of faults has for teams.
+func init() {
+	for id, act := range map[string]faultAction{
+		"D1": ofTheLedger(slowLedger),
+		"D2": ofTheLedger(ledgerAway),
+		"D3": ofTheLedger(ledgerMute),
+		"D4": ofTheLedger(ledgerFull),
+		"D5": ofTheLedger(commitLost),
+		"D6": {reach: reachReplica, victim: buyOne, begin: crashAtStep},
+		"D7": {reach: reachReplica, victim: buyOne, begin: stopAtStep},
+		"T1": {reach: reachNobody, victim: sameKeys},
+		"T3": {reach: reachOrders, victim: comeBackElsewhere, begin: func(s *runningFault) (func(), func() int) {
+			return inject(s, []sandbox.Fault{
+				{AfterCommit: true, Reset: true, Count: 4, Key: s.apiKey()}, {AfterCommit: true, Hang: true, Count: 2, Key: s.apiKey()}, {Status: 503, Count: 6, Key: s.apiKey()},
+			}[s.Variant%3], routePlace)
+		}},
+		"T8": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
+			return inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 3, Key: s.apiKey()}, routePlace)
+		}},
+		"T10": {reach: reachOrders, victim: comeBackElsewhere, begin: changeAPIKey},
+		"T11": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
+			s.For = s.world.plan.Window + s.world.plan.Forgets
+			return inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Key: s.apiKey()}, routePlace)
+		}},
+	} {
+		acts[id] = act
+	}
+}
+
+// ofTheLedger is an act of the ledger's connections, of one replica or of all.
+func ofTheLedger(sort ledgerSort) faultAction {
+	return faultAction{reach: reachLedger, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
+		process := ""
+		if s.Variant%2 == 0 {
+			process = s.world.replicas[s.Replica].name
+		}
+		return s.world.database.begin(ledgerTrouble{sort, process})
+	}}
+}
+
+// crashAtStep crashes a replica at a step of an order, and starts it again a while later.
+func crashAtStep(s *runningFault) (end func(), fired func() int) {
+	return s.atStep(func(r *replica) { r.kill() }, func(r *replica, _ *process) {
+		s.c.sleep(time.Duration(1+s.Variant) * 3 * time.Second)
+		if err := r.boot(); err != nil {
+			s.world.problem("a replica did not come back: %v", err)
+		}
+	})
+}
+
+// stopAtStep stops a replica at a step of an order, and lets it go on when others have its order.
+func stopAtStep(s *runningFault) (end func(), fired func() int) {
+	return s.atStep((*replica).freeze, func(r *replica, p *process) {
+		s.c.sleep(40*time.Second + time.Duration(s.c.random.Int64N(int64(40*time.Second))))
+		r.thaw(p)
+	})
+}
+
+func (s *runningFault) atStep(spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
+	r := s.world.replicas[s.Replica]
+	p := r.current()
+	t := s.world.setTrap(r, step(1+s.Variant%int(steps)), spring)
+	dropped, over := make(chan struct{}), make(chan struct{})
+	s.world.trouble.Go(func() {
+		defer close(over)
+		select {
+		case <-t.hit:
+			s.count.Add(1)
+			after(r, p)
+		case <-dropped:
+		}
+	})
+	return func() {
+		if s.world.dropTrap(t) {
+			close(dropped)
+		}
+		<-over
+	}, func() int { return int(s.count.Load()) }
+}
+
+// changeAPIKey loses the answers to orders, and changes the held API key before they can be sent again. The
+// catalog keeps idempotency keys by API key. In the end the first one is in force again.
+func changeAPIKey(s *runningFault) (end func(), fired func() int) {
+	w := s.world
+	home := w.holder().key
+	lost, fired := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2, Key: home}, routePlace)
+	ended, changed := make(chan struct{}), make(chan struct{})
+	w.trouble.Go(func() {
+		defer close(changed)
+		for fired() == 0 {
+			select {
+			case <-ended:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		lost() // what is unknown under the next one would stay so
+		next := w.holder().next[int(w.rotated.Add(1))%rotations]
+		w.held.Store(&next)
+	})
+	return func() {
+		close(ended)
+		<-changed
+		s.c.sleep(20 * time.Second)
+		w.held.Store(&home)
+		lost()
+	}, fired
+}
+
+// sameKeys lets two teams order under one idempotency key, at once and through other replicas, and each read
+// what it must not see.
+func sameKeys(s *runningFault) {
+	key := s.c.key()
+	ids := make(chan string, 2)
+	for i, t := range []*tenant{s.c.tenant, s.world.other(s.c.tenant)} {
+		h := s.world.caller(t, s.next("same")+s.c.name)
+		h.at = (s.Replica + i) % len(s.world.replicas)
+		s.world.callers.Go(func() {
+			h.pause(time.Millisecond)
+			o := h.essay(false)
+			o.key = key
+			id, ok := h.buy(o, 30*time.Second)
+			if !ok {
+				id = ""
+			}
+			ids <- id
+			if ok {
+				h.follow(viewing{id: id})
+			}
+		})
+	}
+	first, second := <-ids, <-ids
+	if first != "" && first == second {
+		s.c.note(event{kind: sawLeak, gen: first, text: "two teams have one generation"})
+	}
+	s.done(first != "" && second != "")
+}
+
+// other is a team beside another one.
+func (w *world) other(t *tenant) *tenant {
+	for i, one := range w.tenants {
+		if one == t {
+			return w.tenants[(i+1)%w.plan.Tenants]
+		}
+	}
+	return w.tenants[0]
+}
+
+// comeBackElsewhere orders, and asks another replica each time.
+func comeBackElsewhere(s *runningFault) {
+	s.beside(s.next("back"), func(h *caller) {
+		h.at = s.Replica
+		o := h.haiku(false)
+		o.elsewhere = true
+		if id, ok := h.buy(o, 5*time.Second); ok {
+			h.follow(viewing{id: id})
+		}
+	})
+	s.c.sleep(15 * time.Second)
+}
