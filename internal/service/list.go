@@ -61,8 +61,9 @@ func (s *generations) listOfCatalog(ctx context.Context, req *easelv1.ListGenera
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(g catalog.Version) bool { return !chooses(filter, g.Generation) })
-	items, next, err := page(all, func(g catalog.Version) string { return g.ID }, listKind("generations", nil, filter), req.GetPageSize(), req.GetPageToken())
+	chosen := func(g catalog.Version) bool { return chooses(filter, g.Generation) }
+	id := func(g catalog.Version) string { return g.ID }
+	items, next, err := page(all, chosen, id, listKind("generations", nil, filter), req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}

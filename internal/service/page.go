@@ -12,25 +12,32 @@ const (
 	maxPage     = 1000
 )
 
-// page cuts one page out of a list that the catalog gives as a whole. The token names the last record of
-// the page before, so that new records shift nothing. kind prevents the use of a token on another list.
-func page[T any](all []T, id func(T) string, kind string, size int32, token string) (items []T, next string, err error) {
-	start := 0
+// page cuts one page out of a list that the catalog gives as a whole, of those that chosen names. The token names
+// the last record of the page before, so that new records shift nothing, nor does one that is no longer chosen. kind
+// prevents the use of a token on another list.
+func page[T any](all []T, chosen func(T) bool, id func(T) string, kind string, size int32, token string) (items []T, next string, err error) {
 	if token != "" {
 		last, ok := readToken(kind, token)
 		at := slices.IndexFunc(all, func(item T) bool { return ok && id(item) == last })
 		if at < 0 {
 			return nil, "", errForeignToken
 		}
-		start = at + 1
+		all = all[at+1:]
 	}
-	end := min(start+pageSize(size), len(all))
-	items = all[start:end]
-	if end < len(all) {
-		next = writeToken(kind, id(all[end-1]))
+	for _, item := range all {
+		if !chosen(item) {
+			continue
+		}
+		if len(items) == pageSize(size) {
+			return items, writeToken(kind, id(items[len(items)-1])), nil
+		}
+		items = append(items, item)
 	}
-	return items, next, nil
+	return items, "", nil
 }
+
+// everything is chosen where there is no filter.
+func everything[T any](T) bool { return true }
 
 // errForeignToken is the error of a token that a list did not give out, or not for this query.
 var errForeignToken = InvalidRequest(Violation{"page_token", "is not a token of this list, or its page is gone: start again without one"})

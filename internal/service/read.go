@@ -42,7 +42,7 @@ func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest)
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := page(all, (*easelv1.Model).GetModelId, "models", req.GetPageSize(), req.GetPageToken())
+	items, next, err := page(all, everything, (*easelv1.Model).GetModelId, "models", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
