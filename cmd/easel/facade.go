@@ -17,7 +17,6 @@ import (
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
-	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/rest/page"
@@ -84,11 +83,22 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
+	known, err := c.callers(ctx, book, observed.Logger)
+	if err != nil {
+		return wrongSetting("EASEL_CALLERS_FILE", err)
+	}
+	meter := &ledgerMeter{book: book, known: known, owners: held != nil}
+	unmeasureLedger, err := meter.measure(ctx)
+	if err != nil {
+		return err
+	}
+	defer unmeasureLedger()
+
 	var leave func()
-	taken, leave = c.orders(ctx, client, hub, book, held, observed.Logger)
+	taken, leave = c.orders(ctx, client, hub, meter, held, observed.Logger)
 	defer leave()
 
-	services, err := c.services(ctx, client, hub, book, taken, held, observed.Logger)
+	services, err := c.services(client, hub, taken, held, known)
 	if err != nil {
 		return err
 	}
@@ -169,12 +179,13 @@ func ordered(o *telemetry.Observer) func(context.Context, catalog.Order, catalog
 
 // orders takes orders through the ledger, if there is one, and records what becomes of them. Behind a held API key it
 // recovers and settles those that nobody comes back for. leave waits until all that has ended.
-func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, book *ledger.Ledger, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
-	if book == nil {
+func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, meter *ledgerMeter, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
+	if meter.book == nil {
 		return nil, func() {}
 	}
 	taken = orders.New(orders.Config{
-		Ledger: book, Catalog: client, Logger: logger, Called: hub.Called,
+		Ledger: meter.book, Catalog: client, Logger: logger, Called: hub.Called,
+		Fault: func() { meter.faults.Add(1) }, Dearer: func() { meter.dearer.Add(1) },
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) { hub.Observe(ctx, cred, read) },
 	})
 	ctx, cancel := context.WithCancel(ctx)
@@ -191,13 +202,9 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 }
 
 // services puts the services in front of what they stand on.
-func (c *serveCmd) services(ctx context.Context, client *catalog.Client, hub *watch.Hub, book *ledger.Ledger, taken *orders.Orders, held *catalog.Credential, logger *slog.Logger) (*service.Service, error) {
-	callers, err := c.callers(ctx, book, logger)
-	if err != nil {
-		return nil, wrongSetting("EASEL_CALLERS_FILE", err)
-	}
+func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, taken *orders.Orders, held *catalog.Credential, known *service.Callers) (*service.Service, error) {
 	return service.New(service.Config{
-		Catalog: client, Hub: hub, Orders: taken, Held: held, Callers: callers, MaxStreamAge: c.MaxStreamAge,
+		Catalog: client, Hub: hub, Orders: taken, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge,
 		// Whoever is on this machine may call an unguarded server: see guard.
 		AllowAnonymous: c.AllowAnonymous || c.unguarded(),
 	})

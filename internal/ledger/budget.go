@@ -79,12 +79,14 @@ func move(tx *transaction, o Order, to Money) error {
 		return err
 	}
 	reserved, spent := to.ReservedCents-o.ReservedCents, to.spent()-o.spent()
-	if reserved == 0 && spent == 0 {
+	unconfirmed, refunded := to.UnconfirmedCents-o.UnconfirmedCents, to.RefundedCents-o.RefundedCents
+	if reserved == 0 && spent == 0 && unconfirmed == 0 && refunded == 0 {
 		return nil
 	}
 	for _, p := range (Limits{}).periods(o.Time) {
-		if _, err := tx.exec(`UPDATE budgets SET reserved_cents = reserved_cents + $1, spent_cents = spent_cents + $2
-			WHERE owner = $3 AND period = $4 AND start_time = $5`, reserved, spent, o.Owner, p.name, p.start.UnixMicro()); err != nil {
+		if _, err := tx.exec(`UPDATE budgets SET reserved_cents = reserved_cents + $1, spent_cents = spent_cents + $2,
+			unconfirmed_cents = unconfirmed_cents + $3, refunded_cents = refunded_cents + $4
+			WHERE owner = $5 AND period = $6 AND start_time = $7`, reserved, spent, unconfirmed, refunded, o.Owner, p.name, p.start.UnixMicro()); err != nil {
 			return err
 		}
 	}

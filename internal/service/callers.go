@@ -14,6 +14,9 @@ type Callers struct {
 	list *reload.Value[*callers.List]
 }
 
+// List gives the callers in force.
+func (c *Callers) List() *callers.List { return c.list.Get() }
+
 // LoadCallers reads the callers file. logger hears of later changes, and of those that can't be taken over:
 // the file is broken, or accept, which may be nil, refuses it. Its errors never repeat the file.
 func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *callers.List) error) (*Callers, error) {

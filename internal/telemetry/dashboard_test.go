@@ -162,6 +162,15 @@ var dashboard = []row{
 		lines("Spent in an hour, by caller", "currencyEUR", over(`sum by (caller) (increase(<easel.spent.cents>{$where}[1h])) / 100`, "{{caller}}")),
 		lines("Orders", "cps", perSecond("easel.orders", "", "outcome")),
 	}},
+	{"The ledger, with EASEL_LEDGER_URL", []panel{
+		lines("Money by owner", "currencyEUR", over(`max by (owner, money) (<easel.ledger.cents>{$where}) / 100`, "{{owner}} {{money}}")),
+		lines("Budgets used", "percentunit", over(`1 - max by (owner, window) (<easel.ledger.budget.left>{$where}) / max by (owner, window) (<easel.ledger.budget.limit>{$where})`, "{{owner}} {{window}}")),
+		lines("Orders of unknown outcome", "none", now("max", "easel.ledger.orders.unknown", "orders")),
+		lines("Age of the oldest of them", "s", now("max", "easel.ledger.orders.oldest", "oldest")),
+		lines("The ledger answers", "none", now("min", "easel.ledger.up", "all: 1")),
+		lines("Operations of its database, slowest 1 %", "s", quantile("0.99", "db.client.operation.duration", "", "db.operation.name")),
+		lines("Faults of the book, and charges above the quote", "cps", perSecond("easel.ledger.faults", "faults"), perSecond("easel.ledger.dearer", "above the quote")),
+	}},
 	{"Replicas, with EASEL_NATS_URL", []panel{
 		lines("Keys by who polls under them", "none", now("sum", "easel.leases.held", "one for all"), now("sum", "easel.credentials.alone", "each for itself")),
 		lines("NATS is reached", "none", now("min", "easel.replicas.connected", "by all: 1")),

@@ -21,6 +21,7 @@ type Metric struct {
 	Buckets []float64 // of a histogram
 	Scraped bool      // only Prometheus gets it
 	Shared  bool      // only where replicas share polls, by EASEL_NATS_URL
+	Ledger  bool      // only where there is a ledger, by EASEL_LEDGER_URL
 }
 
 // Label is a dimension of a metric. Its values are a closed set, or the first so many values and
@@ -48,6 +49,9 @@ var (
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
 		"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
 	}}
+	owner    = Label{Name: "owner", Of: "names of owners behind a held API key, the first 200"}
+	money    = Label{Name: "money", Values: []string{"spent", "refunded", "reserved", "unconfirmed"}}
+	window   = Label{Name: "window", Values: []string{"day", "month"}}
 	pollKind = Label{Name: "kind", Values: []string{"read", "sweep"}}
 )
 
@@ -178,6 +182,43 @@ var Table = []Metric{
 	{
 		Name: "easel.replicas.dropped", Kind: Counter, Unit: "{message}", Shared: true, Labels: []Label{dropReason},
 		Text: "Messages of other replicas that were dropped. fenced: sent under a lease that had passed on; refused: forged, repeated or unreadable.",
+	},
+	{
+		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", Ledger: true,
+		Text: "Whether the ledger answers: 1, or 0 while it is away and new orders are refused.",
+	},
+	{
+		Name: "easel.ledger.cents", Kind: Gauge, Unit: "{cent}", Ledger: true, Labels: []Label{owner, money},
+		Text: "Euro cents of all orders of an owner, on every replica the same. spent: charged, refunds not subtracted; refunded: came back of it; reserved: held for orders of which it is not known yet what they cost; unconfirmed: spent without proof, within spent.",
+	},
+	{
+		Name: "easel.ledger.budget.limit", Kind: Gauge, Unit: "{cent}", Ledger: true, Labels: []Label{owner, window},
+		Text: "What an owner may spend today or this month, in euro cents.",
+	},
+	{
+		Name: "easel.ledger.budget.left", Kind: Gauge, Unit: "{cent}", Ledger: true, Labels: []Label{owner, window},
+		Text: "What is left of it.",
+	},
+	{
+		Name: "easel.ledger.orders.unknown", Kind: Gauge, Unit: "{order}", Ledger: true,
+		Text: "Orders of unknown outcome, those on their way included.",
+	},
+	{
+		Name: "easel.ledger.orders.oldest", Kind: Gauge, Unit: "s", Ledger: true,
+		Text: "Age of the oldest order of unknown outcome; 0 without one.",
+	},
+	{
+		Name: "easel.ledger.faults", Kind: Counter, Unit: "{fault}", Ledger: true,
+		Text: "Faults of the book that this process has met: two orders have one generation, or one order has two. The log names them.",
+	},
+	{
+		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", Ledger: true,
+		Text: "Orders that have cost more than the catalog had quoted.",
+	},
+	{
+		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts, Ledger: true,
+		Labels: []Label{{Name: "db.operation.name", Of: "operations of database/sql"}, {Name: "error.type", Of: "types of errors in Go where it failed"}},
+		Text:   "Operations of the ledger's database.",
 	},
 	{
 		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",

@@ -71,6 +71,9 @@ CREATE TABLE budgets (
   start_time     BIGINT NOT NULL,
   spent_cents    BIGINT NOT NULL DEFAULT 0,
   reserved_cents BIGINT NOT NULL DEFAULT 0,
+  -- Of spent_cents without proof, and what came back beside it.
+  unconfirmed_cents BIGINT NOT NULL DEFAULT 0,
+  refunded_cents    BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (owner, period, start_time)
 );
 

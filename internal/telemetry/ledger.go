@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Ledger is the book of orders in sum, as it was read last.
+type Ledger struct {
+	Up            bool // the last read was answered
+	Owners        []LedgerOwner
+	Unknown       int64 // orders
+	OldestUnknown time.Duration
+	Faults        int64 // of the book
+	Dearer        int64 // charges above the quote
+}
+
+// LedgerOwner is the money of an owner.
+type LedgerOwner struct {
+	Name                                                       string
+	SpentCents, RefundedCents, ReservedCents, UnconfirmedCents int64
+	Budgets                                                    []LedgerBudget
+}
+
+// LedgerBudget is a budget that has a limit.
+type LedgerBudget struct {
+	Window                string // day or month
+	LimitCents, LeftCents int64
+}
+
+// MeasureLedger measures the book of orders at each collection, until stop is called. read asks no database.
+func MeasureLedger(read func() Ledger) (stop func(), err error) {
+	meter := otel.Meter(scope)
+	gauges := map[string]metric.Float64ObservableGauge{}
+	counters := map[string]metric.Float64ObservableCounter{}
+	var all []metric.Observable
+	for _, row := range Table {
+		var fault error
+		switch {
+		case !row.Ledger || row.Kind == Histogram:
+			continue
+		case row.Kind == Counter:
+			counters[row.Name], fault = meter.Float64ObservableCounter(row.Name)
+			all = append(all, counters[row.Name])
+		default:
+			gauges[row.Name], fault = meter.Float64ObservableGauge(row.Name)
+			all = append(all, gauges[row.Name])
+		}
+		err = errors.Join(err, fault)
+	}
+	if err != nil {
+		return nil, err
+	}
+	registered, err := meter.RegisterCallback(func(_ context.Context, out metric.Observer) error {
+		l := read()
+		gauge := func(name string, value float64, labels ...attribute.KeyValue) {
+			out.ObserveFloat64(gauges[name], value, metric.WithAttributes(labels...))
+		}
+		up := 0.0
+		if l.Up {
+			up = 1
+		}
+		gauge("easel.ledger.up", up)
+		gauge("easel.ledger.orders.unknown", float64(l.Unknown))
+		gauge("easel.ledger.orders.oldest", l.OldestUnknown.Seconds())
+		out.ObserveFloat64(counters["easel.ledger.faults"], float64(l.Faults))
+		out.ObserveFloat64(counters["easel.ledger.dearer"], float64(l.Dearer))
+		for _, o := range l.Owners {
+			o.measure(gauge)
+		}
+		return nil
+	}, all...)
+	if err != nil {
+		return nil, fmt.Errorf("measure the ledger: %w", err)
+	}
+	return func() {
+		if err := registered.Unregister(); err != nil {
+			otel.Handle(err)
+		}
+	}, nil
+}
+
+// measure measures the money of an owner.
+func (o LedgerOwner) measure(gauge func(string, float64, ...attribute.KeyValue)) {
+	name := with(owner, o.Name)
+	for i, cents := range []int64{o.SpentCents, o.RefundedCents, o.ReservedCents, o.UnconfirmedCents} {
+		gauge("easel.ledger.cents", float64(cents), append(slices.Clone(name), with(money, money.Values[i])...)...)
+	}
+	for _, b := range o.Budgets {
+		labels := append(slices.Clone(name), with(window, b.Window)...)
+		gauge("easel.ledger.budget.limit", float64(b.LimitCents), labels...)
+		gauge("easel.ledger.budget.left", float64(b.LeftCents), labels...)
+	}
+}
