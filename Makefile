@@ -102,9 +102,11 @@ test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watc
 	$(GO) test ./internal/torture -count=1 -v -run Replicas -timeout 10m -watches 5000
 	$(GO) test ./internal/cluster -count=1 -v -run 'EightReplicas|AnyNetwork|OldLeader|PartitionedReplicas' -timeout 10m -generations 1000 -runs 400 -every-size
 
-torture: ## Kill the real program 1,200 times over 10,000 orders, and look at the books (minutes)
+torture: ## Kill the real program 1,200 times over 10,000 orders, then with a ledger and PostgreSQL too, and look at the books (minutes)
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
 	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
+	$(GO) test ./internal/torture -count=1 -v -run TheLedgerEquals -timeout 25m \
+	  -ledger-orders 10000 -kills 300 -catalog-kills 60 -database-kills 40 -cuts 2000 -limit 20m
 
 simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, from seed SEED (default: 1)
 	@mkdir -p .build

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -58,9 +59,17 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	l := &Ledger{db: db, dialect: d, window: config.ResendWindow, refunds: config.RefundWindow}
 	if err := l.prepare(ctx, config.Catalog); err != nil {
 		_ = db.Close() // the first error says more
-		return nil, err
+		return nil, named(ctx, err)
 	}
 	return l, nil
+}
+
+// named names the setting in an error that does not: a connection may break at any time.
+func named(ctx context.Context, err error) error {
+	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
+		return err
+	}
+	return &refusal{"the database does not answer: start Easel again when it does", err}
 }
 
 // prepare makes the book ready for this process.

@@ -20,26 +20,29 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 )
 
-// cluster is a PostgreSQL of the tests' own, on a port of loopback. The user postgres needs no password,
+// Postgres is a PostgreSQL of the tests' own, on a port of loopback. The user postgres needs no password,
 // everybody else does.
-type cluster struct {
+type Postgres struct {
 	address string
-	stop    func()
+	dir     string
+	command func(program string, args ...string) *exec.Cmd
+	server  *exec.Cmd
+	ended   chan struct{} // closed when the server has ended
 }
 
 var (
-	startCluster  = sync.OnceValues(newCluster)
+	startCluster  = sync.OnceValues(newPostgres)
 	clusterInUse  atomic.Bool
 	databaseCount atomic.Int64
 )
 
-// stopCluster stops the cluster, if there is one.
+// stopCluster stops the cluster of all tests, if there is one.
 func stopCluster() {
 	if !clusterInUse.Load() {
 		return
 	}
-	if c, err := startCluster(); err == nil {
-		c.stop()
+	if p, err := startCluster(); err == nil {
+		p.remove()
 	}
 }
 
@@ -47,15 +50,36 @@ func stopCluster() {
 func Database(t testing.TB) string {
 	t.Helper()
 	clusterInUse.Store(true)
-	c, err := startCluster()
+	p := orSkip(t, startCluster)
+	return p.Database(t)
+}
+
+// StartPostgres starts a PostgreSQL that a test has to itself, and that it may kill. It is stopped at the end of
+// the test.
+func StartPostgres(t testing.TB) *Postgres {
+	t.Helper()
+	p := orSkip(t, newPostgres)
+	t.Cleanup(p.remove)
+	return p
+}
+
+func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
+	t.Helper()
+	p, err := start()
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Skip("PostgreSQL is not on this machine: install postgresql")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// Database makes an empty database, and gives its URL.
+func (p *Postgres) Database(t testing.TB) string {
+	t.Helper()
 	name := fmt.Sprintf("test%d", databaseCount.Add(1))
-	db, err := sql.Open("pgx", c.url("postgres"))
+	db, err := sql.Open("pgx", p.url("postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,70 +87,121 @@ func Database(t testing.TB) string {
 	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
 		t.Fatal(err)
 	}
-	return c.url(name)
+	return p.url(name)
 }
 
-func (c cluster) url(database string) string {
-	return "postgres://postgres@" + c.address + "/" + database + "?sslmode=disable"
+// Address is where it listens.
+func (p *Postgres) Address() string { return p.address }
+
+func (p *Postgres) url(database string) string {
+	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }
 
-// newCluster makes and starts a cluster in a temporary directory.
-func newCluster() (c cluster, err error) {
+// newPostgres makes one in a temporary directory, and starts it.
+func newPostgres() (*Postgres, error) {
 	bin, err := postgresBin()
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "easel-postgres-")
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	port, err := freePort()
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	who, err := unprivileged(dir)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	run := func(name string, args ...string) *exec.Cmd {
-		command := exec.Command(filepath.Join(bin, name), args...)
+	p := &Postgres{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, command: func(program string, args ...string) *exec.Cmd {
+		command := exec.Command(filepath.Join(bin, program), args...)
 		command.Dir, command.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who, Pdeathsig: syscall.SIGQUIT}
 		return command
-	}
-	data := filepath.Join(dir, "data")
-	if out, err := run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8").CombinedOutput(); err != nil {
-		return c, fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	access := "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
-	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o600); err != nil {
-		return c, err
-	}
-	server := run("postgres", "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-c", "fsync=off", "-c", "max_connections=200")
-	if err := server.Start(); err != nil {
-		return c, err
-	}
-	c = cluster{net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), func() {
-		_ = server.Process.Signal(syscall.SIGQUIT)
-		_ = server.Wait()
-		_ = os.RemoveAll(dir)
 	}}
-	return c, c.answers()
+	if err := errors.Join(p.initialize(), p.Start()); err != nil {
+		p.remove()
+		return nil, err
+	}
+	return p, nil
 }
 
-// answers waits until the cluster takes connections.
-func (c cluster) answers() error {
-	db, err := sql.Open("pgx", c.url("postgres"))
+func (p *Postgres) initialize() error {
+	data := filepath.Join(p.dir, "data")
+	if out, err := p.command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8").CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	access := "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+	return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o600)
+}
+
+// Start starts it where it was killed, and waits until it takes connections. What a killed one has left
+// behind ends by itself, and keeps a new one from starting until then.
+func (p *Postgres) Start() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		if !p.runs() {
+			err = p.launch()
+		}
+		if err == nil {
+			err = p.ping(ctx)
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (p *Postgres) runs() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return p.server != nil
+	}
+}
+
+func (p *Postgres) launch() error {
+	host, port, _ := net.SplitHostPort(p.address)
+	server, ended := p.command("postgres", "-D", filepath.Join(p.dir, "data"), "-k", p.dir, "-h", host, "-p", port, "-c", "fsync=off", "-c", "max_connections=200"), make(chan struct{})
+	if err := server.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = server.Wait() // it is killed
+		close(ended)
+	}()
+	p.server, p.ended = server, ended
+	return nil
+}
+
+// ping waits until it takes connections, or has ended.
+func (p *Postgres) ping(ctx context.Context) error {
+	db, err := sql.Open("pgx", p.url("postgres"))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for {
-		if err = db.PingContext(ctx); err == nil || ctx.Err() != nil {
-			return err
-		}
+	for err = db.PingContext(ctx); err != nil && ctx.Err() == nil && p.runs(); err = db.PingContext(ctx) {
 	}
+	return err
+}
+
+// Kill kills the server by SIGKILL, and waits until it is gone. Its other processes find out by themselves.
+func (p *Postgres) Kill() { p.end(syscall.SIGKILL) }
+
+func (p *Postgres) end(signal syscall.Signal) {
+	if p.runs() {
+		_ = p.server.Process.Signal(signal) // it may have ended
+		<-p.ended
+	}
+}
+
+func (p *Postgres) remove() {
+	p.end(syscall.SIGQUIT)
+	_ = os.RemoveAll(p.dir)
 }
 
 // postgresBin is where PostgreSQL's programs are: Debian keeps them out of the PATH.

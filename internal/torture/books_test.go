@@ -84,6 +84,11 @@ func compareOutcomes(told map[string]string, a sandbox.Audit) error {
 			fault("%s was charged %d times", order, n)
 		}
 	}
+	return some(faults)
+}
+
+// some joins the first of many faults.
+func some(faults []error) error {
 	if len(faults) > 20 {
 		faults = append(faults[:20], fmt.Errorf("and %d more", len(faults)-20))
 	}
@@ -164,12 +169,12 @@ func (t *counters) totals() (facades, catalogs, severed int) {
 }
 
 // missing are the points and cuts that never happened.
-func (t *counters) missing() (names []string) {
+func (t *counters) missing(wanted []point) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for at, n := range t.kills {
-		if n == 0 {
-			names = append(names, point(at).String())
+	for _, at := range wanted {
+		if t.kills[at] == 0 {
+			names = append(names, at.String())
 		}
 	}
 	for kind, n := range t.cuts {
@@ -184,7 +189,7 @@ func (t *counters) missing() (names []string) {
 }
 
 // table is all figures of a run.
-func (t *counters) table(a sandbox.Audit, pictures int, took time.Duration) string {
+func (t *counters) table(wanted []point, a sandbox.Audit, pictures int, took time.Duration) string {
 	facades, catalogs, severed := t.totals()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,16 +209,15 @@ func (t *counters) table(a sandbox.Audit, pictures int, took time.Duration) stri
 	row("files, each of them whole", pictures)
 	row("calls that it took", t.calls)
 	row("facades killed", facades)
-	for at := beforeOrder; at < catalogBefore; at++ {
+	for _, at := range wanted {
 		note := ""
-		if at == amidOrder {
+		switch at {
+		case amidOrder:
 			note = fmt.Sprintf("%d of them seen to be writing", t.amid)
+		case catalogBefore: // the first of theirs
+			row("sandboxes killed", catalogs)
 		}
 		row("  "+at.String(), t.kills[at], note)
-	}
-	row("sandboxes killed", catalogs)
-	for at := catalogBefore; at < points; at++ {
-		row("  "+at.String(), t.kills[at])
 	}
 	row("cuts between facade and sandbox", severed)
 	for kind, n := range t.cuts {

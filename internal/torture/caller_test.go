@@ -29,34 +29,37 @@ type caller struct {
 	create func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error)
 }
 
-// connect makes a caller of a line, and what ends it.
-func connect(w *world, l *callerProxy) (*caller, io.Closer, error) {
+// connect makes a caller of a line, and what ends it. The token is what it proves itself with.
+func connect(w *world, l *callerProxy, token string) (*caller, io.Closer, error) {
 	if l.rest {
-		c := &restClient{address: l.listener.Addr().String()}
+		c := &restClient{address: l.listener.Addr().String(), token: token}
 		return &caller{world: w, line: l, create: c.create}, c, nil
 	}
-	return dial(w, l)
-}
-
-// dial makes a caller that speaks gRPC. It connects again at once, as its patience is not what
-// is tested.
-func dial(w *world, l *callerProxy) (*caller, io.Closer, error) {
-	conn, err := grpc.NewClient(l.listener.Addr().String(),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 50 * time.Millisecond},
-			MinConnectTimeout: time.Second,
-		}))
+	conn, err := dial(l)
 	if err != nil {
 		return nil, nil, err
 	}
 	client := easelv1.NewGenerationServiceClient(conn)
 	create := func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error) {
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
-		answer, err := client.CreateGeneration(ctx, request, grpc.WaitForReady(true))
+		answer, err := client.CreateGeneration(bearing(ctx, token), request, grpc.WaitForReady(true))
 		return answer.GetGeneration().GetGenerationId(), err
 	}
 	return &caller{world: w, line: l, create: create}, conn, nil
+}
+
+// bearing is a context of calls with a token.
+func bearing(ctx context.Context, token string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+}
+
+// dial connects over gRPC. It connects again at once, as the patience of a caller is not what is tested.
+func dial(l *callerProxy) (*grpc.ClientConn, error) {
+	return grpc.NewClient(l.listener.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 50 * time.Millisecond},
+			MinConnectTimeout: time.Second,
+		}))
 }
 
 // largeEvery is how many orders it takes until one is large.

@@ -18,6 +18,15 @@
 //	caller       orders, and orders again; three in four speak gRPC, the others REST
 //	books        compares the ledger with the outcomes, and prints the table of figures
 //
+// The same with a ledger: callers of several teams stand behind one API key, and PostgreSQL dies too. There
+// callers may give up; whether their orders exist the ledger finds out. In the end it equals the catalog's
+// books to the cent.
+//
+//	ledger       the run, in which no order stays unknown
+//	bookwire     the connection from a facade to PostgreSQL
+//	team         a caller that gives up, and what a team can see of the others
+//	ledgerbooks  compares the ledger with the catalog and with the outcomes
+//
 // Besides the kills there are two faults that only a real process and a real network have:
 //
 //	stack     one facade, one sandbox, and a tunnel between them

@@ -16,10 +16,10 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// restClient orders over REST, with its key in the header that the web has for it.
+// restClient orders over REST, with its idempotency key in the header that the web has for it.
 type restClient struct {
-	transport http.Transport
-	address   string
+	transport      http.Transport
+	address, token string
 }
 
 // Close implements io.Closer.
@@ -40,7 +40,7 @@ func (c *restClient) create(ctx context.Context, request *easelv1.CreateGenerati
 	if err != nil {
 		return "", err
 	}
-	r.Header.Set("Authorization", "Bearer "+key)
+	r.Header.Set("Authorization", "Bearer "+c.token)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", request.GetIdempotencyKey())
 	answer, err := c.transport.RoundTrip(r)
@@ -60,6 +60,8 @@ func (c *restClient) create(ctx context.Context, request *easelv1.CreateGenerati
 		return told.Generation.GenerationID, nil
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return "", status.Error(codes.Unavailable, answer.Status)
+	case http.StatusPaymentRequired:
+		return "", status.Error(codes.ResourceExhausted, answer.Status)
 	}
 	return "", status.Error(codes.Internal, answer.Status)
 }

@@ -23,6 +23,10 @@ const (
 	beforeHearing              // K5: the facade has answered, and the caller heard nothing of it
 	afterHearing               // K6: the caller has heard
 
+	beforeWriting // a commit of the ledger is on its way
+	amidWriting   // the ledger has carried it out, and the facade hears nothing of it
+	afterWriting  // the facade has heard
+
 	catalogBefore // S1: an order is on its way to the catalog
 	catalogAmid   // S1: a part of it has arrived
 	catalogTaking // S1: all of it has arrived; the rest is chance
@@ -34,6 +38,7 @@ func (p point) String() string {
 	return [points]string{
 		"K1 before the order is sent", "K2 while the order is written", "K3 after the catalog has taken it",
 		"K4 in the middle of the answer", "K4 after the answer", "K5 before the caller hears", "K6 after the caller has heard",
+		"before a commit of the ledger", "after a commit, before its answer", "after the answer to a commit",
 		"S1 before it has the order", "S1 with a part of the order", "S1 while it takes the order", "S1 after its answer",
 	}[p]
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -32,8 +33,8 @@ var (
 )
 
 const (
-	callers = 32
-	facades = 2
+	callerCount = 32
+	facades     = 2
 )
 
 // world is all that runs.
@@ -52,15 +53,15 @@ type world struct {
 	last int // order
 }
 
+// points are all where something dies.
+func (w *world) points() []point { return slices.Concat(w.facades[0].points, w.catalog.points) }
+
 func (w *world) isCalm() bool { return w.storm.Err() != nil }
 
 // next gives the number of an order to place. There are more until everything has happened
 // often enough; then nothing goes wrong any more.
 func (w *world) next() (int, bool) {
-	kills, catalogKills, severed := w.tally.totals()
-	if w.promises.count() >= w.goal.orders && kills >= w.goal.kills && catalogKills >= w.goal.catalogKills && severed >= w.goal.cuts {
-		w.calm()
-	}
+	w.calmIfDone(w.promises.count())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.isCalm() || w.ctx.Err() != nil {
@@ -68,6 +69,14 @@ func (w *world) next() (int, bool) {
 	}
 	w.last++
 	return w.last, true
+}
+
+// calmIfDone lets nothing more go wrong once everything has happened often enough.
+func (w *world) calmIfDone(orders int) {
+	kills, catalogKills, severed := w.tally.totals()
+	if orders >= w.goal.orders && kills >= w.goal.kills && catalogKills >= w.goal.catalogKills && severed >= w.goal.cuts {
+		w.calm()
+	}
 }
 
 // anyFacade is one that runs, or nil.
@@ -105,8 +114,12 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 	return err
 }
 
-// build puts the world together; nothing runs yet.
-func build(ctx context.Context, t *testing.T, g goal) *world {
+// facadePoints are where a facade dies without a ledger.
+var facadePoints = []point{beforeOrder, amidOrder, afterCommit, amidAnswer, afterAnswer, beforeHearing, afterHearing}
+
+// build puts the world together; nothing runs yet. start starts a facade before the catalog at an address,
+// and points are where it dies.
+func build(ctx context.Context, t *testing.T, g goal, points []point, start func(ctx context.Context, owner *supervisor, upstream string) (*process, error)) *world {
 	t.Helper()
 	w := &world{ctx: ctx, goal: g, promises: outcomes{ids: map[string]string{}}}
 	w.storm, w.calm = context.WithCancel(ctx)
@@ -117,13 +130,12 @@ func build(ctx context.Context, t *testing.T, g goal) *world {
 			return startCatalog(ctx, file, "--speed", "50", "--failure-rate", "0.2")
 		},
 	}
-	for range facades {
+	for n := range facades {
 		link := &wire{world: w, listener: w.listen(t, net.ListenConfig{Control: narrow})}
 		link.owner = &supervisor{
-			world: w, name: "a facade", skip: 2 * g.orders / g.kills,
-			points: []point{beforeOrder, amidOrder, afterCommit, amidAnswer, afterAnswer, beforeHearing, afterHearing},
+			world: w, name: "a facade", points: rotated(points, n*len(points)/facades), skip: 2 * g.orders / g.kills,
 			start: func(ctx context.Context) (*process, error) {
-				return startFacade(ctx, link.listener.Addr().String())
+				return start(ctx, link.owner, link.listener.Addr().String())
 			},
 		}
 		w.facades = append(w.facades, link.owner)
@@ -132,15 +144,25 @@ func build(ctx context.Context, t *testing.T, g goal) *world {
 	return w
 }
 
+// supervise lets everything run until ctx ends.
+func (w *world) supervise(ctx context.Context, running *errgroup.Group) {
+	for _, k := range append(w.facades, w.catalog) {
+		running.Go(func() error { return k.supervise(ctx) })
+	}
+}
+
+// rotated begins in the middle.
+func rotated(points []point, first int) []point { return slices.Concat(points[first:], points[:first]) }
+
 // call lets callers order until all has happened, and then asks for every order once more: the
 // facades that answer have long forgotten it.
 func (w *world) call(t *testing.T) error {
 	t.Helper()
 	var all []*caller
-	for n := range callers {
+	for n := range callerCount {
 		l := &callerProxy{world: w, listener: w.listen(t, net.ListenConfig{}), rest: n%4 == 3}
 		w.work.Go(l.serve)
-		c, conn, err := connect(w, l)
+		c, conn, err := connect(w, l, key)
 		if err != nil {
 			return err
 		}
@@ -149,14 +171,14 @@ func (w *world) call(t *testing.T) error {
 	}
 	var ordering, asking errgroup.Group
 	for i, c := range all {
-		ordering.Go(func() error { return c.work(w.ctx, all[(i+1)%callers]) })
+		ordering.Go(func() error { return c.work(w.ctx, all[(i+1)%callerCount]) })
 	}
 	if err := ordering.Wait(); err != nil {
 		return err
 	}
 	for i, c := range all {
 		asking.Go(func() error {
-			for n := 1 + i; n <= w.last; n += callers {
+			for n := 1 + i; n <= w.last; n += callerCount {
 				if err := c.place(w.ctx, orderOf(n)); err != nil {
 					return err
 				}
@@ -188,11 +210,11 @@ func (w *world) close(t *testing.T, began time.Time) {
 	addr := w.catalog.now().found[0]
 	a, unsettled := settledAudit(w.ctx, addr)
 	pictures, broken := readPictures(w.ctx, addr, a)
-	t.Log(w.tally.table(a, pictures, time.Since(began)))
+	t.Log(w.tally.table(w.points(), a, pictures, time.Since(began)))
 	if err := errors.Join(unsettled, broken, compareOutcomes(w.promises.ids, a)); err != nil {
 		t.Error(err)
 	}
-	if missing := w.tally.missing(); len(missing) > 0 || pictures == 0 {
+	if missing := w.tally.missing(w.points()); len(missing) > 0 || pictures == 0 {
 		t.Errorf("never happened: %q; %d files", missing, pictures)
 	}
 }
@@ -205,10 +227,11 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	running, ctx := errgroup.WithContext(ctx) // a process that ends by itself ends the run
-	w := build(ctx, t, goal{orders: *orders, kills: *kills, catalogKills: *catalogKills, cuts: *cutsWanted, cutShare: 0.2})
-	for _, k := range append(w.facades, w.catalog) {
-		running.Go(func() error { return k.supervise(ctx) })
-	}
+	w := build(ctx, t, goal{orders: *orders, kills: *kills, catalogKills: *catalogKills, cuts: *cutsWanted, cutShare: 0.2}, facadePoints,
+		func(ctx context.Context, _ *supervisor, upstream string) (*process, error) {
+			return startFacade(ctx, upstream)
+		})
+	w.supervise(ctx, running)
 	w.work.Go(func() { w.report(t, began) })
 	if err := w.call(t); err != nil {
 		t.Error(err)

@@ -1,0 +1,269 @@
+//go:build unix
+
+package torture
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// bookWire is the connections from one facade to PostgreSQL. It reads PostgreSQL's protocol, to know when a
+// commit is on its way.
+type bookWire struct {
+	books    *books
+	owner    *supervisor
+	listener net.Listener
+}
+
+// books is the PostgreSQL that has the ledger, and what befalls it.
+type books struct {
+	t      *testing.T
+	world  *world
+	server *proctest.Postgres
+	kills  int // wanted
+	skip   int // how many commits pass before the next kill, at most
+
+	mu       sync.Mutex
+	left     int // commits before the next kill
+	dying    bool
+	happened [mishaps]int
+	refused  int // starts of a facade, while PostgreSQL was away
+}
+
+// mishap is what befalls a commit. A commit whose answer is lost is in doubt.
+type mishap int
+
+const (
+	none          mishap = iota
+	facadeBefore         // the facade is killed, and PostgreSQL hears nothing of the commit
+	facadeAmid           // PostgreSQL has carried it out, and the facade is killed before it hears
+	facadeAfter          // the facade is killed when it has heard
+	cutBefore            // the connection ends, and PostgreSQL hears nothing of the commit
+	cutAfter             // PostgreSQL has carried it out, and the connection ends
+	silentAfter          // likewise, and the facade hears nothing any more
+	backendBefore        // the process of PostgreSQL that has the connection is killed, which restarts all of them
+	backendAfter         // likewise, when it has carried out the commit
+	serverBefore         // PostgreSQL is killed, and started again
+	serverAfter          // likewise, when it has carried out the commit
+	mishaps
+)
+
+func (m mishap) String() string {
+	return [mishaps]string{
+		"none", "a facade killed before a commit", "a facade killed before its answer", "a facade killed after its answer",
+		"cut before a commit", "cut before its answer", "silence instead of its answer",
+		"a process of PostgreSQL killed before a commit", "a process of PostgreSQL killed before its answer",
+		"PostgreSQL killed before a commit", "PostgreSQL killed before its answer",
+	}[m]
+}
+
+// before reports whether PostgreSQL hears nothing of the commit.
+func (m mishap) before() bool {
+	return slices.Contains([]mishap{facadeBefore, cutBefore, backendBefore, serverBefore}, m)
+}
+
+// kill reports whether PostgreSQL dies of it.
+func (m mishap) kill() bool { return m >= backendBefore }
+
+// draw decides what befalls a commit of a facade.
+func (b *books) draw(from *process) mishap {
+	for at, m := range map[point]mishap{beforeWriting: facadeBefore, amidWriting: facadeAmid, afterWriting: facadeAfter} {
+		if from.diesAt(at) {
+			return m
+		}
+	}
+	if b.world.isCalm() {
+		return none
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left--; b.left < 0 && !b.dying {
+		b.left, b.dying = rand.IntN(b.skip), true
+		return backendBefore + mishap(rand.IntN(int(mishaps-backendBefore)))
+	}
+	if rand.IntN(60) == 0 {
+		return cutBefore + mishap(rand.IntN(int(backendBefore-cutBefore)))
+	}
+	return none
+}
+
+func (b *books) count(m mishap) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.happened[m]++
+}
+
+// killed is how often PostgreSQL was killed.
+func (b *books) killed() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for m := backendBefore; m < mishaps; m++ {
+		n += b.happened[m]
+	}
+	return n
+}
+
+// restart kills PostgreSQL or one of its processes, and returns when it takes connections again.
+func (b *books) restart(m mishap, backend int) {
+	if m == serverBefore || m == serverAfter {
+		b.server.Kill()
+	} else {
+		_ = syscall.Kill(backend, syscall.SIGKILL) // it may have ended
+	}
+	if err := b.server.Start(); err != nil {
+		b.t.Error(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dying = false
+}
+
+// table is what has befallen the commits.
+func (b *books) table() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var text strings.Builder
+	for m := cutBefore; m < mishaps; m++ {
+		fmt.Fprintf(&text, "  %-50s %4d\n", m, b.happened[m])
+	}
+	fmt.Fprintf(&text, "  %-50s %4d\n", "starts of a facade refused without PostgreSQL", b.refused)
+	return text.String()
+}
+
+// serve passes on what connects, until the listener is closed.
+func (w *bookWire) serve() {
+	for {
+		conn, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		w.books.world.work.Go(func() { w.carry(conn.(*net.TCPConn)) })
+	}
+}
+
+func (w *bookWire) carry(facade *net.TCPConn) {
+	defer facade.Close()
+	defer context.AfterFunc(w.books.world.ctx, func() { facade.Close() })()
+	up, err := net.Dial("tcp", w.books.server.Address())
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	s := &bookSession{wire: w, facade: facade, up: up}
+	w.books.world.work.Go(func() {
+		s.answers()
+		up.Close()
+		facade.Close()
+	})
+	s.requests()
+}
+
+// bookSession is one connection of a facade to PostgreSQL.
+type bookSession struct {
+	wire       *bookWire
+	facade, up net.Conn
+	backend    atomic.Int64            // the process of PostgreSQL
+	fate       atomic.Pointer[mishap]  // of the commit on its way
+	from       atomic.Pointer[process] // who has sent it
+}
+
+var commit = []byte("commit\x00")
+
+// requests passes on what the facade sends. Its first message has no type.
+func (s *bookSession) requests() {
+	for head := 0; ; head = 1 {
+		kind, text, err := readPostgres(s.facade, head)
+		if err != nil {
+			return
+		}
+		if kind == 'Q' && bytes.Equal(text[5:], commit) && s.commits() {
+			return
+		}
+		if _, err := s.up.Write(text); err != nil {
+			return
+		}
+	}
+}
+
+// commits decides what befalls a commit, and reports whether that was before PostgreSQL heard of it.
+func (s *bookSession) commits() (over bool) {
+	from := s.wire.owner.now()
+	if from == nil { // it is about to start
+		return false
+	}
+	m := s.wire.books.draw(from)
+	s.from.Store(from)
+	if !m.before() {
+		s.fate.Store(&m)
+		return false
+	}
+	s.strike(m)
+	return true
+}
+
+// answers passes on what PostgreSQL says.
+func (s *bookSession) answers() {
+	for {
+		kind, text, err := readPostgres(s.up, 1)
+		if err != nil {
+			return
+		}
+		if kind == 'K' { // names the process
+			s.backend.Store(int64(binary.BigEndian.Uint32(text[5:])))
+		}
+		m := none
+		if fate := s.fate.Load(); kind == 'C' && fate != nil {
+			m = *fate
+			s.fate.Store(nil)
+		}
+		if m == facadeAfter {
+			_, _ = s.facade.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // it is ready for the next statement
+		}
+		if m != none {
+			s.strike(m)
+			return
+		}
+		if _, err := s.facade.Write(text); err != nil {
+			return
+		}
+	}
+}
+
+// strike lets happen what befalls a commit.
+func (s *bookSession) strike(m mishap) {
+	s.wire.books.count(m)
+	switch {
+	case m.kill():
+		backend := int(s.backend.Load())
+		s.wire.books.restart(m, backend)
+	case m == silentAfter:
+		defer context.AfterFunc(s.wire.books.world.storm, func() { s.facade.Close() })()
+		_, _ = io.Copy(io.Discard, s.up) // until the facade gives it up, or is killed
+	case m == facadeBefore || m == facadeAmid || m == facadeAfter:
+		s.from.Load().kill()
+	}
+}
+
+// readPostgres reads a message: its type, of so many bytes, its length and the rest.
+func readPostgres(r io.Reader, head int) (kind byte, text []byte, err error) {
+	text = make([]byte, head+4)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return 0, nil, err
+	}
+	rest := make([]byte, max(4, binary.BigEndian.Uint32(text[head:]))-4)
+	_, err = io.ReadFull(r, rest)
+	return text[0], append(text, rest...), err
+}

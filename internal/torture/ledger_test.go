@@ -1,0 +1,226 @@
+//go:build unix
+
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+var (
+	ledgerOrders  = flag.Int("ledger-orders", 100, "orders to place with a ledger, at least")
+	databaseKills = flag.Int("database-kills", 6, "how often to kill PostgreSQL, at least")
+)
+
+// knownWithin is how soon after the catalog answers again every order has an outcome.
+const knownWithin = time.Minute
+
+// teams are those that share the API key. The budget of the last does not do for all its orders.
+var teams = []string{"studio", "shop", "press", "blog"}
+
+const (
+	ampleCents  = 50_000_000
+	scarceCents = 15 // for each 100 orders of the run, of which its are 25 and more, at a cent and more
+)
+
+// ledgerWorld is a world with a ledger: callers of several teams, behind one API key.
+type ledgerWorld struct {
+	*world
+	books   *books
+	ledger  string // its URL, past everything that befalls connections
+	limits  map[string]int64
+	tokens  map[string]string // by team
+	memory  *memory
+	members []*member
+}
+
+// buildLedger puts it together; nothing runs yet but PostgreSQL.
+func buildLedger(ctx context.Context, t *testing.T, g goal) *ledgerWorld {
+	t.Helper()
+	postgres := proctest.StartPostgres(t)
+	l := &ledgerWorld{
+		books:  &books{t: t, server: postgres, kills: *databaseKills, skip: max(20, 8*g.orders / *databaseKills)},
+		ledger: postgres.Database(t), tokens: map[string]string{}, memory: newMemory(),
+		limits: map[string]int64{"shop": ampleCents, "blog": int64(g.orders) * scarceCents / 100},
+	}
+	settings := l.settings(t)
+	wires := map[*supervisor]*bookWire{}
+	l.world = build(ctx, t, g, append(facadePoints, beforeWriting, amidWriting, afterWriting),
+		func(ctx context.Context, owner *supervisor, upstream string) (*process, error) {
+			return l.books.startFacade(ctx, upstream, append(settings, "EASEL_LEDGER_URL="+wires[owner].url(l.ledger))...)
+		})
+	l.books.world = l.world
+	for _, owner := range l.facades {
+		wires[owner] = &bookWire{books: l.books, owner: owner, listener: l.listen(t, net.ListenConfig{})}
+		l.work.Go(wires[owner].serve)
+	}
+	return l
+}
+
+// settings are those of every facade, with the files that they name.
+func (l *ledgerWorld) settings(t *testing.T) []string {
+	t.Helper()
+	file := map[string]any{}
+	budgets, list := map[string]any{}, []any{}
+	for _, team := range teams {
+		l.tokens[team] = callers.NewToken()
+		list = append(list, map[string]any{"name": team + "-service", "team": team, "tokens": []string{callers.Hash(l.tokens[team])}})
+		budgets[team] = map[string]any{}
+		if limit := l.limits[team]; limit > 0 {
+			budgets[team] = map[string]any{"budget": map[string]any{"monthly_cents": limit}}
+		}
+	}
+	file["teams"], file["callers"] = budgets, list
+	text, err := json.Marshal(file) // which is YAML too
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return []string{"EASEL_UPSTREAM_KEY_FILE=" + write("key", key), "EASEL_CALLERS_FILE=" + write("callers.yaml", string(text))}
+}
+
+// url is that of a ledger, through the wire.
+func (w *bookWire) url(ledger string) string {
+	return strings.Replace(ledger, w.books.server.Address(), w.listener.Addr().String(), 1)
+}
+
+// startFacade starts a facade, again where it was refused because PostgreSQL was away, as whatever runs it
+// elsewhere does.
+func (b *books) startFacade(ctx context.Context, upstream string, env ...string) (*process, error) {
+	for {
+		p, err := startFacade(ctx, upstream, env...)
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") || !b.wasAway() {
+			return p, err
+		}
+		pauseFor(ctx, 200*time.Millisecond)
+	}
+}
+
+// wasAway counts a start that was refused. It is none of PostgreSQL's doing in a calm world.
+func (b *books) wasAway() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused++
+	return b.refused < 1000
+}
+
+// calmIfDone lets nothing more go wrong once everything has happened often enough.
+func (l *ledgerWorld) calmIfDone() {
+	if l.books.killed() >= l.books.kills {
+		l.world.calmIfDone(l.memory.count())
+	}
+}
+
+// TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled: real processes and a real PostgreSQL, of which any dies at
+// any point. Callers come back with their idempotency key or give up. K1, K3, K4, S1, T3, T4
+func TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled(t *testing.T) {
+	t.Parallel() // with tests that mostly wait
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), *limit+knownWithin)
+	defer cancel()
+	running, ctx := errgroup.WithContext(ctx)
+	l := buildLedger(ctx, t, goal{orders: *ledgerOrders, kills: *kills, catalogKills: *catalogKills, cuts: *cutsWanted, cutShare: 0.1})
+	l.supervise(ctx, running)
+	l.work.Go(func() { l.report(t, began) })
+	if err := l.run(t); err != nil {
+		t.Error(err)
+	} else if err := l.close(t, began); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := running.Wait(); err != nil {
+		t.Error(err)
+	}
+	l.work.Wait()
+}
+
+// run lets the teams order until all has happened, waits until every order has an outcome, and lets them come
+// back for theirs.
+func (l *ledgerWorld) run(t *testing.T) error {
+	t.Helper()
+	if err := l.connect(t); err != nil {
+		return err
+	}
+	var ordering, looking, coming errgroup.Group
+	for i, m := range l.members {
+		ordering.Go(func() error { return m.work(l.ctx, l.members[(i+len(teams))%len(l.members)]) })
+	}
+	for i, team := range teams {
+		looking.Go(func() error { return l.look(t, team, teams[(i+1)%len(teams)]) })
+	}
+	if err := ordering.Wait(); err != nil {
+		return err
+	}
+	took, err := l.known()
+	t.Logf("every order has an outcome %v after the last fault", took.Round(100*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	if err := looking.Wait(); err != nil {
+		return err
+	}
+	for _, m := range l.members {
+		coming.Go(func() error { return m.comeBack(l.ctx) })
+	}
+	return coming.Wait()
+}
+
+// connect connects the callers.
+func (l *ledgerWorld) connect(t *testing.T) error {
+	t.Helper()
+	for n := range callersOfLedger {
+		team := teams[n%len(teams)]
+		line := &callerProxy{world: l.world, listener: l.listen(t, net.ListenConfig{}), rest: n/len(teams)%4 == 3}
+		l.work.Go(line.serve)
+		c, conn, err := connect(l.world, line, l.tokens[team])
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { conn.Close() })
+		l.members = append(l.members, &member{caller: c, world: l, team: team})
+	}
+	return nil
+}
+
+// known waits until no order is unknown, while nobody comes back for any.
+func (l *ledgerWorld) known() (took time.Duration, err error) {
+	calm := time.Now()
+	db, err := l.open()
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	for {
+		unknown := 0
+		if err := db.QueryRowContext(l.ctx, "SELECT COUNT(*) FROM orders WHERE state = 1").Scan(&unknown); err != nil {
+			return 0, err
+		}
+		took = time.Since(calm)
+		switch {
+		case unknown == 0:
+			return took, nil
+		case took > knownWithin:
+			return took, fmt.Errorf("%d orders are unknown %v after the last fault", unknown, took)
+		}
+		pauseFor(l.ctx, 100*time.Millisecond)
+	}
+}

@@ -1,0 +1,194 @@
+//go:build unix
+
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// bookOrder is an order as the ledger has it.
+type bookOrder struct {
+	teamOrder
+	upstreamKey, generation string
+	state                   lifecycle.State
+
+	cost, refunded, reserved, unconfirmed int64 // without a cost, what counts as spent is unconfirmed
+}
+
+// open opens the ledger past everything that befalls connections.
+func (l *ledgerWorld) open() (*sql.DB, error) { return sql.Open("pgx", l.ledger) }
+
+// each reads the rows of a query.
+func each(ctx context.Context, db *sql.DB, query string, scan func(*sql.Rows) error) error {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// readLedger reads all orders.
+func readLedger(ctx context.Context, db *sql.DB) (all []bookOrder, err error) {
+	err = each(ctx, db, `SELECT owner, idempotency_key, upstream_key, COALESCE(generation_id, ''), state, COALESCE(cost_cents, 0), refunded_cents,
+		reserved_cents, CASE WHEN cost_cents IS NULL THEN unconfirmed_cents ELSE 0 END FROM orders`, func(rows *sql.Rows) error {
+		o := bookOrder{}
+		err := rows.Scan(&o.team, &o.idempotencyKey, &o.upstreamKey, &o.generation, &o.state, &o.cost, &o.refunded, &o.reserved, &o.unconfirmed)
+		all = append(all, o)
+		return err
+	})
+	return all, err
+}
+
+// close compares the ledger with the catalog's books, and both with what callers were told.
+func (l *ledgerWorld) close(t *testing.T, began time.Time) error {
+	t.Helper()
+	db, err := l.open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	a, unsettled := settledAudit(l.ctx, l.catalog.now().found[0])
+	orders, err := readLedger(l.ctx, db)
+	if err = errors.Join(unsettled, err); err != nil {
+		return err
+	}
+	t.Log(l.tally.table(l.points(), a, 0, time.Since(began)) + l.books.table() + l.memory.table())
+	if missing := l.tally.missing(l.points()); len(missing) > 0 {
+		t.Errorf("never happened: %q", missing)
+	}
+	if len(l.memory.refused) == 0 || l.memory.dropped == 0 {
+		t.Error("no budget was spent, or no order was given up")
+	}
+	return errors.Join(errors.Join(l.memory.faults...), compareOrders(orders, a), compareAnswers(l.memory, orders), l.compareSums(l.ctx, t, db, orders, a))
+}
+
+func (m *memory) table() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return fmt.Sprintf("  %d orders known to callers, %d given up by them, %d refused for want of budget\n", len(m.ids), m.dropped, len(m.refused))
+}
+
+// compareOrders compares each order of the ledger with the generations of the catalog.
+func compareOrders(orders []bookOrder, a sandbox.Audit) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	placed := map[string]bookOrder{}
+	for _, o := range orders {
+		switch {
+		case o.state == lifecycle.Open:
+			fault("%v is unknown", o.teamOrder)
+		case o.state == lifecycle.Refused && o.cost+o.refunded+o.reserved+o.unconfirmed != 0:
+			fault("%v is refused, and costs something", o.teamOrder)
+		case o.state == lifecycle.Placed && placed[o.generation].generation != "":
+			fault("%s is of %v and %v", o.generation, o.teamOrder, placed[o.generation].teamOrder)
+		case o.state == lifecycle.Placed:
+			placed[o.generation] = o
+		}
+	}
+	sent := map[string]string{}
+	for _, g := range a.Generations {
+		o, known := placed[g.ID]
+		switch {
+		case sent[g.IdempotencyKey] != "":
+			fault("%v was ordered twice: %s and %s", o.teamOrder, sent[g.IdempotencyKey], g.ID)
+		case !known || o.upstreamKey != g.IdempotencyKey:
+			fault("%s is nobody's, or another's than the catalog says", g.ID)
+		case o.cost != g.CostCents || g.Charges != 1:
+			fault("%v has cost %d, %d times, and the ledger says %d", o.teamOrder, g.CostCents, g.Charges, o.cost)
+		}
+		sent[g.IdempotencyKey] = g.ID
+	}
+	if len(placed) != len(a.Generations) {
+		fault("the ledger has %d generations, and the catalog %d", len(placed), len(a.Generations))
+	}
+	return some(faults)
+}
+
+// compareAnswers compares what callers were told with the ledger.
+func compareAnswers(m *memory, orders []bookOrder) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var faults []error
+	placed, owners := map[teamOrder]string{}, map[string]string{}
+	for _, o := range orders {
+		if o.state == lifecycle.Placed {
+			placed[o.teamOrder], owners[o.generation] = o.generation, o.team
+		}
+	}
+	for o, id := range m.ids {
+		if placed[o] != id {
+			faults = append(faults, fmt.Errorf("%v was told to be %s, and the ledger says %q", o, id, placed[o]))
+		}
+	}
+	for o := range m.refused {
+		if m.ids[o] == "" && placed[o] != "" {
+			faults = append(faults, fmt.Errorf("%v was refused for want of budget, and is %s", o, placed[o]))
+		}
+	}
+	for id, team := range m.seen {
+		if owners[id] != team {
+			faults = append(faults, fmt.Errorf("%s was shown %s, which is %q's", team, id, owners[id]))
+		}
+	}
+	return some(faults)
+}
+
+// compareSums compares what each team has spent: in the catalog's books, in the orders, and in the budgets.
+func (l *ledgerWorld) compareSums(ctx context.Context, t *testing.T, db *sql.DB, orders []bookOrder, a sandbox.Audit) error {
+	var faults []error
+	teamOf, charged, written := map[string]string{}, map[string]int64{}, map[string]int64{}
+	for _, o := range orders {
+		teamOf[o.upstreamKey] = o.team
+		written[o.team] += o.cost
+	}
+	for _, g := range a.Generations {
+		charged[teamOf[g.IdempotencyKey]] += g.CostCents * int64(g.Charges)
+	}
+	for _, team := range teams {
+		t.Logf("%s: %d cents in the catalog's books, %d in the ledger", team, charged[team], written[team])
+		if charged[team] != written[team] {
+			faults = append(faults, fmt.Errorf("%s has spent %d, and the ledger says %d", team, charged[team], written[team]))
+		}
+	}
+	return errors.Join(some(faults), l.compareBudgets(ctx, db, orders))
+}
+
+// compareBudgets compares the budgets with the orders, and with their limits.
+func (l *ledgerWorld) compareBudgets(ctx context.Context, db *sql.DB, orders []bookOrder) error {
+	var faults []error
+	spent := map[string]int64{}
+	for _, o := range orders {
+		spent[o.team] += o.cost - o.refunded + o.unconfirmed
+	}
+	err := each(ctx, db, `SELECT owner, period, SUM(spent_cents), SUM(reserved_cents), MAX(spent_cents + reserved_cents) FROM budgets GROUP BY owner, period`,
+		func(rows *sql.Rows) error {
+			team, period, total, reserved, most := "", "", int64(0), int64(0), int64(0)
+			if err := rows.Scan(&team, &period, &total, &reserved, &most); err != nil {
+				return err
+			}
+			if total != spent[team] || reserved != 0 {
+				faults = append(faults, fmt.Errorf("the budget of the %s of %s has %d spent and %d reserved, and its orders %d", period, team, total, reserved, spent[team]))
+			}
+			if limit := l.limits[team]; limit > 0 && most > limit {
+				faults = append(faults, fmt.Errorf("%s has spent %d of %d in a %s", team, most, limit, period))
+			}
+			return nil
+		})
+	return errors.Join(err, some(faults))
+}

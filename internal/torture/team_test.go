@@ -1,0 +1,274 @@
+//go:build unix
+
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+const callersOfLedger = 48
+
+// teamOrder is an order as its team calls it. All teams choose the same idempotency keys.
+type teamOrder struct{ team, idempotencyKey string }
+
+// memory is what callers were told.
+type memory struct {
+	mu      sync.Mutex
+	last    map[string]int // order, by team
+	ids     map[teamOrder]string
+	refused map[teamOrder]bool // for want of budget
+	dropped int                // orders that nobody comes back for
+	seen    map[string]string  // the team that was shown a generation
+	faults  []error
+}
+
+func newMemory() *memory {
+	return &memory{last: map[string]int{}, ids: map[teamOrder]string{}, refused: map[teamOrder]bool{}, seen: map[string]string{}}
+}
+
+// next numbers the orders of a team.
+func (m *memory) next(team string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last[team]++
+	return m.last[team]
+}
+
+// told keeps the answer to an order: always the same.
+func (m *memory) told(o teamOrder, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before := m.ids[o]; before != "" && before != id || id == "" {
+		m.faults = append(m.faults, fmt.Errorf("%v is the generation %q, and it was told to be %q", o, before, id))
+	}
+	m.ids[o] = id
+	m.see(o.team, id)
+}
+
+// shown keeps that a team has met a generation.
+func (m *memory) shown(team string, g *easelv1.Generation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g.GetOwner() != team {
+		m.faults = append(m.faults, fmt.Errorf("%s was shown %s of %q", team, g.GetGenerationId(), g.GetOwner()))
+	}
+	m.see(team, g.GetGenerationId())
+}
+
+func (m *memory) see(team, id string) {
+	if other := m.seen[id]; other != "" && other != team {
+		m.faults = append(m.faults, fmt.Errorf("%s and %s were both shown %s", team, other, id))
+	}
+	m.seen[id] = team
+}
+
+// outOfBudget keeps that an order was refused: it must not be there.
+func (m *memory) outOfBudget(o teamOrder) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ids[o] != "" {
+		m.faults = append(m.faults, fmt.Errorf("%v is the generation %s, and was refused for want of budget", o, m.ids[o]))
+	}
+	m.refused[o] = true
+}
+
+func (m *memory) drop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dropped++
+}
+
+// count is how many orders their callers know.
+func (m *memory) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.ids)
+}
+
+// anyOf is a generation of a team, or "".
+func (m *memory) anyOf(team string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, of := range m.seen {
+		if of == team {
+			return id
+		}
+	}
+	return ""
+}
+
+// member is a caller of a team. An order that it hears nothing of it sends again later, or gives up.
+type member struct {
+	*caller
+	world *ledgerWorld
+	team  string
+	later []*easelv1.CreateGenerationRequest
+}
+
+// work orders while nothing is calm.
+func (m *member) work(ctx context.Context, colleague *member) error {
+	for m.world.calmIfDone(); !m.world.isCalm() && ctx.Err() == nil; m.world.calmIfDone() {
+		request := m.next()
+		if rand.IntN(20) == 0 { // the same idempotency key from two callers at once
+			var twin sync.WaitGroup
+			twin.Go(func() { _, _ = colleague.ask(ctx, request) })
+			err := m.try(ctx, request)
+			if twin.Wait(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := m.try(ctx, request); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// next is an order of before, or a new one.
+func (m *member) next() *easelv1.CreateGenerationRequest {
+	if n := len(m.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
+		request := m.later[0]
+		m.later = m.later[1:]
+		return request
+	}
+	return orderOf(m.world.memory.next(m.team))
+}
+
+// try sends an order once, and decides what to do where it hears nothing of it.
+func (m *member) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
+	known, err := m.ask(ctx, request)
+	switch {
+	case err != nil:
+		return err
+	case known:
+		if m.line.beforeDelivery() || rand.IntN(8) == 0 {
+			_, err = m.ask(ctx, request)
+		}
+		return err
+	case rand.IntN(4) == 0:
+		m.world.memory.drop()
+	default:
+		m.later = append(m.later, request)
+	}
+	if rand.IntN(2) == 0 { // while this facade may still be at it
+		m.line.disconnect()
+	}
+	pauseFor(ctx, rand.N(20*time.Millisecond))
+	return nil
+}
+
+// ask sends an order, and reports whether its end is known.
+func (m *member) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (known bool, err error) {
+	m.world.tally.call()
+	o := teamOrder{m.team, request.GetIdempotencyKey()}
+	id, err := m.send(ctx, request)
+	switch {
+	case err == nil:
+		m.world.memory.told(o, id)
+		return true, nil
+	case status.Code(err) == codes.ResourceExhausted && m.world.limits[m.team] > 0:
+		m.world.memory.outOfBudget(o)
+		return true, nil
+	case !retryable(err):
+		return false, fmt.Errorf("%v was answered with %w", o, err)
+	}
+	return false, nil
+}
+
+// comeBack sends everything again that the member has sent and heard nothing of, and has not given up.
+func (m *member) comeBack(ctx context.Context) error {
+	for _, request := range m.later {
+		for known := false; !known; {
+			var err error
+			if known, err = m.ask(ctx, request); err != nil {
+				return err
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("%s was never heard of", request.GetIdempotencyKey())
+			}
+		}
+	}
+	return nil
+}
+
+// look shows what a team can see while all goes wrong: its list, its watch of everything, and what it is told of
+// another's generations.
+func (l *ledgerWorld) look(t *testing.T, team, other string) error {
+	t.Helper()
+	line := &callerProxy{world: l.world, listener: l.listen(t, net.ListenConfig{})}
+	l.work.Go(line.serve)
+	conn, err := dial(line)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(bearing(l.ctx, l.tokens[team]))
+	defer cancel()
+	client := easelv1.NewGenerationServiceClient(conn)
+	var watching sync.WaitGroup
+	watching.Go(func() { l.watch(ctx, client, team) })
+	defer watching.Wait()
+	defer cancel()
+	for !l.isCalm() && ctx.Err() == nil {
+		if err := errors.Join(l.list(ctx, client, team), l.peek(ctx, client, other)); err != nil {
+			return err
+		}
+		pauseFor(ctx, 50*time.Millisecond)
+	}
+	return nil
+}
+
+// watch watches everything of a team's own, again after every end.
+func (l *ledgerWorld) watch(ctx context.Context, client easelv1.GenerationServiceClient, team string) {
+	for ctx.Err() == nil {
+		stream, err := client.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{})
+		for err == nil {
+			var m *easelv1.WatchGenerationsResponse
+			if m, err = stream.Recv(); m.GetUpdate() != nil {
+				l.memory.shown(team, m.GetUpdate().GetGeneration())
+			}
+		}
+		pauseFor(ctx, 20*time.Millisecond)
+	}
+}
+
+func (l *ledgerWorld) list(ctx context.Context, client easelv1.GenerationServiceClient, team string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	answer, err := client.ListGenerations(ctx, &easelv1.ListGenerationsRequest{PageSize: 50})
+	if err != nil && !retryable(err) && status.Code(err) != codes.Canceled {
+		return fmt.Errorf("a list of %s: %w", team, err)
+	}
+	for _, g := range answer.GetGenerations() {
+		l.memory.shown(team, g)
+	}
+	return nil
+}
+
+// peek asks for a generation of another team.
+func (l *ledgerWorld) peek(ctx context.Context, client easelv1.GenerationServiceClient, other string) error {
+	id := l.memory.anyOf(other)
+	if id == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: id})
+	if status.Code(err) != codes.NotFound && !retryable(err) && status.Code(err) != codes.Canceled {
+		return fmt.Errorf("%s, which is %s's, was answered with %w", id, other, err)
+	}
+	return nil
+}
