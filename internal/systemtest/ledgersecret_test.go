@@ -1,0 +1,83 @@
+package systemtest
+
+import (
+	"database/sql"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// secretLedger gives the URL of a database whose user has the canary as password, and a function that takes the
+// right to log in from the user.
+func secretLedger(t *testing.T) (ledger string, lockOut func()) {
+	t.Helper()
+	address, err := url.Parse(proctest.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("pgx", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	name := strings.TrimPrefix(address.Path, "/")
+	exec := func(statements ...string) {
+		t.Helper()
+		for _, statement := range statements {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	exec("CREATE ROLE keeper LOGIN PASSWORD '"+canary+"'", "ALTER DATABASE "+name+" OWNER TO keeper")
+	address.User = url.UserPassword("keeper", canary)
+	return address.String(), func() {
+		t.Helper()
+		exec("ALTER ROLE keeper PASSWORD 'another'", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'keeper'")
+	}
+}
+
+func TestThePasswordOfTheLedgerIsInNothingThatTheProcessSays(t *testing.T) { // X3
+	ledger, lockOut := secretLedger(t)
+	collector := &sink{}
+	telemetry := httptest.NewServer(collector)
+	defer telemetry.Close()
+	settings := map[string]string{
+		"EASEL_UPSTREAM_URL": "http://127.0.0.1:1/catalog", "EASEL_LEDGER_URL": ledger, "EASEL_LOG_LEVEL": "debug",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": telemetry.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+		"OTEL_METRIC_EXPORT_INTERVAL": "200",
+	}
+	served := serve(t, settings)
+	read := func(page string, code int) {
+		t.Helper()
+		answer, err := http.Get("http://" + address(t, served, "admin") + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != code {
+			t.Errorf("%s: %s, %v", page, answer.Status, err)
+		}
+		search(t, page, string(text))
+	}
+	for _, page := range []string{"/", "/status.json", "/metrics", "/orders", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2"} {
+		read(page, http.StatusOK)
+	}
+	lockOut()
+	read("/orders", http.StatusServiceUnavailable)
+	read("/status.json", http.StatusOK)
+	if code := served.Stop(); code != exitOK {
+		t.Errorf("it ended with %d", code)
+	}
+	if collector.text.Len() < 1000 {
+		t.Errorf("%d bytes of telemetry prove nothing", collector.text.Len())
+	}
+	search(t, "the logs", served.Stderr.String())
+	search(t, "spans and metrics", collector.text.String())
+}
