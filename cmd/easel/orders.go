@@ -112,13 +112,13 @@ func ordersTable(all []admin.Order) string {
 	}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ORDER\tTIME\tOWNER\tCALLER\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST")
+	_, _ = fmt.Fprintln(table, "ORDER\tTIME\tOWNER\tCALLER\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST")
 	for _, o := range all {
 		cost := ""
 		if o.CostCents != nil {
 			cost = cli.Money(*o.CostCents, "")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.OrderTime.UTC().Format(time.RFC3339), o.Owner, o.Caller, o.ModelID, o.State,
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.OrderTime.UTC().Format(time.RFC3339), o.Owner, o.Caller, o.ModelID, o.State,
 			o.GenerationID, cli.Money(o.ReservedCents, ""), cost)
 	}
 	_ = table.Flush() // into memory

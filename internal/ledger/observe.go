@@ -90,7 +90,7 @@ func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) (all []
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
+		defer func() { _ = rows.Close() }() // rows.Err tells more
 		for rows.Next() {
 			var one Due
 			if err := rows.Scan(&one.Generation, &one.Owner, &one.Last); err != nil {

@@ -44,7 +44,7 @@ func (l *Ledger) Summary(ctx context.Context) (s Summary, err error) {
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
+		defer func() { _ = rows.Close() }() // rows.Err tells more
 		for rows.Next() {
 			var o OwnerSummary
 			if err := rows.Scan(&o.Owner, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents, &o.DayCents, &o.MonthCents); err != nil {
