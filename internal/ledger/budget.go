@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,9 @@ func (e *BudgetError) Error() string {
 // reserve takes the price of an order out of its owner's budgets, if they have room for it. Budgets without a
 // limit are kept too: a limit may be set later in the day.
 func reserve(tx *transaction, o Order, limits Limits) error {
+	if limits == (Limits{}) {
+		return count(tx, o, Money{ReservedCents: o.ReservedCents}, 0)
+	}
 	for _, p := range limits.periods(o.Time) {
 		start := p.start.UnixMicro()
 		if _, err := tx.exec(`INSERT INTO budgets (owner, period, start_time) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, o.Owner, p.name, start); err != nil {
@@ -51,7 +55,7 @@ func reserve(tx *transaction, o Order, limits Limits) error {
 			limit = *p.limit
 		}
 		rows, err := tx.exec(`UPDATE budgets SET reserved_cents = reserved_cents + $1 WHERE owner = $2 AND period = $3 AND start_time = $4
-			AND ($5 < 0 OR spent_cents + reserved_cents + $6 <= $7)`, o.ReservedCents, o.Owner, p.name, start, limit, o.ReservedCents, limit)
+			AND (CAST($5 AS BIGINT) < 0 OR spent_cents + reserved_cents + $6 <= $7)`, o.ReservedCents, o.Owner, p.name, start, limit, o.ReservedCents, limit)
 		if err != nil {
 			return err
 		}
@@ -72,23 +76,34 @@ func exceeded(tx *transaction, o Order, p period, limit int64) error {
 	return &BudgetError{p.name, p.end, o.ReservedCents, max(0, limit-used)}
 }
 
-// move records what the money of an order has become, in its row and in the budgets of its time.
-func move(tx *transaction, o Order, to Money) error {
-	if _, err := tx.exec(`UPDATE orders SET reserved_cents = $1, cost_cents = $2, refunded_cents = $3, unconfirmed_cents = $4 WHERE id = $5`,
-		to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents, o.ID); err != nil {
+// move records what the money of an order has become, in its row, with what else changes there, and in the
+// budgets of its time. Each %s of the changes is an argument.
+func move(tx *transaction, o Order, to Money, changes string, args ...any) error {
+	c := &clauses{}
+	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s", to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents)
+	c.add(changes, args...)
+	set := strings.Join(c.all, ", ")
+	c.add("id = %s", o.ID)
+	if _, err := tx.exec(`UPDATE orders SET `+set+` WHERE `+c.all[2], c.args...); err != nil {
 		return err
 	}
-	reserved, spent := to.ReservedCents-o.ReservedCents, to.spent()-o.spent()
-	unconfirmed, refunded := to.UnconfirmedCents-o.UnconfirmedCents, to.RefundedCents-o.RefundedCents
-	if reserved == 0 && spent == 0 && unconfirmed == 0 && refunded == 0 {
+	return count(tx, o, Money{
+		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
+	}, to.spent()-o.spent())
+}
+
+// count adds to the budgets of the time of an order.
+func count(tx *transaction, o Order, by Money, spent int64) error {
+	if by == (Money{}) && spent == 0 {
 		return nil
 	}
+	c := &clauses{}
 	for _, p := range (Limits{}).periods(o.Time) {
-		if _, err := tx.exec(`UPDATE budgets SET reserved_cents = reserved_cents + $1, spent_cents = spent_cents + $2,
-			unconfirmed_cents = unconfirmed_cents + $3, refunded_cents = refunded_cents + $4
-			WHERE owner = $5 AND period = $6 AND start_time = $7`, reserved, spent, unconfirmed, refunded, o.Owner, p.name, p.start.UnixMicro()); err != nil {
-			return err
-		}
+		c.add("(%s, %s, %s, %s, %s, %s, %s)", o.Owner, p.name, p.start.UnixMicro(), by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
 	}
-	return nil
+	_, err := tx.exec(`INSERT INTO budgets (owner, period, start_time, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents) VALUES `+strings.Join(c.all, ", ")+`
+		ON CONFLICT (owner, period, start_time) DO UPDATE SET reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
+		spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
+		refunded_cents = budgets.refunded_cents + excluded.refunded_cents`, c.args...)
+	return err
 }

@@ -54,11 +54,8 @@ func (l *Ledger) observed(tx *transaction, o Order, seen Observation, now int64)
 		o.failed = now
 	}
 	settled := o.Settled || seen.Deleted || status > Failed || status == Failed && now-o.failed >= l.refunds.Microseconds()
-	if _, err := tx.exec(`UPDATE orders SET status = $1, record = NULLIF($2, ''), deleted = $3, settled = $4, failed_time = $5, observed_time = $6
-		WHERE id = $7`, status, record, number(seen.Deleted), number(settled), o.failed, now, o.ID); err != nil {
-		return err
-	}
-	return move(tx, o, o.after(seen, status, settled))
+	return move(tx, o, o.after(seen, status, settled), `status = %s, record = NULLIF(%s, ''), deleted = %s, settled = %s, failed_time = %s, observed_time = %s`,
+		status, record, number(seen.Deleted), number(settled), o.failed, now)
 }
 
 // number is how both databases keep a truth.

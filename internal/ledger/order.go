@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -107,14 +108,17 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 // Call looks an order up by its idempotency key, before anything else is asked about it, and takes its claim
 // where it has to be sent again. Without an order the step is [lifecycle.Write].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
+	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
+		return o, step, err
+	}
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		found, err := l.byKey(tx, r)
 		if err != nil {
 			return err
 		}
-		if found == nil {
-			step, err = l.unwritten(tx, r)
-			return err
+		if found == nil { // it was refused meanwhile
+			step = lifecycle.Order{}.Call(true)
+			return nil
 		}
 		o, step = *found, found.Call(found.Digest == r.Digest)
 		return l.claim(tx, &o, step)
@@ -127,15 +131,20 @@ func (l *Ledger) byKey(tx *transaction, r Request) (*Order, error) {
 	return l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> 3`, r.Namespace, r.IdempotencyKey)
 }
 
-// unwritten is the step of a key that is free. A caller that has changed its team may have used it in the other.
-func (l *Ledger) unwritten(tx *transaction, r Request) (step lifecycle.Step, err error) {
-	used := 0
-	err = tx.row(`SELECT COUNT(*) FROM orders WHERE caller = $1 AND idempotency_key = $2 AND namespace <> $3 AND state <> 3`,
-		r.Caller, r.IdempotencyKey, r.Namespace).Scan(&used)
-	if used > 0 && r.Caller != "" {
-		return lifecycle.Step{Answer: lifecycle.Reused}, err
+// lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
+// that is free. A caller that has changed its team may have used it in the other.
+func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
+	elsewhere := false
+	err = l.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
+		EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $4 AND namespace <> $5 AND state <> 3)`,
+		r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace).Scan(&found, &elsewhere)
+	switch {
+	case err != nil:
+		return step, false, unanswered(ctx, err)
+	case elsewhere && r.Caller != "":
+		return lifecycle.Step{Answer: lifecycle.Reused}, found, nil
 	}
-	return lifecycle.Order{}.Call(true), err
+	return lifecycle.Order{}.Call(true), found, nil
 }
 
 // claim records the claim of a step that sends the order.
@@ -153,10 +162,6 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 // [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		found, err := l.byKey(tx, r)
-		if err != nil || found != nil {
-			return err
-		}
 		o, free, err = l.insert(tx, r)
 		return err
 	})
@@ -164,23 +169,24 @@ func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err 
 }
 
 func (l *Ledger) insert(tx *transaction, r Request) (o Order, free bool, err error) {
-	now, err := tx.now()
-	if err != nil {
-		return o, false, err
-	}
 	life, _ := lifecycle.Order{}.Written()
 	o = Order{
 		Order: life, ID: "ord_" + rand.Text(), Namespace: r.Namespace, Owner: r.Owner, Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
-		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, Time: time.UnixMicro(now).UTC(), Money: Money{ReservedCents: r.PriceCents},
+		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, Money: Money{ReservedCents: r.PriceCents},
 	}
-	rows, err := tx.exec(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest,
+	written := int64(0)
+	err = tx.row(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest,
 		state, claims, claimed_until, order_time, retry_time, reserved_cents)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, {now} + $13, {now}, {now}, $14) ON CONFLICT DO NOTHING RETURNING order_time`,
 		o.ID, r.Namespace, r.Owner, r.Caller, r.IdempotencyKey, r.UpstreamKey, r.APIKey, r.ModelID, r.Inputs, r.Digest,
-		o.State, o.Claims, now+ClaimTime.Microseconds(), now, now, r.PriceCents)
-	if err != nil || rows == 0 {
+		o.State, o.Claims, ClaimTime.Microseconds(), r.PriceCents).Scan(&written)
+	if errors.Is(err, sql.ErrNoRows) {
+		return o, false, nil
+	}
+	if err != nil {
 		return o, false, err
 	}
+	o.Time = time.UnixMicro(written).UTC()
 	for name, value := range r.Labels {
 		if _, err := tx.exec(`INSERT INTO labels (order_id, name, value) VALUES ($1, $2, $3)`, o.ID, name, value); err != nil {
 			return o, false, err
@@ -279,14 +285,11 @@ func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, cost *in
 		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1 WHERE id = $2`, retryDelay(next.Claims).Microseconds(), o.ID)
 		return err
 	}
-	if _, err := tx.exec(`UPDATE orders SET state = $1, generation_id = NULLIF($2, ''), claimed_until = 0, inputs = NULL WHERE id = $3`,
-		next.State, next.Generation, o.ID); err != nil {
-		return err
+	to := Money{}
+	if next.State == lifecycle.Placed {
+		to = o.charged(cost)
 	}
-	if next.State == lifecycle.Refused {
-		return move(tx, o, Money{})
-	}
-	return move(tx, o, o.charged(cost))
+	return move(tx, o, to, `state = %s, generation_id = NULLIF(%s, ''), claimed_until = 0, inputs = NULL`, next.State, next.Generation)
 }
 
 // isTaken reports whether another order has a generation.
