@@ -20,6 +20,11 @@ const (
 // calls measures unary calls that read a generation from the catalog.
 var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
+	return s.measureCalls(ctx)
+}}
+
+// measureCalls measures calls that read g0.
+func (s *scene) measureCalls(ctx context.Context) (figures, error) {
 	call := func(ctx context.Context) error {
 		_, err := s.client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g0", MaxStaleness: &durationpb.Duration{}})
 		return err
@@ -39,7 +44,7 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 		return err
 	})
 	return figures{"call-cpu": cpu * 1e6 / n, "call-allocs": allocations / n, "call-rate": n / took.Seconds()}, err
-}}
+}
 
 // callFor has all callers call for a while, and gives the number of calls.
 func callFor(ctx context.Context, length time.Duration, call func(context.Context) error) (calls float64, err error) {

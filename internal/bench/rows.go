@@ -15,6 +15,7 @@ type row struct {
 	limit    float64
 	atLeast  bool // the limit is the least that will do, and not the most
 	absolute bool // the figure is easel's own, and not the ratio
+	excess   bool // the figure is by how much easel's exceeds the peer's
 	counted  bool // and not timed: part of the short form
 }
 
@@ -33,6 +34,14 @@ var rows = []row{
 	{name: "download-cpu", from: downloads, title: "CPU of the server for a GB of download by gRPC", unit: "s", limit: 1.3},
 	{name: "stall-memory", from: stalls, title: "live memory of a stalled download", unit: "kB", limit: 0.15, counted: true},
 	{name: "rest-rate", from: restDownloads, title: "download by REST", unit: "MB/s", limit: 2, atLeast: true},
+
+	// Beside a ledger the peer is easel without one, behind a held API key.
+	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50, beside no ledger", unit: "ms", limit: 2, excess: true},
+	{name: "sqlite-rate", from: sqliteRate, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 600, atLeast: true, absolute: true},
+	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50, beside no ledger", unit: "ms", limit: 4, excess: true},
+	{name: "postgres-rate", from: postgresRate, title: "orders of 16 callers through PostgreSQL", unit: "orders/s", limit: 600, atLeast: true, absolute: true},
+	{name: "owner-call-cpu", from: ownerCalls, title: "CPU of a unary call with a known owner, beside no ledger", unit: "µs", limit: 1.02},
+	{name: "owner-push-cpu", from: ownerPushes, title: "CPU of a push with a known owner, beside no ledger", unit: "µs", limit: 1.02},
 }
 
 func rowNames() []string {
@@ -72,7 +81,8 @@ type result struct {
 func (r row) result(measured []map[facade]figures) result {
 	out := result{row: r}
 	for _, m := range measured {
-		out.peer, out.easel = append(out.peer, m[thePeer][r.name]), append(out.easel, m[theEasel][r.name])
+		of := r.from.compared()
+		out.peer, out.easel = append(out.peer, m[of.peer][r.name]), append(out.easel, m[of.easel][r.name])
 	}
 	return out
 }
@@ -86,8 +96,11 @@ func (r result) String() string {
 		sign = "≥"
 	}
 	of := " ×"
-	if r.absolute {
+	switch {
+	case r.absolute:
 		of = ""
+	case r.excess:
+		sign, of = sign+"+", ""
 	}
 	return fmt.Sprintf("%-13s %-59s %-22s %-22s %-7s %-7s %s", r.name, r.title+", "+r.unit, span(r.peer), span(r.easel),
 		short(median(r.easel)/median(r.peer)), sign+short(r.limit)+of, r.verdict())
@@ -97,8 +110,11 @@ const missed = "MISSED"
 
 // figure is the number that the limit bounds.
 func (r result) figure() float64 {
-	if r.absolute {
+	switch {
+	case r.absolute:
 		return median(r.easel)
+	case r.excess:
+		return median(r.easel) - median(r.peer)
 	}
 	return median(r.easel) / median(r.peer)
 }

@@ -74,10 +74,11 @@ func (s *scene) command(f facade, upstream string) (program string, args []strin
 		program, err = os.Executable()
 		return program, []string{peerRole, "-upstream", upstream}, err
 	}
-	return s.easel, []string{
+	book, err := s.ledger(f)
+	return s.easel, append([]string{
 		"serve", "--upstream-url", upstream, "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
 		"--caller-streams", "60000", "--max-streams", "60000",
-	}, nil
+	}, book...), err
 }
 
 func (s *scene) stop() {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ const basePath = "/api/v1/api/catalog"
 // stub is a catalog with fixed answers. Each measurement sets them by its methods.
 type stub struct {
 	polls    atomic.Int64 // how often it was asked for states
+	taken    atomic.Int64 // orders
 	unlisted atomic.Bool  // the list has none, instead of all that are active
 
 	mu          sync.Mutex
@@ -88,6 +90,10 @@ func (s *stub) handler() http.Handler {
 		}
 		w.WriteHeader(http.StatusNotFound)
 	})
+	mux.HandleFunc("POST "+basePath+"/generations", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		send(w, "application/json", s.take())
+	})
 	mux.HandleFunc("GET "+basePath+"/generations/{id}/content", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("ETag", `"fixed"`)
 		send(w, "image/png", s.result())
@@ -114,6 +120,13 @@ func (s *stub) list() []byte {
 		}
 	}
 	return fmt.Appendf(nil, `{"generations":[%s]}`, bytes.Join(records, []byte{','}))
+}
+
+// take takes an order: of g0, g1 and so on, which do not end.
+func (s *stub) take() []byte {
+	id := "g" + strconv.FormatInt(s.taken.Add(1)-1, 10)
+	s.add(id, 0)
+	return s.get(id)
 }
 
 // get is nil where there is no such generation.

@@ -23,15 +23,16 @@ import (
 // Postgres is a PostgreSQL of the tests' own, on a port of loopback. The user postgres needs no password,
 // everybody else does.
 type Postgres struct {
-	address string
-	dir     string
-	command func(program string, args ...string) *exec.Cmd
-	server  *exec.Cmd
-	ended   chan struct{} // closed when the server has ended
+	address  string
+	dir      string
+	settings []string
+	command  func(program string, args ...string) *exec.Cmd
+	server   *exec.Cmd
+	ended    chan struct{} // closed when the server has ended
 }
 
 var (
-	startCluster  = sync.OnceValues(newPostgres)
+	startCluster  = sync.OnceValues(newForgetful)
 	clusterInUse  atomic.Bool
 	databaseCount atomic.Int64
 )
@@ -42,7 +43,7 @@ func stopCluster() {
 		return
 	}
 	if p, err := startCluster(); err == nil {
-		p.remove()
+		p.Remove()
 	}
 }
 
@@ -58,8 +59,8 @@ func Database(t testing.TB) string {
 // the test.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
-	p := orSkip(t, newPostgres)
-	t.Cleanup(p.remove)
+	p := orSkip(t, newForgetful)
+	t.Cleanup(p.Remove)
 	return p
 }
 
@@ -78,16 +79,23 @@ func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
 // Database makes an empty database, and gives its URL.
 func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
-	name := fmt.Sprintf("test%d", databaseCount.Add(1))
-	db, err := sql.Open("pgx", p.url("postgres"))
+	url, err := p.Create(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
+	return url
+}
+
+// Create is [Postgres.Database] for programs.
+func (p *Postgres) Create(ctx context.Context) (url string, err error) {
+	name := fmt.Sprintf("test%d", databaseCount.Add(1))
+	db, err := sql.Open("pgx", p.url("postgres"))
+	if err != nil {
+		return "", err
 	}
-	return p.url(name)
+	defer db.Close()
+	_, err = db.ExecContext(ctx, "CREATE DATABASE "+name)
+	return p.url(name), err
 }
 
 // Address is where it listens.
@@ -97,8 +105,12 @@ func (p *Postgres) url(database string) string {
 	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }
 
-// newPostgres makes one in a temporary directory, and starts it.
-func newPostgres() (*Postgres, error) {
+// newForgetful does not wait for the disk: a test outlives its processes, and not the machine.
+func newForgetful() (*Postgres, error) { return NewPostgres("fsync=off", "max_connections=200") }
+
+// NewPostgres makes one in a temporary directory, with some settings, and starts it. Where PostgreSQL is not on this machine the
+// error is [exec.ErrNotFound].
+func NewPostgres(settings ...string) (*Postgres, error) {
 	bin, err := postgresBin()
 	if err != nil {
 		return nil, err
@@ -115,13 +127,13 @@ func newPostgres() (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Postgres{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, command: func(program string, args ...string) *exec.Cmd {
+	p := &Postgres{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, settings: settings, command: func(program string, args ...string) *exec.Cmd {
 		command := exec.Command(filepath.Join(bin, program), args...)
 		command.Dir, command.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who, Pdeathsig: syscall.SIGQUIT}
 		return command
 	}}
 	if err := errors.Join(p.initialize(), p.Start()); err != nil {
-		p.remove()
+		p.Remove()
 		return nil, err
 	}
 	return p, nil
@@ -165,7 +177,11 @@ func (p *Postgres) runs() bool {
 
 func (p *Postgres) launch() error {
 	host, port, _ := net.SplitHostPort(p.address)
-	server, ended := p.command("postgres", "-D", filepath.Join(p.dir, "data"), "-k", p.dir, "-h", host, "-p", port, "-c", "fsync=off", "-c", "max_connections=200"), make(chan struct{})
+	args := []string{"-D", filepath.Join(p.dir, "data"), "-k", p.dir, "-h", host, "-p", port}
+	for _, setting := range p.settings {
+		args = append(args, "-c", setting)
+	}
+	server, ended := p.command("postgres", args...), make(chan struct{})
 	if err := server.Start(); err != nil {
 		return err
 	}
@@ -199,7 +215,8 @@ func (p *Postgres) end(signal syscall.Signal) {
 	}
 }
 
-func (p *Postgres) remove() {
+// Remove stops it, and removes its files.
+func (p *Postgres) Remove() {
 	p.end(syscall.SIGQUIT)
 	_ = os.RemoveAll(p.dir)
 }

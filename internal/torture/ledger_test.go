@@ -20,9 +20,13 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
+// With a ledger each kill costs more, as what it knows outlives the process.
 var (
-	ledgerOrders  = flag.Int("ledger-orders", 100, "orders to place with a ledger, at least")
-	databaseKills = flag.Int("database-kills", 6, "how often to kill PostgreSQL, at least")
+	ledgerOrders       = flag.Int("ledger-orders", 200, "orders to place with a ledger, at least")
+	ledgerKills        = flag.Int("ledger-kills", 14, "facades to kill with a ledger, at least")
+	ledgerCatalogKills = flag.Int("ledger-catalog-kills", 4, "sandboxes to kill with a ledger, at least")
+	ledgerCuts         = flag.Int("ledger-cuts", 30, "connections between facade and sandbox to cut with a ledger, at least")
+	databaseKills      = flag.Int("database-kills", 4, "how often to kill PostgreSQL, at least")
 )
 
 // knownWithin is how soon after the catalog answers again every order has an outcome.
@@ -138,9 +142,9 @@ func TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), *limit+knownWithin)
 	defer cancel()
 	running, ctx := errgroup.WithContext(ctx)
-	l := buildLedger(ctx, t, goal{orders: *ledgerOrders, kills: *kills, catalogKills: *catalogKills, cuts: *cutsWanted, cutShare: 0.1})
+	l := buildLedger(ctx, t, goal{orders: *ledgerOrders, kills: *ledgerKills, catalogKills: *ledgerCatalogKills, cuts: *ledgerCuts, cutShare: 0.1})
 	l.supervise(ctx, running)
-	l.work.Go(func() { l.report(t, began) })
+	l.work.Go(func() { l.report(t, began, l.memory.count) })
 	if err := l.run(t); err != nil {
 		t.Error(err)
 	} else if err := l.close(t, began); err != nil {

@@ -190,14 +190,14 @@ func (w *world) call(t *testing.T) error {
 }
 
 // report tells now and then how far it is.
-func (w *world) report(t *testing.T, began time.Time) {
+func (w *world) report(t *testing.T, began time.Time, orders func() int) {
 	t.Helper()
 	for {
 		select {
 		case <-time.After(5 * time.Second):
 			kills, catalogKills, severed := w.tally.totals()
 			t.Logf("%5.0f s: %d orders, %d facades killed, %d sandboxes killed, %d cuts",
-				time.Since(began).Seconds(), w.promises.count(), kills, catalogKills, severed)
+				time.Since(began).Seconds(), orders(), kills, catalogKills, severed)
 		case <-w.storm.Done():
 			return
 		}
@@ -232,7 +232,7 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 			return startFacade(ctx, upstream)
 		})
 	w.supervise(ctx, running)
-	w.work.Go(func() { w.report(t, began) })
+	w.work.Go(func() { w.report(t, began, w.promises.count) })
 	if err := w.call(t); err != nil {
 		t.Error(err)
 	} else {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+const orderCount = 1000 // one after the other
+
+// An order is measured where easel has a ledger, beside easel without one.
+var (
+	sqliteOrders   = &measurement{sides: sides{heldKey, inSQLite}, measure: measureOrders("sqlite-order")}
+	sqliteRate     = &measurement{sides: sides{heldKey, inSQLite}, measure: measureOrderRate("sqlite-rate")}
+	postgresOrders = &measurement{sides: sides{heldKey, inPostgres}, measure: measureOrders("postgres-order")}
+	postgresRate   = &measurement{sides: sides{heldKey, inPostgres}, measure: measureOrderRate("postgres-rate")}
+
+	ownerCalls = &measurement{sides: sides{heldKey, inSQLite}, measure: func(ctx context.Context, s *scene) (figures, error) {
+		if err := s.order(ctx); err != nil {
+			return nil, err
+		}
+		measured, err := s.measureCalls(ctx)
+		return figures{"owner-call-cpu": measured["call-cpu"]}, err
+	}}
+	ownerPushes = &measurement{sides: sides{heldKey, inSQLite}, flags: pushFlags, measure: func(ctx context.Context, s *scene) (figures, error) {
+		if err := s.order(ctx); err != nil {
+			return nil, err
+		}
+		measured, err := s.measurePushes(ctx)
+		return figures{"owner-push-cpu": measured["push-cpu"]}, err
+	}}
+)
+
+// measureOrders measures the time of an order, one after the other.
+func measureOrders(name string) func(context.Context, *scene) (figures, error) {
+	return func(ctx context.Context, s *scene) (figures, error) {
+		s.catalog.unlisted.Store(true)
+		var times []float64
+		n := s.load(orderCount)
+		for i := range n + n/5 {
+			begin := time.Now()
+			if err := s.order(ctx); err != nil {
+				return nil, err
+			}
+			if i >= n/5 { // the first ones warm up
+				times = append(times, float64(time.Since(begin).Microseconds())/1000)
+			}
+		}
+		return figures{name: median(times)}, nil
+	}
+}
+
+// measureOrderRate measures how many orders a second callers place together.
+func measureOrderRate(name string) func(context.Context, *scene) (figures, error) {
+	return func(ctx context.Context, s *scene) (figures, error) {
+		s.catalog.unlisted.Store(true)
+		if _, err := callFor(ctx, s.duration(warmUp), s.order); err != nil {
+			return nil, err
+		}
+		begin := time.Now()
+		n, err := callFor(ctx, s.duration(callTime), s.order)
+		return figures{name: n / time.Since(begin).Seconds()}, err
+	}
+}
+
+var ordered atomic.Int64
+
+// order places an order, which nobody has placed before.
+func (s *scene) order(ctx context.Context) error {
+	_, err := s.client.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
+		ModelId: "studio/landscape", IdempotencyKey: "order-" + strconv.FormatInt(ordered.Add(1), 10),
+		InputsJson: `{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000"}`,
+	})
+	return err
+}
+
+// ledger gives the flags of easel behind a held API key, with the ledger that the facade has.
+func (s *scene) ledger(f facade) (flags []string, err error) {
+	dir, err := os.MkdirTemp(s.dir, "ledger-")
+	if err != nil || f == theEasel {
+		return nil, err
+	}
+	key, callers := filepath.Join(dir, "key"), filepath.Join(dir, "callers.yaml")
+	if err := os.WriteFile(key, []byte(benchKey), 0o600); err != nil {
+		return nil, err
+	}
+	flags = []string{"--upstream-key-file", key}
+	if f == heldKey {
+		return flags, nil
+	}
+	token := sha256.Sum256([]byte(benchKey)) // the load sends one secret everywhere
+	if err := os.WriteFile(callers, fmt.Appendf(nil, "callers: [{name: bench, tokens: [\"sha256:%s\"]}]\n", hex.EncodeToString(token[:])), 0o600); err != nil {
+		return nil, err
+	}
+	url := "sqlite:" + filepath.Join(dir, "ledger.db")
+	if f == inPostgres {
+		url, err = s.postgres()
+	}
+	return append(flags, "--callers-file", callers, "--ledger-url", url), err
+}
+
+// postgres starts a PostgreSQL with its own settings, which lasts as long as the scene.
+func (s *scene) postgres() (url string, err error) {
+	server, err := proctest.NewPostgres()
+	if err != nil {
+		return "", err
+	}
+	s.undo = append(s.undo, server.Remove)
+	return server.Create(context.Background())
+}
