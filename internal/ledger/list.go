@@ -122,7 +122,7 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) (owners []string, err err
 		if err != nil {
 			return err
 		}
-		defer func() { _ = rows.Close() }() // its error is that of Err
+		defer func() { _ = rows.Close() }() // rows.Err tells more
 		for rows.Next() {
 			owner := ""
 			if err := rows.Scan(&owner); err != nil {
@@ -151,7 +151,7 @@ func (l *Ledger) labelled(tx *transaction, c *clauses) (all []Order, err error) 
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err tells more
 	for rows.Next() {
 		var id, name, value string
 		if err := rows.Scan(&id, &name, &value); err != nil {

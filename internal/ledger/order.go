@@ -88,7 +88,7 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err tells more
 	for rows.Next() {
 		o, age, written := Order{}, int64(0), int64(0)
 		if err := rows.Scan(

@@ -75,7 +75,7 @@ func (l *Ledger) Usage(ctx context.Context, q UsageQuery) (all []Usage, err erro
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
+		defer func() { _ = rows.Close() }() // rows.Err tells more
 		for rows.Next() {
 			u := Usage{Dimensions: make([]string, len(q.By))}
 			into := make([]any, 0, len(q.By)+7)

@@ -93,7 +93,7 @@ func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	_, err = db.ExecContext(ctx, "CREATE DATABASE "+name)
 	return p.url(name), err
 }
@@ -128,7 +128,7 @@ func NewPostgres(settings ...string) (*Postgres, error) {
 		return nil, err
 	}
 	p := &Postgres{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, settings: settings, command: func(program string, args ...string) *exec.Cmd {
-		command := exec.Command(filepath.Join(bin, program), args...)
+		command := exec.Command(filepath.Join(bin, program), args...) //nolint:noctx // Remove ends it
 		command.Dir, command.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who, Pdeathsig: syscall.SIGQUIT}
 		return command
 	}}
@@ -199,7 +199,7 @@ func (p *Postgres) ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	for err = db.PingContext(ctx); err != nil && ctx.Err() == nil && p.runs(); err = db.PingContext(ctx) {
 	}
 	return err
@@ -234,11 +234,11 @@ func postgresBin() (string, error) {
 }
 
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 

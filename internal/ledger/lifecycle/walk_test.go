@@ -427,7 +427,7 @@ func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // T3, T4, T9, T1
 			}
 		}
 	}
-	t.Log(fmt.Sprintf("%d states, %d steps between them", len(seen), steps))
+	t.Logf("%d states, %d steps between them", len(seen), steps)
 	if len(seen) < 100_000 {
 		t.Errorf("only %d states: the walk does not reach what it is for", len(seen))
 	}
