@@ -101,6 +101,9 @@ func postgresDSN(address string) (string, error) {
 	return u.String(), err
 }
 
+// idleTime is how long a connection that nobody uses stays open.
+const idleTime = 5 * time.Minute
+
 // open opens a pool of traced connections.
 func (d dialect) open(dsn string, connector driver.Connector) (*sql.DB, error) {
 	options := []otelsql.Option{
@@ -113,6 +116,8 @@ func (d dialect) open(dsn string, connector driver.Connector) (*sql.DB, error) {
 	db, err := otelsql.Open(d.driver, dsn, options...)
 	if err == nil {
 		db.SetMaxOpenConns(d.conns)
+		db.SetMaxIdleConns(d.conns) // a new connection costs PostgreSQL more than an order
+		db.SetConnMaxIdleTime(idleTime)
 	}
 	return db, err
 }

@@ -160,23 +160,18 @@ func (e *Doubt) Unwrap() error { return e.Err }
 // transaction is a transaction, with its statements in the words of its database.
 type transaction struct {
 	ctx context.Context
-	tx  *sql.Tx
-	d   dialect
+	tx  interface {
+		ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}
+	d dialect
 }
 
 // inTransaction commits what do has done, unless do fails. Its errors are a closed set: a [*BudgetError],
 // [ErrGenerationTaken], that of a context that has ended, an [*Unavailable], and a [*Doubt], which alone leaves open
 // whether anything was recorded.
 func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) error {
-	return l.transact(ctx, do, true)
-}
-
-// reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt.
-func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
-	return l.transact(ctx, do, false)
-}
-
-func (l *Ledger) transact(ctx context.Context, do func(*transaction) error, commit bool) error {
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
 		return unanswered(ctx, err)
@@ -185,11 +180,17 @@ func (l *Ledger) transact(ctx context.Context, do func(*transaction) error, comm
 	if err := do(&transaction{ctx, tx, l.dialect}); err != nil {
 		return unanswered(ctx, err)
 	}
-	if !commit {
-		return nil
-	}
 	if err := tx.Commit(); err != nil {
 		return &Doubt{unusable(err)}
+	}
+	return nil
+}
+
+// reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt, and each statement of it stands
+// alone, as in PostgreSQL it does in a transaction too.
+func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
+	if err := do(&transaction{ctx, l.db, l.dialect}); err != nil {
+		return unanswered(ctx, err)
 	}
 	return nil
 }

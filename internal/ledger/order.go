@@ -135,16 +135,15 @@ func (l *Ledger) byKey(tx *transaction, r Request) (*Order, error) {
 // that is free. A caller that has changed its team may have used it in the other.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere := false
-	err = l.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
-		EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $4 AND namespace <> $5 AND state <> 3)`,
-		r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace).Scan(&found, &elsewhere)
-	switch {
-	case err != nil:
-		return step, false, unanswered(ctx, err)
-	case elsewhere && r.Caller != "":
-		return lifecycle.Step{Answer: lifecycle.Reused}, found, nil
+	err = l.reading(ctx, func(tx *transaction) error {
+		return tx.row(`SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
+			EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $4 AND namespace <> $5 AND state <> 3)`,
+			r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace).Scan(&found, &elsewhere)
+	})
+	if elsewhere && r.Caller != "" {
+		return lifecycle.Step{Answer: lifecycle.Reused}, found, err
 	}
-	return lifecycle.Order{}.Call(true), found, nil
+	return lifecycle.Order{}.Call(true), found, err
 }
 
 // claim records the claim of a step that sends the order.

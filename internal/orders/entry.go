@@ -24,7 +24,8 @@ type entry struct {
 	asked   Request
 	request ledger.Request
 	order   ledger.Order
-	claim   int // the claim that this submission holds; 0 is none
+	claim   int  // the claim that this submission holds; 0 is none
+	wrote   bool // this submission has written the order down, with its labels
 }
 
 // Next says what to do before an attempt. The ledger is asked each time, so that one who was stopped for long
@@ -107,7 +108,7 @@ func (e *entry) write(ctx context.Context, cred catalog.Credential) (catalog.Tur
 	case !free: // another replica was quicker
 		return catalog.Turn{MayExist: true, Pause: rowPause}, nil
 	}
-	e.order, e.claim = order, order.Claims
+	e.order, e.claim, e.wrote = order, order.Claims, true
 	return e.send(), nil
 }
 
@@ -221,6 +222,9 @@ func (e *entry) named(g catalog.Generation, step lifecycle.Step) catalog.Generat
 		e.orders.Dearer()
 	}
 	e.orders.remember(e.request, g, e.order.Time)
+	if e.wrote {
+		e.orders.owned.put(keyOfOwned(&e.request.Owner, g.ID), Attribution{e.request.Owner, e.request.Caller, e.request.Labels})
+	}
 	return g
 }
 
