@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"fmt"
 	"testing"
 )
 
