@@ -2,12 +2,15 @@ package simulation
 
 // The packages that have bugs.
 const (
-	catalogDir = "internal/catalog"
-	restDir    = "internal/rest"
-	serverDir  = "internal/server"
-	serviceDir = "internal/service"
-	watchDir   = "internal/watch"
-	budgetDir  = "internal/watch/budget"
+	catalogDir   = "internal/catalog"
+	ledgerDir    = "internal/ledger"
+	lifecycleDir = "internal/ledger/lifecycle"
+	ordersDir    = "internal/orders"
+	restDir      = "internal/rest"
+	serverDir    = "internal/server"
+	serviceDir   = "internal/service"
+	watchDir     = "internal/watch"
+	budgetDir    = "internal/watch/budget"
 )
 
 // bugs are what the simulation must catch. Each has been a real bug of some program of this
@@ -326,5 +329,131 @@ func firstContext(h *Hub) context.Context {
 		edits:  []edit{{watchDir, "newWatcher", "time.Now().Add(w.heartbeat)", "time.Now().Add(2 * w.heartbeat)"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
+	},
+
+	// Teams and their ledger.
+	{
+		name:   "two teams with one idempotency key have one order",
+		edits:  []edit{{serviceDir, "upstreamIdempotencyKey", "append(append(t, c.credential.Owner...), k...)", "append(t, k...)"}},
+		jobs:   seeds("ledger-T1", 1, 2, 3),
+		breaks: []string{"one idempotency key is one charge", "nobody sees a foreign generation or a secret", "every cent of the account has one owner"},
+	},
+	{
+		name:   "a generation of another team is shown",
+		edits:  []edit{{serviceDir, "Service.hides", "s.cfg.Orders != nil && credential(c).Held && o != nil", "false"}},
+		jobs:   seeds("ledger-T2", 1, 2, 3),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name:   "a list shows the generations of all teams",
+		edits:  []edit{{ledgerDir, "Filter.clauses", "f.Owner != nil", `f.Owner != nil && *f.Owner == ""`}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name:   "an event of another team counts as a message",
+		edits:  []edit{{serviceDir, "watchOfMany.deliverOwn", "len(own) == 0", "len(own) == -1"}},
+		jobs:   seeds("ledger-T2", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"silence is never longer than the heartbeat"},
+	},
+	{
+		name: "an order is sent while the ledger is away",
+		edits: []edit{{
+			ordersDir, "entry.Next", "return e.write(c, k)",
+			"turn, err := e.write(c, k); if errors.As(err, new(*ledger.Unavailable)) { return e.send(), nil }; return turn, err",
+		}},
+		jobs:   append(seeds("ledger-T4f", 1, 2, 3), seeds("ledger-T4c", 1, 2, 3)...),
+		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
+	},
+	{
+		name: "a generation is told that could not be recorded",
+		edits: []edit{{
+			ordersDir, "entry.Conclude", "step, failed := e.record(c, o, g)",
+			"step, failed := e.record(c, o, g); if failed != nil && o == lifecycle.Named { return g, nil }",
+		}},
+		jobs:   seeds("ledger-T4n", 1, 2, 3, 4),
+		breaks: []string{"nothing is told before the ledger holds it"},
+	},
+	{
+		name:   "a commit in doubt is a ledger that is away",
+		edits:  []edit{{ledgerDir, "Ledger.inTransaction", "return &Doubt{e}", "return &Unavailable{e}"}},
+		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nothing is told before the ledger holds it", "no unknown outcome is given as known"},
+	},
+	{
+		name:   "a claim is taken once for all attempts",
+		edits:  []edit{{ordersDir, "entry.Next", "m, e := o.renew(c)", "m, e := true, error(nil)"}},
+		jobs:   seeds("ledger-U4p", 1, 2, 3, 4),
+		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
+	},
+	{
+		name:   "an order is sent by two replicas at once",
+		edits:  []edit{{lifecycleDir, "Order.Call", "o.Claimed", "false"}, {lifecycleDir, "Order.Resume", "o.State != Open || o.Claimed", "o.State != Open"}},
+		jobs:   append(seeds("ledger-T1r", 1, 2, 3, 4, 5, 6), seeds("ledger-T9", 1, 2, 3)...),
+		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
+	},
+	{
+		name: "a claim lasts by the clock of the process",
+		edits: []edit{{
+			ledgerDir, "Ledger.claim", "tx.exec(_, o.Claims, ClaimTime.Microseconds(), o.ID)",
+			`tx.exec("UPDATE orders SET claims = $1, claimed_until = $2 WHERE id = $3", o.Claims, time.Now().Add(ClaimTime).UnixMicro(), o.ID)`,
+		}},
+		jobs:   append(seeds("ledger-T3", 1, 2, 3, 4, 5, 6), seeds("ledger-T1r", 1, 2, 3, 4)...),
+		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time", "an order is known a minute after the catalog answers again"},
+	},
+	{
+		name: "a refusal frees an order that another claim may have placed",
+		edits: []edit{
+			{lifecycleDir, "Order.Concluded", "outcome == TurnedAway && claim == 1", "outcome == TurnedAway"},
+			{ordersDir, "entry.send", "e.claim > 1", "false"},
+		},
+		jobs:   append(seeds("ledger-A10k", 1, 2, 3, 4, 5, 6), seeds("ledger-A10", 1, 2, 3)...),
+		breaks: []string{"no unknown outcome is given as known", "a refused order is not charged", "every cent of the account has one owner", "nothing is told before the ledger holds it"},
+	},
+	{
+		name:   "the ledger does not know that the window is over",
+		edits:  []edit{{ledgerDir, "Ledger.orders", "o.Expired = age >= l.window.Microseconds()", "o.Expired = age < 0"}},
+		jobs:   seeds("ledger-T11", 1, 2, 3),
+		breaks: []string{"nothing is sent after the window, or under another API key", "one idempotency key is one charge"},
+	},
+	{
+		name:   "an order is sent again under a new API key",
+		edits:  []edit{{ledgerDir, "Ledger.orders", "o.Rotated = o.APIKey != k", `o.Rotated = k == "never"`}},
+		jobs:   seeds("ledger-T10", 1, 2, 3, 4),
+		breaks: []string{"nothing is sent after the window, or under another API key", "one idempotency key is one charge"},
+	},
+	{
+		name:   "an order that nobody comes back for waits for long",
+		edits:  []edit{{ledgerDir, "retryDelay", "min(_, retryAtMost)", "10 * time.Minute"}},
+		jobs:   seeds("ledger-T3l", 1, 2, 3, 4),
+		breaks: []string{"an order is known a minute after the catalog answers again"},
+	},
+	{
+		name: "reserved money does not count in a budget",
+		edits: []edit{{
+			ledgerDir, "reserve", "tx.exec(_, o.ReservedCents, o.Owner, p.name, s, l, o.ReservedCents, l)",
+			`tx.exec("UPDATE budgets SET reserved_cents = reserved_cents + $1 WHERE owner = $2 AND period = $3 AND start_time = $4 AND ($5 < 0 OR spent_cents + $6 <= $7)",
+				o.ReservedCents, o.Owner, p.name, s, l, o.ReservedCents, l)`,
+		}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"no budget is passed"},
+	},
+	{
+		name:   "what was spent counts again with each look",
+		edits:  []edit{{ledgerDir, "move", "to.spent()-o.spent()", "to.spent()"}},
+		jobs:   seeds("teams-short", 1, 2),
+		breaks: []string{"the money of the orders is that of the budgets"},
+	},
+	{
+		name:   "a refund is not recorded",
+		edits:  []edit{{ledgerDir, "Money.after", "status == Refunded", "false"}},
+		jobs:   seeds("ledger-S3", 1, 2, 3),
+		breaks: []string{"every cent of the account has one owner"},
+	},
+	{
+		name:   "nobody settles",
+		edits:  []edit{{ordersDir, "Orders.settle", "due, err = o.Ledger.Due(c, settleQuiet, settleAtMost)", "due, err = nil, nil"}},
+		jobs:   seeds("ledger-S3", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"every cent of the account has one owner"},
 	},
 }

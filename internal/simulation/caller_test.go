@@ -160,6 +160,7 @@ type order struct {
 	leave  time.Duration // after which its caller goes away for the first time; 0: with its deadline
 
 	elsewhere bool // each attempt is sent to another replica
+	forgotten bool // nobody asks again for what became of it
 }
 
 // haiku is the cheapest order; fails makes one that fails.
@@ -224,6 +225,10 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		patience = 20*time.Second + time.Duration(c.random.Int64N(1e10))
 		if code == codes.Unavailable && reason == "" {
 			c.switchEndpoint() // nobody is there
+		}
+		if o.forgotten {
+			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
+			return "", false
 		}
 		if o.elsewhere {
 			c.switchEndpoint()

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -202,6 +203,12 @@ func toldAsHeld(o *outcome, say func(event, string, ...any)) {
 			}
 		case e.kind == sawError && e.order != "" && e.outcome == notPlaced:
 			o.isNotPlaced(e, say)
+		case e.kind == sawError && e.order != "" && strings.HasSuffix(e.text, "LEDGER_UNAVAILABLE"):
+			for _, c := range o.journeys[o.upstreamKey(e, e.order)] {
+				if c.state == lifecycle.Open && c.claims == 1 && c.at == c.written && c.at >= e.since && c.at <= e.at {
+					say(e, "it was written down at %v", c.at)
+				}
+			}
 		}
 	}
 }

@@ -105,7 +105,7 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 			if r.at > e.at {
 				continue
 			}
-			if e.outcome == notPlacedByThisCall && (r.at >= e.since || o.mayHaveTaken(r) && !o.plan.Ledger) {
+			if e.outcome == notPlacedByThisCall && (r.at >= e.since && o.isOwn(e, r) || o.mayHaveTaken(r) && !o.plan.Ledger) {
 				say(e, "and it was sent at %v", r.at)
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
@@ -122,6 +122,13 @@ func (o *outcome) knower(process string) string {
 		return "ledger"
 	}
 	return process
+}
+
+// isOwn reports whether a request during a call was made for it. With a ledger others may send the order too, under
+// later claims.
+func (o *outcome) isOwn(e event, r request) bool {
+	held, _ := o.heldAt(r.key, r.at)
+	return !o.plan.Ledger || r.process == e.process && held.claims <= 1
 }
 
 // mayHaveTaken reports whether the order of a request may exist, as far as its sender could see.
@@ -160,7 +167,7 @@ func oneSubmission(o *outcome, say func(event, string, ...any)) {
 		if when, ok := placed[s]; ok && r.at > when && r.at < when+23*time.Hour {
 			say(at, "it was sent although the order was answered at %v", when)
 		}
-		if _, ok := placed[s]; !ok && r.status/100 == 2 && !o.excused(r.at, r.end, "", "", reachOrders) {
+		if _, ok := placed[s]; !ok && r.status/100 == 2 && !o.excused(r.at, r.end, "", "", reachOrders, reachLedger) {
 			placed[s] = r.end
 		}
 	}

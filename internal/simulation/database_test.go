@@ -64,6 +64,8 @@ var journal = []string{
 		INSERT INTO simulated_orders SELECT {now}, NEW.` + strings.Join(noted, ", NEW.") + `; END`,
 	`CREATE TRIGGER simulated_update AFTER UPDATE ON orders BEGIN
 		INSERT INTO simulated_orders SELECT {now}, NEW.` + strings.Join(noted, ", NEW.") + `; END`,
+	`CREATE TRIGGER simulated_new_budget AFTER INSERT ON budgets BEGIN
+		INSERT INTO simulated_budgets SELECT {now}, NEW.owner, NEW.period, NEW.start_time, NEW.spent_cents, NEW.reserved_cents; END`,
 	`CREATE TRIGGER simulated_budget AFTER UPDATE ON budgets BEGIN
 		INSERT INTO simulated_budgets SELECT {now}, NEW.owner, NEW.period, NEW.start_time, NEW.spent_cents, NEW.reserved_cents; END`,
 }
@@ -116,6 +118,19 @@ func (d *database) query(statement string, args ...driver.NamedValue) (driver.Ro
 		}
 		kept.rows = append(kept.rows, row)
 	}
+}
+
+// number is the answer to a question for a number.
+func (d *database) number(question string) int64 {
+	rows, err := d.query(question)
+	if err != nil {
+		d.world.problem("%s: %v", question, err)
+		return -1
+	}
+	row := make([]driver.Value, 1)
+	_ = rows.Next(row) // there is one
+	n, _ := row[0].(int64)
+	return n
 }
 
 // words puts the clock of the database into a statement.
@@ -231,6 +246,21 @@ func (g *gateway) resume() {
 	}
 }
 
+// reach is the way of a question to the database, which may not arrive.
+func (g *gateway) reach(ctx context.Context) error {
+	if err := g.alive(); err != nil {
+		return err
+	}
+	if _, away := g.database.troubles(g, ledgerAway); away {
+		return errLedgerAway
+	}
+	if _, mute := g.database.troubles(g, ledgerMute); mute {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return g.way(ctx)
+}
+
 // way is how long a question takes to the database, or its answer back.
 func (g *gateway) way(ctx context.Context) error {
 	random, slow := g.database.troubles(g, slowLedger)
@@ -248,8 +278,8 @@ func (g *gateway) way(ctx context.Context) error {
 type ledgerConn struct {
 	gateway *gateway
 
-	ctx               context.Context // of the transaction; nil outside of one
-	writes, concludes bool            // what the transaction does
+	ctx   context.Context // of the transaction; nil outside of one
+	begun int64           // what the journal had when it began; less than 0 where nobody waits for a step
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -261,17 +291,7 @@ func (c *ledgerConn) Begin() (driver.Tx, error) {
 // BeginTx begins a transaction as BEGIN IMMEDIATE does: nobody else has one.
 func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
 	d := c.gateway.database
-	if err := c.gateway.alive(); err != nil {
-		return nil, err
-	}
-	if _, away := d.troubles(c.gateway, ledgerAway); away {
-		return nil, errLedgerAway
-	}
-	if _, mute := d.troubles(c.gateway, ledgerMute); mute {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	if err := c.gateway.way(ctx); err != nil {
+	if err := c.gateway.reach(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.lock(ctx); err != nil {
@@ -281,7 +301,10 @@ func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 		d.unlock()
 		return nil, err
 	}
-	c.ctx, c.writes, c.concludes = ctx, false, false
+	c.ctx, c.begun = ctx, -1
+	if d.world.trapped() {
+		c.begun = d.number(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_orders`)
+	}
 	return c, nil
 }
 
@@ -301,7 +324,8 @@ func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
 // Commit may be met by a crash or a stop before and after it, and by the loss of the connection.
 func (c *ledgerConn) Commit() error {
 	ctx, g := c.ctx, c.gateway
-	if g.met(c.step(stepBeforeWrite, stepBeforeConclude)) { // the database ends the session of one that is silent
+	before, after := c.steps()
+	if g.met(before) { // the database ends the session of one that is silent
 		_ = c.Rollback()
 		_ = g.alive()
 		return errCommitLost
@@ -314,29 +338,30 @@ func (c *ledgerConn) Commit() error {
 	if err := c.end("COMMIT"); err != nil {
 		return err
 	}
-	g.met(c.step(stepAfterWrite, stepAfterConclude))
+	g.met(after)
 	return g.way(ctx)
 }
 
-// step is which step of an order it is, if it is one.
-func (c *ledgerConn) step(ifWrites, ifConcludes step) step {
-	switch {
-	case c.writes:
-		return ifWrites
-	case c.concludes:
-		return ifConcludes
+// steps are the steps of an order before and after the commit, if the transaction is one.
+func (c *ledgerConn) steps() (before, after step) {
+	if c.begun < 0 {
+		return noStep, noStep
 	}
-	return noStep
+	d := c.gateway.database
+	written := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders WHERE rowid > %d AND state = 1 AND at = order_time`, c.begun))
+	concluded := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders AS new WHERE rowid > %d AND state > 1
+		AND NOT EXISTS (SELECT 1 FROM simulated_orders WHERE id = new.id AND rowid <= %d AND state > 1)`, c.begun, c.begun))
+	switch {
+	case written > 0:
+		return stepBeforeWrite, stepAfterWrite
+	case concluded > 0:
+		return stepBeforeConclude, stepAfterConclude
+	}
+	return noStep, noStep
 }
 
 func (c *ledgerConn) ExecContext(ctx context.Context, statement string, args []driver.NamedValue) (result driver.Result, err error) {
-	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
-	if _, full := c.gateway.database.troubles(c.gateway, ledgerFull); full && (verb == "INSERT" || verb == "UPDATE") {
-		return nil, errLedgerFull
-	}
-	c.writes = c.writes || strings.HasPrefix(statement, "INSERT INTO orders")
-	c.concludes = c.concludes || strings.HasPrefix(statement, "UPDATE orders SET state")
-	err = c.ask(ctx, func() error {
+	err = c.ask(ctx, statement, func() error {
 		result, err = c.gateway.database.exec(statement, args...)
 		return err
 	})
@@ -344,7 +369,7 @@ func (c *ledgerConn) ExecContext(ctx context.Context, statement string, args []d
 }
 
 func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (rows driver.Rows, err error) {
-	err = c.ask(ctx, func() error {
+	err = c.ask(ctx, statement, func() error {
 		rows, err = c.gateway.database.query(statement, args...)
 		return err
 	})
@@ -352,16 +377,24 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 }
 
 // ask asks within the transaction, or between those of others.
-func (c *ledgerConn) ask(ctx context.Context, question func() error) error {
-	if err := c.gateway.alive(); err != nil {
-		return err
+func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
+	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
+	if _, full := c.gateway.database.troubles(c.gateway, ledgerFull); full && (verb == "INSERT" || verb == "UPDATE") {
+		return errLedgerFull
 	}
-	if c.ctx == nil {
-		if err := c.gateway.database.lock(ctx); err != nil {
+	if c.ctx != nil {
+		if err := c.gateway.alive(); err != nil {
 			return err
 		}
-		defer c.gateway.database.unlock()
+		return question()
 	}
+	if err := c.gateway.reach(ctx); err != nil {
+		return err
+	}
+	if err := c.gateway.database.lock(ctx); err != nil {
+		return err
+	}
+	defer c.gateway.database.unlock()
 	return question()
 }
 

@@ -83,7 +83,7 @@ var (
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
-	ofLedger   = []string{"D1", "D2", "D3", "D4", "D5", "D6", "D6", "D7", "D7", "T1", "T3", "T10"}
+	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T9", "T9", "T10", "T11", "A10m"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -180,7 +180,7 @@ var kinds = []kind{
 	},
 	{
 		name: "teams", weight: 10, count: either(5, 9),
-		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "L7", "U1", "U19"}),
+		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1", "U19"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = minutes(r, 10, 20)
 			p.Workers, p.Pause = 1+r.IntN(2), 12*time.Second
@@ -197,7 +197,7 @@ var kinds = []kind{
 	},
 	{
 		name: "teams-short", count: either(2, 3),
-		troubles: slices.Concat(ofLedger, ofOrders, []string{"K3", "C2", "L7"}),
+		troubles: slices.Concat(ofLedger, ofOrders, []string{"K3", "C2"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = minutes(r, 3, 4)
 			p.Workers, p.Pause = 1, 12*time.Second
@@ -269,13 +269,16 @@ func onlyOfTeams(id string) kind {
 		switch id {
 		case "T10":
 			p.Rotates = true
-		case "T8":
+		case "A10m":
 			p.Poor = true
 		case "T11":
 			p.forget()
 			p.Length = 8 * time.Minute
 		case "U19":
 			p.Length = 20 * time.Minute
+		}
+		if !p.takes(id) {
+			p.Dialect = "default"
 		}
 	}
 	return k
@@ -349,7 +352,7 @@ func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true,
 // takes reports whether a trouble makes sense in the plan.
 func (p *plan) takes(id string) bool {
 	switch id {
-	case "T8":
+	case "A10m":
 		return p.Poor
 	case "T10":
 		return p.Rotates
@@ -358,7 +361,7 @@ func (p *plan) takes(id string) bool {
 	case "U11", "U13", "U21": // they change members of the record, which must not be wrapped
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare && !strings.Contains(p.Dialect, "snake")
 	case "L7":
-		return !p.Held || p.Ledger
+		return !p.Held
 	case "U10":
 		return p.Replicas == 1
 	case "L1":

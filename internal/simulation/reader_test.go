@@ -73,6 +73,20 @@ func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	return false
 }
 
+// list lists the newest generations of the caller's team.
+func (c *caller) list() {
+	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
+	defer cancel()
+	resp, err := c.endpoint().grpc.ListGenerations(c.endpoint().signed(ctx), &easelv1.ListGenerationsRequest{PageSize: 20})
+	if err != nil {
+		c.failed(event{process: c.endpoint().replica.current().name}, err)
+	}
+	for _, g := range resp.GetGenerations() {
+		c.note(event{kind: sawListed, gen: g.GetGenerationId()})
+		c.world.checkOwner(c, g)
+	}
+}
+
 // followAll watches a batch of generations until all have ended.
 func (c *caller) followAll(ids []string, slow time.Duration) {
 	open := slices.Clone(ids)

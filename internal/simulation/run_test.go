@@ -185,6 +185,9 @@ func (c *caller) work() {
 }
 
 func (c *caller) oneGeneration() {
+	if c.world.plan.Ledger && c.randomly(0.2) {
+		c.list()
+	}
 	switch n := c.random.IntN(100); {
 	case n < 30:
 		c.orderAndFollow(c.haiku(false), viewing{every: time.Duration(1+c.random.IntN(20)) * time.Second})

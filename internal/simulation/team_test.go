@@ -109,7 +109,9 @@ func (p *process) openLedger(ctx context.Context, w *world) (err error) {
 	p.gateway.open = true
 	p.orders = orders.New(orders.Config{
 		Ledger: p.book, Catalog: p.client, Logger: w.logger(), Fault: func() { w.problem("%s found a fault of the book", p.name) }, Called: p.hub.Called,
-		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) { p.hub.Observe(ctx, cred, read) },
+		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) {
+			p.hub.Observe(ctx, cred, read)
+		},
 	})
 	held := catalog.Held(w.heldKey)
 	p.followers.Go(func() { p.orders.Record(ctx) })
@@ -252,6 +254,13 @@ func (r *replica) linksOf(p *process) []*link {
 		all = append(all, t.endpoints[r.index()].link)
 	}
 	return all
+}
+
+// trapped reports whether a trap waits.
+func (w *world) trapped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.traps) > 0
 }
 
 // dropTrap takes a trap away, and reports whether nobody has met it.

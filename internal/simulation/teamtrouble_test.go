@@ -6,24 +6,31 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// The troubles of worlds with a ledger: D are those of the ledger and of processes at a step of an order, T those
-// that the catalogue of faults has for teams.
+// The troubles of worlds with a ledger, which are T in the catalogue of faults.
 func init() {
 	for id, act := range map[string]faultAction{
-		"D1": ofTheLedger(slowLedger),
-		"D2": ofTheLedger(ledgerAway),
-		"D3": ofTheLedger(ledgerMute),
-		"D4": ofTheLedger(ledgerFull),
-		"D5": ofTheLedger(commitLost),
-		"D6": {reach: reachReplica, victim: buyOne, begin: crashAtStep},
-		"D7": {reach: reachReplica, victim: buyOne, begin: stopAtStep},
+		"T4s": ofTheLedger(slowLedger),
+		"T4a": ofTheLedger(ledgerAway),
+		"T4m": ofTheLedger(ledgerMute),
+		"T4f": ofTheLedger(ledgerFull),
+		"T4c": ofTheLedger(commitLost),
+		"T4n": {reach: reachLedger, victim: buyOne, begin: failAfterPost},
+		"T3":  {reach: reachReplica, victim: buyAndForget, begin: crashAtStep},
+		"T3l": {reach: reachOrders, victim: buyAndForget, begin: func(s *runningFault) (func(), func() int) {
+			return inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Key: s.apiKey()}, routePlace)
+		}},
+		"T9": {reach: reachReplica, victim: buyOne, begin: stopAtStep},
 		"T1": {reach: reachNobody, victim: sameKeys},
-		"T3": {reach: reachOrders, victim: comeBackElsewhere, begin: func(s *runningFault) (func(), func() int) {
+		"T2": {reach: reachNobody, victim: func(s *runningFault) {
+			s.beside(s.next("all"), func(h *caller) { h.everything(time.Minute) })
+			readForeign(s)
+		}},
+		"T1r": {reach: reachOrders, victim: comeBackElsewhere, begin: func(s *runningFault) (func(), func() int) {
 			return inject(s, []sandbox.Fault{
 				{AfterCommit: true, Reset: true, Count: 4, Key: s.apiKey()}, {AfterCommit: true, Hang: true, Count: 2, Key: s.apiKey()}, {Status: 503, Count: 6, Key: s.apiKey()},
 			}[s.Variant%3], routePlace)
 		}},
-		"T8": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
+		"A10m": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			return inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 3, Key: s.apiKey()}, routePlace)
 		}},
 		"T10": {reach: reachOrders, victim: comeBackElsewhere, begin: changeAPIKey},
@@ -47,9 +54,20 @@ func ofTheLedger(sort ledgerSort) faultAction {
 	}}
 }
 
+// failAfterPost lets the ledger fail when the catalog has answered an order, and be well again a while later.
+func failAfterPost(s *runningFault) (end func(), fired func() int) {
+	healed := func() {}
+	return s.atStep(stepAfterPost, func(*replica) {
+		healed, _ = s.world.database.begin(ledgerTrouble{sort: []ledgerSort{ledgerAway, ledgerFull, ledgerMute}[s.Variant%3]})
+	}, func(*replica, *process) {
+		s.c.sleep(30*time.Second + time.Duration(s.Variant)*4*time.Second)
+		healed()
+	})
+}
+
 // crashAtStep crashes a replica at a step of an order, and starts it again a while later.
 func crashAtStep(s *runningFault) (end func(), fired func() int) {
-	return s.atStep(func(r *replica) { r.kill() }, func(r *replica, _ *process) {
+	return s.atStep(s.step(), (*replica).kill, func(r *replica, _ *process) {
 		s.c.sleep(time.Duration(1+s.Variant) * 3 * time.Second)
 		if err := r.boot(); err != nil {
 			s.world.problem("a replica did not come back: %v", err)
@@ -59,16 +77,20 @@ func crashAtStep(s *runningFault) (end func(), fired func() int) {
 
 // stopAtStep stops a replica at a step of an order, and lets it go on when others have its order.
 func stopAtStep(s *runningFault) (end func(), fired func() int) {
-	return s.atStep((*replica).freeze, func(r *replica, p *process) {
+	return s.atStep(s.step(), (*replica).freeze, func(r *replica, p *process) {
 		s.c.sleep(40*time.Second + time.Duration(s.c.random.Int64N(int64(40*time.Second))))
 		r.thaw(p)
 	})
 }
 
-func (s *runningFault) atStep(spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
+// step is the step of an order that the variant names.
+func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
+
+// atStep does something to a replica at a step of its next order, and something after it.
+func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()
-	t := s.world.setTrap(r, step(1+s.Variant%int(steps)), spring)
+	t := s.world.setTrap(r, at, spring)
 	dropped, over := make(chan struct{}), make(chan struct{})
 	s.world.trouble.Go(func() {
 		defer close(over)
@@ -92,7 +114,7 @@ func (s *runningFault) atStep(spring func(*replica), after func(*replica, *proce
 func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	w := s.world
 	home := w.holder().key
-	lost, fired := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2, Key: home}, routePlace)
+	lost, fired := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Key: home}, routePlace)
 	ended, changed := make(chan struct{}), make(chan struct{})
 	w.trouble.Go(func() {
 		defer close(changed)
@@ -103,7 +125,6 @@ func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
-		lost() // what is unknown under the next one would stay so
 		next := w.holder().next[int(w.rotated.Add(1))%rotations]
 		w.held.Store(&next)
 	})
@@ -153,6 +174,17 @@ func (w *world) other(t *tenant) *tenant {
 		}
 	}
 	return w.tenants[0]
+}
+
+// buyAndForget places orders. Now and then nobody comes back for one whose outcome is not known.
+func buyAndForget(s *runningFault) {
+	s.beside(s.next("buy"), func(h *caller) {
+		h.at = s.Replica
+		o := h.haiku(false)
+		o.forgotten = h.randomly(0.6)
+		h.buy(o, 15*time.Second)
+	})
+	s.c.sleep(15 * time.Second)
 }
 
 // comeBackElsewhere orders, and asks another replica each time.
