@@ -35,7 +35,7 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	if err != nil {
 		return err
 	}
-	program, args, err := s.command(f, "http://"+catalog+basePath)
+	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // what it starts lasts as long as the scene
 	if err != nil {
 		return err
 	}
