@@ -51,8 +51,9 @@ type Order struct {
 	ID string
 	// Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs and Digest are those of its [Request].
 	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest string
-	// Time is when the order was written down.
+	// Time is when the order was written down, and Age how long ago that was. Both are by the database's clock.
 	Time time.Time
+	Age  time.Duration
 	Money
 	// Status is the newest state of its generation, and Record what the catalog said then, as JSON. The
 	// catalog has a generation no more that is deleted.
@@ -99,7 +100,7 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 		o.Claimed = o.Claimed && o.State == lifecycle.Open
 		o.Expired = age >= l.window.Microseconds()
 		o.Rotated = o.APIKey != apiKey
-		o.Time = time.UnixMicro(written).UTC()
+		o.Time, o.Age = time.UnixMicro(written).UTC(), time.Duration(age)*time.Microsecond
 		all = append(all, o)
 	}
 	return all, rows.Err()

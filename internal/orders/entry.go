@@ -133,8 +133,9 @@ func (e *entry) answer(order ledger.Order, answer lifecycle.Answer) (catalog.Tur
 	switch answer {
 	case lifecycle.Replay:
 		g := recordedGeneration(order)
-		e.orders.remember(e.request, g, order.Time)
-		return catalog.Turn{Placed: &catalog.Receipt{Generation: g, Placed: order.Time}}, nil
+		placed := placedTime(order)
+		e.orders.remember(e.request, g, placed)
+		return catalog.Turn{Placed: &catalog.Receipt{Generation: g, Placed: placed}}, nil
 	case lifecycle.Reused:
 		return catalog.Turn{}, &catalog.Error{Kind: catalog.KindKeyReused, Op: opCreate, Unsent: true}
 	case lifecycle.Unresolved:
@@ -221,12 +222,15 @@ func (e *entry) named(g catalog.Generation, step lifecycle.Step) catalog.Generat
 		e.orders.Logger.Warn("the catalog has charged more than it quoted", "generation", g.ID, "quoted_cents", e.order.ReservedCents, "cost_cents", *g.CostCents)
 		e.orders.Dearer()
 	}
-	e.orders.remember(e.request, g, e.order.Time)
+	e.orders.remember(e.request, g, placedTime(e.order))
 	if e.wrote {
 		e.orders.owned.put(keyOfOwned(&e.request.Owner, g.ID), Attribution{e.request.Owner, e.request.Caller, e.request.Labels})
 	}
 	return g
 }
+
+// placedTime is when an order was written down, by the clock of this process.
+func placedTime(order ledger.Order) time.Time { return time.Now().Add(-order.Age) }
 
 // fault tells of two truths that meet.
 func (e *entry) fault(what, generation string) {

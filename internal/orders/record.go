@@ -28,11 +28,16 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 	return v, text != "" && decoder.Decode(&v) == nil
 }
 
-// recordedGeneration is what the ledger has of the generation of a placed order.
+// recordedGeneration is what the ledger has of the generation of a placed order. It was never seen later than now, or
+// nothing that is seen after it would count: whoever has recorded it may have another clock.
 func recordedGeneration(order ledger.Order) catalog.Generation {
-	g := catalog.Generation{State: catalog.StateQueued, CreateTime: order.Time, ObserveTime: order.Time}
+	placed := placedTime(order)
+	g := catalog.Generation{State: catalog.StateQueued, CreateTime: placed, ObserveTime: placed}
 	if v, ok := decodeRecord(order.Record); ok {
 		g = v.Generation
+	}
+	if now := time.Now(); g.ObserveTime.After(now) {
+		g.ObserveTime = now
 	}
 	g.ID, g.ModelID = order.Generation, order.ModelID
 	if g.CostCents == nil {
