@@ -389,7 +389,7 @@ func firstContext(h *Hub) context.Context {
 	{
 		name:   "an order is sent by two replicas at once",
 		edits:  []edit{{lifecycleDir, "Order.Call", "o.Claimed", "false"}, {lifecycleDir, "Order.Resume", "o.State != Open || o.Claimed", "o.State != Open"}},
-		jobs:   append(seeds("ledger-T1r", 1, 2, 3, 4, 5, 6), seeds("ledger-T9", 1, 2, 3)...),
+		jobs:   append(seeds("ledger-T1r", 2, 1, 3, 4, 5, 6), seeds("ledger-T9", 1, 2, 3)...),
 		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
 	},
 	{
@@ -398,7 +398,7 @@ func firstContext(h *Hub) context.Context {
 			ledgerDir, "Ledger.claim", "tx.exec(_, o.Claims, ClaimTime.Microseconds(), o.ID)",
 			`tx.exec("UPDATE orders SET claims = $1, claimed_until = $2 WHERE id = $3", o.Claims, time.Now().Add(ClaimTime).UnixMicro(), o.ID)`,
 		}},
-		jobs:   append(seeds("ledger-T3", 1, 2, 3, 4, 5, 6), seeds("ledger-T1r", 1, 2, 3, 4)...),
+		jobs:   append(seeds("ledger-T3", 6, 1, 2, 3, 4, 5), seeds("ledger-T1r", 1, 2, 3, 4)...),
 		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time", "an order is known a minute after the catalog answers again"},
 	},
 	{
@@ -455,5 +455,17 @@ func firstContext(h *Hub) context.Context {
 		edits:  []edit{{ordersDir, "Orders.settle", "due, err = o.Ledger.Due(c, settleQuiet, settleAtMost)", "due, err = nil, nil"}},
 		jobs:   seeds("ledger-S3", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every cent of the account has one owner"},
+	},
+	{
+		name:   "the age of an order is that of two clocks",
+		edits:  []edit{{ordersDir, "placedTime", "time.Now().Add(-o.Age)", "o.Time"}},
+		jobs:   seeds("ledger-T12", 1, 2, 3, 4, 5, 6, 7, 8),
+		breaks: []string{"nothing is told before the ledger holds it"},
+	},
+	{
+		name:   "what the ledger has of a generation may be of tomorrow",
+		edits:  []edit{{ordersDir, "recordedGeneration", "placedTime(o)", "o.Time"}, {ordersDir, "recordedGeneration", "x.ObserveTime.After(_)", "false"}},
+		jobs:   seeds("ledger-T12", 3, 5, 1, 2, 4, 6),
+		breaks: []string{"everybody is served in the end"},
 	},
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -196,6 +197,9 @@ func toldAsHeld(o *outcome, say func(event, string, ...any)) {
 		switch {
 		case e.kind == sawPlaced:
 			key := o.upstreamKey(e, e.text)
+			if e.state == easelv1.State_STATE_DELETED && !o.truth[e.gen].deleted {
+				say(e, "it is said to be deleted, and is not")
+			}
 			if !slices.ContainsFunc(o.journeys[key], func(c change) bool {
 				return c.at <= e.at && c.state == lifecycle.Placed && c.generation == e.gen && c.owner == e.tenant()
 			}) {

@@ -359,6 +359,9 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 		if strings.HasSuffix(e.text, "LEDGER_UNAVAILABLE") && !o.wasOpen(e, e.at) && o.excused(e.at-time.Minute, e.at, e.process, "", reachLedger) {
 			continue // one that has begun goes on
 		}
+		if strings.HasPrefix(e.text, "NotFound") && o.plan.Ledger && o.excused(e.at-time.Minute, e.at, "", "", reachVisible) {
+			continue // its replica has not placed the order
+		}
 		if strings.HasPrefix(e.text, "NotFound") && (o.truth[e.gen].deleted || e.gen == nobodys) {
 			continue
 		}

@@ -83,7 +83,7 @@ var (
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
-	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T9", "T9", "T10", "T11", "A10m"}
+	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T9", "T9", "T10", "T11", "T12", "A10m"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -180,7 +180,7 @@ var kinds = []kind{
 	},
 	{
 		name: "teams", weight: 10, count: either(5, 9),
-		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1", "U19"}),
+		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = minutes(r, 10, 20)
 			p.Workers, p.Pause = 1+r.IntN(2), 12*time.Second
