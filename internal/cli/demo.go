@@ -154,12 +154,12 @@ func (t *demo) order(ctx context.Context, heading, model, inputs string, price i
 	if err != nil {
 		return nil, err
 	}
-	again, _, err := t.place(ctx, order)
+	again, err := t.generations.CreateGeneration(ctx, order)
 	switch {
 	case err != nil:
 		return nil, err
-	case again.GenerationId != g.GenerationId:
-		return nil, mismatch("the same order became two renders, %s and %s", g.GenerationId, again.GenerationId)
+	case again.GetGeneration().GetGenerationId() != g.GenerationId:
+		return nil, mismatch("the same order became two renders, %s and %s", g.GenerationId, again.GetGeneration().GetGenerationId())
 	case g.CostCents == nil || g.GetCostCents() != price:
 		return nil, mismatch("the order was quoted at %s and charged %s", Money(price, ""), Money(g.GetCostCents(), ""))
 	}

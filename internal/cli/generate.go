@@ -144,7 +144,7 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		return s.generations.CreateGeneration(ctx, order)
 	})
-	if answer.GetReplayed() {
+	if answer.GetReplayed() && !maybe { // else the earlier order may be this run's own
 		s.remark("idempotency_key", order.IdempotencyKey, "this idempotency key had an order already, and this is its render")
 	}
 	return answer.GetGeneration(), maybe, err
