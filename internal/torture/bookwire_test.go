@@ -78,9 +78,12 @@ func (m mishap) before() bool {
 // kill reports whether PostgreSQL dies of it.
 func (m mishap) kill() bool { return m >= backendBefore }
 
+// deaths are where a facade dies of a mishap.
+var deaths = map[mishap]point{facadeBefore: beforeWriting, facadeAmid: amidWriting, facadeAfter: afterWriting}
+
 // draw decides what befalls a commit of a facade.
 func (b *books) draw(from *process) mishap {
-	for at, m := range map[point]mishap{beforeWriting: facadeBefore, amidWriting: facadeAmid, afterWriting: facadeAfter} {
+	for m, at := range deaths {
 		if from.diesAt(at) {
 			return m
 		}
@@ -104,6 +107,18 @@ func (b *books) count(m mishap) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.happened[m]++
+}
+
+// missed is told of a commit whose connection has ended before anything befell it: it befalls another.
+func (b *books) missed(m mishap, from *process) {
+	if at, dies := deaths[m]; dies {
+		from.condemn(at, 0)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if m.kill() {
+		b.dying = false
+	}
 }
 
 // killed is how often PostgreSQL was killed.
@@ -184,6 +199,7 @@ var commit = []byte("commit\x00")
 
 // requests passes on what the facade sends. Its first message has no type.
 func (s *bookSession) requests() {
+	defer s.missed()
 	for head := 0; ; head = 1 {
 		kind, text, err := readPostgres(s.facade, head)
 		if err != nil {
@@ -216,6 +232,7 @@ func (s *bookSession) commits() (over bool) {
 
 // answers passes on what PostgreSQL says.
 func (s *bookSession) answers() {
+	defer s.missed()
 	for {
 		kind, text, err := readPostgres(s.up, 1)
 		if err != nil {
@@ -227,7 +244,7 @@ func (s *bookSession) answers() {
 		m := none
 		if fate := s.fate.Load(); kind == 'C' && fate != nil {
 			m = *fate
-			s.fate.Store(nil)
+			s.fate.Store(nil) // it befalls the commit now
 		}
 		if m == facadeAfter {
 			_, _ = s.facade.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // it is ready for the next statement
@@ -239,6 +256,13 @@ func (s *bookSession) answers() {
 		if _, err := s.facade.Write(text); err != nil {
 			return
 		}
+	}
+}
+
+// missed ends the session: what was to befall its last commit did not.
+func (s *bookSession) missed() {
+	if fate := s.fate.Swap(nil); fate != nil {
+		s.wire.books.missed(*fate, s.from.Load())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -49,6 +50,7 @@ type ledgerWorld struct {
 	tokens  map[string]string // by team
 	memory  *memory
 	members []*member
+	clients map[string]easelv1.GenerationServiceClient // by team
 }
 
 // buildLedger puts it together; nothing runs yet but PostgreSQL.
@@ -169,7 +171,7 @@ func (l *ledgerWorld) run(t *testing.T) error {
 		ordering.Go(func() error { return m.work(l.ctx, l.members[(i+len(teams))%len(l.members)]) })
 	}
 	for i, team := range teams {
-		looking.Go(func() error { return l.look(t, team, teams[(i+1)%len(teams)]) })
+		looking.Go(func() error { return l.look(team, teams[(i+1)%len(teams)]) })
 	}
 	if err := ordering.Wait(); err != nil {
 		return err
@@ -201,6 +203,17 @@ func (l *ledgerWorld) connect(t *testing.T) error {
 		}
 		t.Cleanup(func() { conn.Close() })
 		l.members = append(l.members, &member{caller: c, world: l, team: team})
+	}
+	l.clients = map[string]easelv1.GenerationServiceClient{}
+	for _, team := range teams {
+		line := &callerProxy{world: l.world, listener: l.listen(t, net.ListenConfig{})}
+		l.work.Go(line.serve)
+		conn, err := dial(line)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { conn.Close() })
+		l.clients[team] = easelv1.NewGenerationServiceClient(conn)
 	}
 	return nil
 }

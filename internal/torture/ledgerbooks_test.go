@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
-
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
+	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 )
 
 // bookOrder is an order as the ledger has it.
@@ -109,8 +108,8 @@ func compareOrders(orders []bookOrder, a sandbox.Audit) error {
 			fault("%v was ordered twice: %s and %s", o.teamOrder, sent[g.IdempotencyKey], g.ID)
 		case !known || o.upstreamKey != g.IdempotencyKey:
 			fault("%s is nobody's, or another's than the catalog says", g.ID)
-		case o.cost != g.CostCents || g.Charges != 1:
-			fault("%v has cost %d, %d times, and the ledger says %d", o.teamOrder, g.CostCents, g.Charges, o.cost)
+		case o.cost != g.CostCents || g.Charges != 1 || o.refunded > g.CostCents*int64(g.Refunds): // a refund is written down when it was seen
+			fault("%v has cost %d, %d times, with %d refunds, and the ledger says %d and %d", o.teamOrder, g.CostCents, g.Charges, g.Refunds, o.cost, o.refunded)
 		}
 		sent[g.IdempotencyKey] = g.ID
 	}

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
-	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -206,22 +204,9 @@ func (m *member) comeBack(ctx context.Context) error {
 
 // look shows what a team can see while all goes wrong: its list, its watch of everything, and what it is told of
 // another's generations.
-func (l *ledgerWorld) look(t *testing.T, team, other string) error {
-	t.Helper()
-	line := &callerProxy{world: l.world, listener: l.listen(t, net.ListenConfig{})}
-	l.work.Go(line.serve)
-	conn, err := dial(line)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithCancel(bearing(l.ctx, l.tokens[team]))
-	defer cancel()
-	client := easelv1.NewGenerationServiceClient(conn)
-	var watching sync.WaitGroup
-	watching.Go(func() { l.watch(ctx, client, team) })
-	defer watching.Wait()
-	defer cancel()
+func (l *ledgerWorld) look(team, other string) error {
+	ctx, client := bearing(l.ctx, l.tokens[team]), l.clients[team]
+	l.work.Go(func() { l.watch(ctx, client, team) })
 	for !l.isCalm() && ctx.Err() == nil {
 		if err := errors.Join(l.list(ctx, client, team), l.peek(ctx, client, other)); err != nil {
 			return err
@@ -231,18 +216,25 @@ func (l *ledgerWorld) look(t *testing.T, team, other string) error {
 	return nil
 }
 
-// watch watches everything of a team's own, again after every end.
+// watch watches everything of a team's own until the test ends, again after every end.
 func (l *ledgerWorld) watch(ctx context.Context, client easelv1.GenerationServiceClient, team string) {
 	for ctx.Err() == nil {
-		stream, err := client.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{})
-		for err == nil {
-			var m *easelv1.WatchGenerationsResponse
-			if m, err = stream.Recv(); m.GetUpdate() != nil {
-				l.memory.shown(team, m.GetUpdate().GetGeneration())
-			}
-		}
+		_ = l.watchOnce(ctx, client, team) // it breaks, or has to cover what the stream has not known
 		pauseFor(ctx, 20*time.Millisecond)
 	}
+}
+
+func (l *ledgerWorld) watchOnce(ctx context.Context, client easelv1.GenerationServiceClient, team string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	stream, err := client.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{})
+	for err == nil {
+		var m *easelv1.WatchGenerationsResponse
+		if m, err = stream.Recv(); m.GetUpdate() != nil {
+			l.memory.shown(team, m.GetUpdate().GetGeneration())
+		}
+	}
+	return err
 }
 
 func (l *ledgerWorld) list(ctx context.Context, client easelv1.GenerationServiceClient, team string) error {
