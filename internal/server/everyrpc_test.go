@@ -29,7 +29,6 @@ var notSimulated = map[string]string{
 	"ModelService/ListModels":           "one read of the catalog, as GetAccount is",
 	"ModelService/GetModel":             "the same",
 	"GenerationService/QuoteGeneration": "the same: a quote moves no money",
-	"GenerationService/ListGenerations": "the same: the hub makes list calls of its own",
 }
 
 // TestEveryRPCStandsInEachPlaceThatMustKnowIt tells who adds an RPC which file to edit.

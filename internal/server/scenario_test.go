@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -269,15 +270,17 @@ func TestAWaitThatRunsOutAnswersWithTheNewestState(t *testing.T) {
 }
 
 func TestAWaitAnswersShortlyBeforeTheCallersOwnDeadline(t *testing.T) {
-	s := newStack(t, func(o *options) { o.sandbox.Speed = 0.1 })
-	c := grpcCaller{s, s.key}
-	g := create(t, c, order(t, picture, "k", "a lake"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	resp := &easelv1.WaitGenerationResponse{}
-	if err := c.call(ctx, "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: g.GetGenerationId()}, resp); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStack(t, func(o *options) { o.sandbox.Speed, o.memory = 0.1, true })
+		c := grpcCaller{s, s.key}
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		resp := &easelv1.WaitGenerationResponse{}
+		if err := c.call(ctx, "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: g.GetGenerationId()}, resp); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
