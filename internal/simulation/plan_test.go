@@ -83,7 +83,7 @@ var (
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
-	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T9", "T9", "T10", "T11", "T12", "A10m"}
+	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T9", "T9", "T10", "T11", "A10m"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -271,6 +271,8 @@ func onlyOfTeams(id string) kind {
 			p.Rotates = true
 		case "A10m":
 			p.Poor = true
+		case "T12": // without others: a young order is known to its own replica alone
+			p.Workers, p.Skew = 0, []time.Duration{24 * time.Hour, -24 * time.Hour}[r.IntN(2)]
 		case "T11":
 			p.forget()
 			p.Length = 8 * time.Minute
