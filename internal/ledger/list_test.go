@@ -32,7 +32,7 @@ func several(t *testing.T, l *ledger.Ledger) {
 		if n == 2 {
 			status = ledger.Refunded
 		}
-		if err := l.Observe(t.Context(), fmt.Sprint("g", n), ledger.Observation{Status: status}); err != nil {
+		if _, err := l.Observe(t.Context(), fmt.Sprint("g", n), ledger.Observation{Status: status}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		several(t, l)
-		if err := l.Observe(t.Context(), "g3", ledger.Observation{Deleted: true}); err != nil {
+		if _, err := l.Observe(t.Context(), "g3", ledger.Observation{Deleted: true}); err != nil {
 			t.Fatal(err)
 		}
 		for name, row := range map[string]struct {

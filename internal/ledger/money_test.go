@@ -37,7 +37,7 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
 					t.Fatal(err)
 				}
 				for _, seen := range row.seen {
-					if err := l.Observe(t.Context(), "g1", seen); err != nil {
+					if _, err := l.Observe(t.Context(), "g1", seen); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -77,7 +77,7 @@ func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
 			conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
 		}
 		for _, g := range []string{"g2", "g1"} {
-			if err := l.Observe(t.Context(), g, ledger.Observation{Status: map[string]ledger.Status{"g1": ledger.Succeeded, "g2": ledger.Running}[g]}); err != nil {
+			if _, err := l.Observe(t.Context(), g, ledger.Observation{Status: map[string]ledger.Status{"g1": ledger.Succeeded, "g2": ledger.Running}[g]}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -107,7 +107,7 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 		defer l.Close()
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		for _, settled := range []bool{false, true} {
-			if err := l.Observe(t.Context(), "g1", ledger.Observation{Status: ledger.Failed, CostCents: cents(9)}); err != nil {
+			if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Status: ledger.Failed, CostCents: cents(9)}); err != nil {
 				t.Fatal(err)
 			}
 			own, err := l.Own(t.Context(), nil, "g1")
@@ -134,7 +134,7 @@ func TestAReadThatFindsNothingIsADeletionWhenTheOrderIsOldEnough(t *testing.T) {
 			if seen.deleted {
 				l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000")
 			}
-			if err := l.Observe(t.Context(), "g1", seen.Observation); err != nil {
+			if _, err := l.Observe(t.Context(), "g1", seen.Observation); err != nil {
 				t.Fatal(err)
 			}
 			own, err := l.Own(t.Context(), nil, "g1")

@@ -29,12 +29,13 @@ const visibleAfter = 30 * time.Second
 
 // Observe records what the catalog has said of a generation, and moves the money of its order with it. A state
 // never goes back; a generation without an order is nobody's, and nothing is recorded of it.
-func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) error {
-	return l.inTransaction(ctx, func(tx *transaction) error {
+func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (ordered bool, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3)`, generation, seen.APIKey, seen.APIKey)
 		if err != nil || o == nil {
 			return err
 		}
+		ordered = true
 		now, err := tx.now()
 		if err != nil {
 			return err
@@ -42,6 +43,7 @@ func (l *Ledger) Observe(ctx context.Context, generation string, seen Observatio
 		seen.Deleted = seen.Deleted || o.Deleted || seen.NotFound && now-o.Time.UnixMicro() >= visibleAfter.Microseconds()
 		return l.observed(tx, *o, seen, now)
 	})
+	return ordered && err == nil, err
 }
 
 // observed records an observation of an order.

@@ -14,7 +14,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 		l := open(t, url)
 		for key, seen := range map[string]ledger.Observation{"g1": {Status: ledger.Succeeded}, "g2": {Status: ledger.Refunded}, "g3": {Deleted: true}} {
 			conclude(t, l, write(t, l, request(key)), lifecycle.Named, key)
-			if err := l.Observe(t.Context(), key, seen); err != nil {
+			if _, err := l.Observe(t.Context(), key, seen); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -38,7 +38,7 @@ type Orders struct {
 
 	placed   *recent[placedKey, placedOrder]
 	owned    *recent[ownedKey, Attribution]
-	recorded *recent[string, string] // the etags of the newest states that the ledger has or will have
+	recorded *recent[string, recordedState]
 	recorder *recorder
 }
 
@@ -58,7 +58,7 @@ func New(cfg Config) *Orders {
 	}
 	return &Orders{
 		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, Attribution](maxOwned),
-		recorded: newRecent[string, string](maxOwned), recorder: newRecorder(),
+		recorded: newRecent[string, recordedState](maxOwned), recorder: newRecorder(),
 	}
 }
 

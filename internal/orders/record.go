@@ -128,12 +128,29 @@ func (r *recorder) giveBack(id string, seen ledger.Observation) {
 // Sighted notes a state that this process has seen, for [Orders.Record]. It does not wait. notFound means that a 404
 // alone says that the generation is deleted.
 func (o *Orders) Sighted(cred catalog.Credential, v catalog.Version, notFound bool) {
-	if etag, ok := o.recorded.get(v.ID); ok && etag == v.Etag {
+	if last, ok := o.recorded.get(v.ID); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
 		return
 	}
 	o.recorder.put(v.ID, observation(cred, v, notFound))
 	if v.State != catalog.StateDeleted {
-		o.recorded.put(v.ID, v.Etag)
+		o.recorded.put(v.ID, recordedState{etag: v.Etag})
+	}
+}
+
+// recordedState is the newest state of a generation that the ledger has or will have. A state may be seen before the
+// ledger has the id of its order: it is noted again after until.
+type recordedState struct {
+	etag  string
+	until time.Time // zero: the ledger has the order
+}
+
+// unorderedPause is how long a state is not noted again of which the ledger has no order.
+const unorderedPause = 10 * time.Second
+
+// unordered notes that the ledger had no order of a state.
+func (o *Orders) unordered(generationID string) {
+	if last, ok := o.recorded.get(generationID); ok {
+		o.recorded.put(generationID, recordedState{last.etag, time.Now().Add(unorderedPause)})
 	}
 }
 
@@ -177,5 +194,13 @@ func (o *Orders) recordRest(ctx context.Context) {
 }
 
 func (o *Orders) observe(ctx context.Context, id string, seen ledger.Observation) error {
-	return ask(ctx, func(ctx context.Context) error { return o.Ledger.Observe(ctx, id, seen) })
+	ordered := false
+	err := ask(ctx, func(ctx context.Context) (err error) {
+		ordered, err = o.Ledger.Observe(ctx, id, seen)
+		return err
+	})
+	if err == nil && !ordered {
+		o.unordered(id)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package orders_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,6 +164,37 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 		all, err := r.orders.List(s.Context(), ledger.Filter{}, ledger.Position{}, 10)
 		if err != nil || len(all) != 1 || all[0].State != catalog.StateRefunded || all[0].FailureMessage != "no" || *all[0].CostCents != *g.CostCents {
 			s.Errorf("the list has %+v, %v", all, err)
+		}
+	})
+}
+
+func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		ctx, cancel := context.WithCancel(s.Context())
+		done := make(chan struct{})
+		go func() { r.orders.Record(ctx); close(done) }()
+		// A sweep sees the generation while the answer to its order is on its way.
+		var seen catalog.Version
+		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+			all, err := r.client.Generations(s.Context(), r.held("studio"))
+			if err != nil || len(all) != 1 {
+				s.Errorf("%d are listed, %v", len(all), err)
+			}
+			seen = all[0]
+			seen.State, seen.Status = catalog.StateSucceeded, "succeeded"
+			r.orders.Sighted(r.held("studio"), seen, false)
+			synctest.Wait()
+			return answer, nil
+		})
+		mustPlace(s, r, "k", "a harbour")
+		time.Sleep(time.Minute)
+		r.orders.Sighted(r.held("studio"), seen, false) // the next poll
+		synctest.Wait()
+		cancel()
+		<-done
+		if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Succeeded {
+			s.Errorf("it is %+v", one)
 		}
 	})
 }

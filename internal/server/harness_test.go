@@ -11,14 +11,20 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/easel-grpc/easel/internal/admin"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(withDatabase{m})
 }
+
+// withDatabase stops PostgreSQL after the tests.
+type withDatabase struct{ *testing.M }
+
+func (w withDatabase) Run() int { return proctest.Main(w.M) }
 
 // site is a server that runs over connections in memory until the test ends.
 type site struct {

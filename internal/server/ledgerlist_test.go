@@ -63,7 +63,7 @@ func TestAListIsTheOwnersAndAnOperatorsEverybodys(t *testing.T) {
 		c := create(t, as("shop"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
 		d := create(t, as("poster"), order(t, text, "d", "a lake")).GetGenerationId()
 		failed := []easelv1.State{easelv1.State_STATE_FAILED, easelv1.State_STATE_DELETED}
-		if err := s.ledger.Observe(t.Context(), d, ledger.Observation{Status: ledger.Failed}); err != nil {
+		if _, err := s.ledger.Observe(t.Context(), d, ledger.Observation{Status: ledger.Failed}); err != nil {
 			t.Fatal(err)
 		}
 		for name, row := range map[string]struct {
