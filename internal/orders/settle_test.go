@@ -133,6 +133,9 @@ func TestOneReplicaSettlesWithFewReads(t *testing.T) {
 }
 
 func TestAnOldOrderIsLookedAtDaily(t *testing.T) {
+	if testing.Short() { // make test has the race detector on then
+		t.Skip("three days of it take half a minute")
+	}
 	inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour")
