@@ -15,6 +15,8 @@ type document struct {
 	files []protoreflect.FileDescriptor
 	// anchors are the names that have a heading.
 	anchors map[string]bool
+	// home is the page of those headings, "" for this one.
+	home string
 	// inCalls are the messages that stand below their call.
 	inCalls map[protoreflect.FullName]bool
 }
@@ -46,7 +48,7 @@ func (d *document) services() {
 		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
 	for _, s := range d.allServices() {
 		for m := range all(s.Methods()) {
-			d.printf("| [%s](%s) | `%s` | %s |\n", m.Name(), anchor(string(m.Name())), route(m), nature(m))
+			d.printf("| [%s](%s) | `%s` | %s |\n", m.Name(), d.anchor(string(m.Name())), route(m), nature(m))
 		}
 	}
 	for _, s := range d.allServices() {
@@ -97,7 +99,12 @@ func (d *document) enums() {
 	d.printf("\n## Enums\n")
 	for _, file := range d.files {
 		for e := range all(file.Enums()) {
-			d.printf("\n### %s\n\n%s\n\n| value | number | |\n|---|---|---|\n", e.Name(), d.prose(e))
+			d.printf("\n### %s\n\n%s\n", e.Name(), d.prose(e))
+			if e.Name() == reasons {
+				d.printf("\n[Errors](errors.md) lists them.\n")
+				continue
+			}
+			d.printf("\n| value | number | |\n|---|---|---|\n")
 			for value := range all(e.Values()) {
 				d.printf("| `%s` | %d | %s |\n", value.Name(), value.Number(), cell(d.prose(value)))
 			}
@@ -117,7 +124,7 @@ func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
 	if named != nil {
 		name = string(named.Name())
 		if d.anchors[name] {
-			name = fmt.Sprintf("[%s](%s)", name, anchor(name))
+			name = fmt.Sprintf("[%s](%s)", name, d.anchor(name))
 		}
 	}
 	switch oneof := f.ContainingOneof(); {
@@ -131,7 +138,7 @@ func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
 	return name
 }
 
-func anchor(name string) string { return "#" + strings.ToLower(name) }
+func (d *document) anchor(name string) string { return d.home + "#" + strings.ToLower(name) }
 
 // cell is prose on one line, for a table.
 func cell(prose string) string {
@@ -149,17 +156,21 @@ func (d *document) prose(of protoreflect.Descriptor) string {
 	for n, line := range lines {
 		lines[n] = strings.TrimPrefix(line, " ")
 	}
-	text := strings.TrimSpace(strings.Join(lines, "\n"))
+	return d.marked(strings.TrimSpace(strings.Join(lines, "\n")), of.Name())
+}
+
+// marked is text with links to calls and messages, but to the one that it is about.
+func (d *document) marked(text string, about protoreflect.Name) string {
 	return token.ReplaceAllStringFunc(text, func(word string) string {
 		switch {
 		case word[0] == '`':
 			return word
 		case word == "<" || word == "*":
 			return `\` + word
-		case word == string(of.Name()):
+		case word == string(about):
 			return word
 		case d.anchors[word]:
-			return fmt.Sprintf("[%s](%s)", word, anchor(word))
+			return fmt.Sprintf("[%s](%s)", word, d.anchor(word))
 		}
 		return "`" + word + "`"
 	})

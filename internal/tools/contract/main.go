@@ -1,5 +1,5 @@
-// Command contract writes the contract as a document for people: each call with what it
-// promises, its REST form and its messages, in the words of the .proto files' comments.
+// Command contract writes the contract as documents for people, in the words of the .proto files' comments: each call
+// with what it promises, its REST form and its messages; and each reason of an error with what to do.
 package main
 
 import (
@@ -19,17 +19,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: contract IMAGE DOCUMENT")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: contract IMAGE CONTRACT ERRORS")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1], os.Args[2]); err != nil {
+	if err := write(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, "contract:", err)
 		os.Exit(1)
 	}
 }
 
-func write(image, to string) error {
+func write(image, contract, errors string) error {
 	files, err := read(image)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", image, err)
@@ -38,7 +38,14 @@ func write(image, to string) error {
 	d.services()
 	d.shared()
 	d.enums()
-	return os.WriteFile(to, []byte(d.out.String()), 0o644)
+	if err := os.WriteFile(contract, []byte(d.out.String()), 0o644); err != nil {
+		return err
+	}
+	d = newDocument(files)
+	if err := d.writeErrors(); err != nil {
+		return err
+	}
+	return os.WriteFile(errors, []byte(d.out.String()), 0o644)
 }
 
 // read gives the files of the contract, in order.

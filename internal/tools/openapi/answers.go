@@ -29,6 +29,7 @@ type answers []answer
 // contract stands here.
 var particular = map[protoreflect.Name][]int{
 	"GetAccount":         {},
+	"WatchAccount":       {},
 	"ListUsage":          {},
 	"ListModels":         {},
 	"GetModel":           {404},
@@ -147,9 +148,11 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 	}
 }
 
-// bytes are the content of a download: whatever type the catalog says.
+// bytes are the content of a download: whatever type the catalog says. Generators take no range of types, and read
+// the first; validators need the range.
 func bytes(operation *openapi3.Operation) {
-	content := openapi3.Content{"*/*": openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))}
+	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))
+	content := openapi3.Content{"application/octet-stream": binary, "*/*": binary}
 	for _, status := range []int{http.StatusOK, http.StatusPartialContent} {
 		response := operation.Responses.Status(status).Value
 		response.Content = content

@@ -36,11 +36,15 @@ func complete(doc *openapi3.T, c contract) error {
 	for _, path := range doc.Paths.InMatchingOrder() {
 		item := doc.Paths.Value(path)
 		for verb, operation := range item.Operations() {
-			method, ok := c.methods[operation.OperationID]
+			name, further := strings.CutSuffix(operation.OperationID, "2") // as the generator calls a second binding
+			method, ok := c.methods[name]
 			if !ok {
 				return fmt.Errorf("no method is %s", operation.OperationID)
 			}
 			completeOperation(doc, operation, method)
+			if further {
+				operation.OperationID += "WithBody"
+			}
 			if err := answers.write(operation, method, verb); err != nil {
 				return err
 			}
@@ -50,6 +54,7 @@ func complete(doc *openapi3.T, c contract) error {
 		}
 	}
 	completeSchemas(doc, c)
+	doc.Components.Schemas["Status"].Value.Required = []string{"code"} // it is never 0, which is OK
 	return link(doc)
 }
 
@@ -153,14 +158,41 @@ func completeSchemas(doc *openapi3.T, c contract) {
 			continue
 		}
 		for property, ref := range schema.Properties {
-			limit(ref, message.Fields().ByJSONName(property))
+			field := message.Fields().ByJSONName(property)
+			limit(ref, field)
+			openStruct(ref, field)
 		}
-		if strings.HasSuffix(name, "Request") {
-			strict := false
-			schema.AdditionalProperties = openapi3.AdditionalProperties{Has: &strict}
+		if !c.answered[message.FullName()] {
+			schema.AdditionalProperties = openapi3.AdditionalProperties{Has: new(false)}
 			choose(schema, message)
+			continue
+		}
+		for field := range fields(message) {
+			if alwaysThere(field) {
+				schema.Required = append(schema.Required, field.JSONName())
+			}
 		}
 	}
+}
+
+// openStruct says that an object has whatever members: without it, generators take it for an empty one.
+func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
+	if ref.Ref == "" && field != nil && field.Message() != nil && field.Message().FullName() == "google.protobuf.Struct" {
+		ref.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: new(true)}
+	}
+}
+
+// alwaysThere reports whether a member of an answer is never absent: protobuf's JSON writes what has no presence
+// also where it is 0 or empty; the record that a call answers with, or that an update is of, is always set; and so
+// is the time of each message of a stream.
+func alwaysThere(field protoreflect.FieldDescriptor) bool {
+	if !field.HasPresence() {
+		return true
+	}
+	holder := string(field.Parent().Name())
+	record := field.Message() != nil && field.Message().ParentFile().Package() == field.ParentFile().Package()
+	return field.ContainingOneof() == nil &&
+		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
 // choose writes which members a request must have.

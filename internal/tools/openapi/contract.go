@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"regexp"
 	"strings"
@@ -20,10 +21,12 @@ import (
 type contract struct {
 	methods  map[string]protoreflect.MethodDescriptor
 	messages map[string]protoreflect.MessageDescriptor
+	// answered are the messages that stand in answers. The rest stand in requests alone.
+	answered map[protoreflect.FullName]bool
 }
 
 func readContract(image string) (contract, error) {
-	c := contract{map[string]protoreflect.MethodDescriptor{}, map[string]protoreflect.MessageDescriptor{}}
+	c := contract{map[string]protoreflect.MethodDescriptor{}, map[string]protoreflect.MessageDescriptor{}, map[protoreflect.FullName]bool{}}
 	text, err := os.ReadFile(image)
 	if err != nil {
 		return c, err
@@ -53,6 +56,28 @@ func (c contract) add(file protoreflect.FileDescriptor) {
 		for m := range service.Methods().Len() {
 			method := service.Methods().Get(m)
 			c.methods[fmt.Sprintf("%s_%s", service.Name(), method.Name())] = method
+			c.answer(method.Output())
+		}
+	}
+}
+
+// answer notes a message that stands in an answer, and those in it.
+func (c contract) answer(message protoreflect.MessageDescriptor) {
+	if c.answered[message.FullName()] {
+		return
+	}
+	c.answered[message.FullName()] = true
+	for field := range fields(message) {
+		if inner := field.Message(); inner != nil {
+			c.answer(inner)
+		}
+	}
+}
+
+// fields are those of a message, in the order of the .proto file.
+func fields(message protoreflect.MessageDescriptor) iter.Seq[protoreflect.FieldDescriptor] {
+	return func(yield func(protoreflect.FieldDescriptor) bool) {
+		for n := 0; n < message.Fields().Len() && yield(message.Fields().Get(n)); n++ {
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -26,7 +27,8 @@ func lean(set *descriptorpb.FileDescriptorSet) {
 	}
 }
 
-// clearExtensions takes the extensions out of a message and of all below it.
+// clearExtensions takes the extensions out of a message and of all below it, and options that
+// were nothing else.
 func clearExtensions(m protoreflect.Message) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
@@ -38,6 +40,9 @@ func clearExtensions(m protoreflect.Message) {
 			}
 		case field.Message() != nil:
 			clearExtensions(value.Message())
+			if field.Name() == "options" && proto.Size(value.Message().Interface()) == 0 {
+				m.Clear(field)
+			}
 		}
 		return true
 	})

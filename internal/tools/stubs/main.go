@@ -1,7 +1,7 @@
 // Command stubs finishes what the generators of the other languages leave undone.
 //
-// It writes the descriptor image, from which a language that has no stubs here can make its
-// own, and for Python and TypeScript the file that lets a user import the whole contract from
+// It writes the descriptor image and the same as plain .proto files, from which a language that has no
+// stubs here can make its own, and for Python and TypeScript the file that lets a user import the whole contract from
 // one place. The service config goes with each language: it is what a client retries by.
 package main
 
@@ -42,6 +42,8 @@ func finish(from, retries, gen string) error {
 		return fmt.Errorf("reading %s: %w", from, err)
 	}
 	lean(&set)
+	addErrors(&set)
+	namePackages(&set)
 	image, err := proto.MarshalOptions{Deterministic: true}.Marshal(&set)
 	if err != nil {
 		return err
@@ -51,16 +53,25 @@ func finish(from, retries, gen string) error {
 	python := filepath.Join(gen, "python", "src", "easel")
 	typescript := filepath.Join(gen, "typescript", "src", "easel", "v1")
 	java := filepath.Join(gen, "java", "src", "main", "resources", "easel", "v1")
-	for path, text := range map[string]string{
+	tree, err := plainTree(&set)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(gen, "proto")); err != nil {
+		return err
+	}
+	texts := map[string]string{
 		filepath.Join(gen, "easel.binpb"):          string(image),
 		filepath.Join(golang, "service_config.go"): goConfig(config),
-		filepath.Join(python, "__init__.py"):       "",
-		filepath.Join(python, "py.typed"):          "",
 		filepath.Join(python, "v1", "__init__.py"): pythonIndex(ours, config),
 		filepath.Join(typescript, "index.js"):      typescriptIndex(ours) + "export const serviceConfig = " + string(bytes.TrimSpace(config)) + ";\n",
 		filepath.Join(typescript, "index.d.ts"):    typescriptIndex(ours) + "/** " + aboutConfig + " */\n" + typescriptConfig,
 		filepath.Join(java, "service_config.json"): string(config),
-	} {
+	}
+	for path, text := range tree {
+		texts[filepath.Join(gen, "proto", filepath.FromSlash(path))] = text
+	}
+	for path, text := range texts {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
@@ -117,6 +128,9 @@ func pythonIndex(files []*descriptorpb.FileDescriptorProto, config []byte) strin
 		module := strings.TrimSuffix(filepath.Base(file.GetName()), ".proto") + "_pb2"
 		for _, enum := range file.EnumType {
 			export(module, enum.GetName())
+			for _, value := range enum.Value {
+				export(module, value.GetName())
+			}
 		}
 		for _, message := range file.MessageType {
 			export(module, message.GetName())

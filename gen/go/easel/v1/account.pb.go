@@ -352,13 +352,16 @@ type UsageRow struct {
 	// Those of them whose render has failed, refunded or not.
 	FailedCount int64 `protobuf:"varint,7,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
 	// Orders of which it is not known whether the catalog has taken them. They are
-	// not among order_count; what they may have cost is in reserved_cents.
+	// not among order_count. Their quoted price is in reserved_cents; those without
+	// a budget and without max_cost_cents have no quote, and nothing is held for them.
 	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
 	// What the renders have charged, in euro cents, before refunds.
 	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
 	// What of it was given back, in euro cents.
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
-	// What is held for orders of which it is not known yet what they cost, in euro cents.
+	// What is held for orders of which it is not known yet what they cost, in euro cents:
+	// their quoted price. An order without a budget and without max_cost_cents has
+	// no quote, and nothing is held for it.
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// What counts as spent without proof, in euro cents: of renders that have ended failed,
 	// deleted or without a readable price, and of which no refund was seen. Of

@@ -1163,7 +1163,9 @@ type Heartbeat struct {
 	UpstreamCondition UpstreamCondition `protobuf:"varint,3,opt,name=upstream_condition,json=upstreamCondition,proto3,enum=easel.v1.UpstreamCondition" json:"upstream_condition,omitempty"`
 	// How many polls failed in a row.
 	ConsecutivePollFailures int32 `protobuf:"varint,4,opt,name=consecutive_poll_failures,json=consecutivePollFailures,proto3" json:"consecutive_poll_failures,omitempty"`
-	// What the last failed poll said, shortened to 1 KiB; empty when healthy.
+	// What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+	// holds the API key and the poll was of another owner's render, it is the kind of trouble
+	// alone, such as "unavailable": operators read the whole.
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// How much longer such a render typically takes, measured from earlier renders of
 	// the model under the same credential. Absent without history.
@@ -1300,7 +1302,8 @@ func (x *StreamClosing) GetRetryDelay() *durationpb.Duration {
 	return nil
 }
 
-// WatchGenerationsRequest names the renders of one stream.
+// WatchGenerationsRequest names the renders of one stream, and what the caller has seen of
+// them.
 type WatchGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The renders to watch, up to 1000, each once. None means every render that the
@@ -1311,8 +1314,23 @@ type WatchGenerationsRequest struct {
 	// Longest silence of the whole stream before a heartbeat, 1 to 60 s; absent
 	// means 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The etag of the last update that the caller has of each render, by its id, up to 1000. What
+	// has not changed since is not sent again: where nothing has, the stream begins with
+	// caught_up, which counts all that it covers.
+	// With named renders, others are ignored here. Without, a render here that the catalog does
+	// not list any more is read once, and covered if it is still there; it comes with
+	// STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+	// among the polls, so leave out what is settled and of no more interest. What filter
+	// leaves out is ignored here too.
+	// Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+	KnownEtags map[string]string `protobuf:"bytes,4,rep,name=known_etags,json=knownEtags,proto3" json:"known_etags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Which of the renders are wanted; absent means all. Its states must be empty, since
+	// they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+	// and a stream of named renders does not wait for them. A named render that does not exist
+	// comes with STATE_DELETED all the same.
+	Filter        *GenerationFilter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchGenerationsRequest) Reset() {
@@ -1362,6 +1380,20 @@ func (x *WatchGenerationsRequest) GetUntil() WatchUntil {
 func (x *WatchGenerationsRequest) GetHeartbeatInterval() *durationpb.Duration {
 	if x != nil {
 		return x.HeartbeatInterval
+	}
+	return nil
+}
+
+func (x *WatchGenerationsRequest) GetKnownEtags() map[string]string {
+	if x != nil {
+		return x.KnownEtags
+	}
+	return nil
+}
+
+func (x *WatchGenerationsRequest) GetFilter() *GenerationFilter {
+	if x != nil {
+		return x.Filter
 	}
 	return nil
 }
@@ -1497,11 +1529,12 @@ func (*WatchGenerationsResponse_Closing) isWatchGenerationsResponse_Event() {}
 
 func (*WatchGenerationsResponse_CaughtUp) isWatchGenerationsResponse_Event() {}
 
-// CaughtUp marks the point where the first state of every render of the stream
-// has been sent; what follows are changes.
+// CaughtUp marks the point where the caller has the first state of every render of the
+// stream, sent or by known_etags; what follows are changes.
 type CaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many renders the stream covers at this moment.
+	// How many renders the stream covers at this moment: with named renders all of them that
+	// filter does not leave out, those with STATE_DELETED too; without, those that are there.
 	GenerationCount int32 `protobuf:"varint,1,opt,name=generation_count,json=generationCount,proto3" json:"generation_count,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2097,12 +2130,20 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\rStreamClosing\x125\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1d.easel.v1.StreamClosingReasonR\x06reason\x12:\n" +
 	"\vretry_delay\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryDelay\"\x9d\x03\n" +
+	"retryDelay\"\xcb\a\n" +
 	"\x17WatchGenerationsRequest\x12\xf1\x01\n" +
 	"\x0egeneration_ids\x18\x01 \x03(\tB\xc9\x01\xbaH\xc5\x01\x92\x01\xc1\x01\x10\xe8\a\x18\x01\"\xb9\x01\xba\x01\xb5\x01\n" +
 	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\rgenerationIds\x124\n" +
 	"\x05until\x18\x02 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\x12X\n" +
-	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\"\xbe\x02\n" +
+	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\x12\xa3\x02\n" +
+	"\vknown_etags\x18\x04 \x03(\v21.easel.v1.WatchGenerationsRequest.KnownEtagsEntryB\xce\x01\xbaH\xca\x01\x9a\x01\xc6\x01\x10\xe8\a\"\xb9\x01\xba\x01\xb5\x01\n" +
+	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'*\x05r\x03(\x80\x01R\n" +
+	"knownEtags\x122\n" +
+	"\x06filter\x18\x05 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\x1a=\n" +
+	"\x0fKnownEtagsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x92\x01\xbaH\x8e\x01\x1a\x8b\x01\n" +
+	"\rfilter.states\x12Ffilter.states can't choose the renders of a watch, whose states change\x1a2!has(this.filter) || size(this.filter.states) == 0\"\xbe\x02\n" +
 	"\x18WatchGenerationsResponse\x124\n" +
 	"\x06update\x18\x01 \x01(\v2\x1a.easel.v1.GenerationUpdateH\x00R\x06update\x123\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x13.easel.v1.HeartbeatH\x00R\theartbeat\x123\n" +
@@ -2161,15 +2202,15 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x13StreamClosingReason\x12%\n" +
 	"!STREAM_CLOSING_REASON_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eSTREAM_CLOSING_REASON_DRAINING\x10\x01\x12!\n" +
-	"\x1dSTREAM_CLOSING_REASON_MAX_AGE\x10\x022\xaf\t\n" +
+	"\x1dSTREAM_CLOSING_REASON_MAX_AGE\x10\x022\xcc\t\n" +
 	"\x11GenerationService\x12{\n" +
 	"\x0fQuoteGeneration\x12 .easel.v1.QuoteGenerationRequest\x1a!.easel.v1.QuoteGenerationResponse\"#\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/generations:quote\x90\x02\x01\x12x\n" +
 	"\x10CreateGeneration\x12!.easel.v1.CreateGenerationRequest\x1a\".easel.v1.CreateGenerationResponse\"\x1d\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/generations\x90\x02\x02\x12|\n" +
 	"\rGetGeneration\x12\x1e.easel.v1.GetGenerationRequest\x1a\x1f.easel.v1.GetGenerationResponse\"*\x82\xd3\xe4\x93\x02!\x12\x1f/v1/generations/{generation_id}\x90\x02\x01\x12r\n" +
 	"\x0fListGenerations\x12 .easel.v1.ListGenerationsRequest\x1a!.easel.v1.ListGenerationsResponse\"\x1a\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/generations\x90\x02\x01\x12\x84\x01\n" +
 	"\x0eWaitGeneration\x12\x1f.easel.v1.WaitGenerationRequest\x1a .easel.v1.WaitGenerationResponse\"/\x82\xd3\xe4\x93\x02&\x12$/v1/generations/{generation_id}:wait\x90\x02\x01\x12\x8a\x01\n" +
-	"\x0fWatchGeneration\x12 .easel.v1.WatchGenerationRequest\x1a!.easel.v1.WatchGenerationResponse\"0\x82\xd3\xe4\x93\x02'\x12%/v1/generations/{generation_id}:watch\x90\x02\x010\x01\x12}\n" +
-	"\x10WatchGenerations\x12!.easel.v1.WatchGenerationsRequest\x1a\".easel.v1.WatchGenerationsResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/v1/generations:watch\x90\x02\x010\x01\x12\x95\x01\n" +
+	"\x0fWatchGeneration\x12 .easel.v1.WatchGenerationRequest\x1a!.easel.v1.WatchGenerationResponse\"0\x82\xd3\xe4\x93\x02'\x12%/v1/generations/{generation_id}:watch\x90\x02\x010\x01\x12\x99\x01\n" +
+	"\x10WatchGenerations\x12!.easel.v1.WatchGenerationsRequest\x1a\".easel.v1.WatchGenerationsResponse\"<\x82\xd3\xe4\x93\x023Z\x1a:\x01*\"\x15/v1/generations:watch\x12\x15/v1/generations:watch\x90\x02\x010\x01\x12\x95\x01\n" +
 	"\x12DownloadGeneration\x12#.easel.v1.DownloadGenerationRequest\x1a$.easel.v1.DownloadGenerationResponse\"2\x82\xd3\xe4\x93\x02)\x12'/v1/generations/{generation_id}/content\x90\x02\x010\x01\x12\x85\x01\n" +
 	"\x10DeleteGeneration\x12!.easel.v1.DeleteGenerationRequest\x1a\".easel.v1.DeleteGenerationResponse\"*\x82\xd3\xe4\x93\x02!*\x1f/v1/generations/{generation_id}\x90\x02\x02B\xac\x01\n" +
 	"\x1cio.github.easelgrpc.easel.v1B\x16GenerationServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
@@ -2187,7 +2228,7 @@ func file_easel_v1_generation_service_proto_rawDescGZIP() []byte {
 }
 
 var file_easel_v1_generation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_easel_v1_generation_service_proto_goTypes = []any{
 	(WatchUntil)(0),                    // 0: easel.v1.WatchUntil
 	(UpstreamCondition)(0),             // 1: easel.v1.UpstreamCondition
@@ -2220,76 +2261,79 @@ var file_easel_v1_generation_service_proto_goTypes = []any{
 	(*DeleteGenerationResponse)(nil),   // 28: easel.v1.DeleteGenerationResponse
 	nil,                                // 29: easel.v1.CreateGenerationRequest.LabelsEntry
 	nil,                                // 30: easel.v1.GenerationFilter.LabelsEntry
-	(*structpb.Struct)(nil),            // 31: google.protobuf.Struct
-	(*Quote)(nil),                      // 32: easel.v1.Quote
-	(*Generation)(nil),                 // 33: easel.v1.Generation
-	(*durationpb.Duration)(nil),        // 34: google.protobuf.Duration
-	(State)(0),                         // 35: easel.v1.State
-	(*timestamppb.Timestamp)(nil),      // 36: google.protobuf.Timestamp
+	nil,                                // 31: easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	(*structpb.Struct)(nil),            // 32: google.protobuf.Struct
+	(*Quote)(nil),                      // 33: easel.v1.Quote
+	(*Generation)(nil),                 // 34: easel.v1.Generation
+	(*durationpb.Duration)(nil),        // 35: google.protobuf.Duration
+	(State)(0),                         // 36: easel.v1.State
+	(*timestamppb.Timestamp)(nil),      // 37: google.protobuf.Timestamp
 }
 var file_easel_v1_generation_service_proto_depIdxs = []int32{
-	31, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	32, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
-	31, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	32, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	33, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
+	32, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
 	29, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
-	33, // 4: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
-	34, // 5: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
-	33, // 6: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
+	34, // 4: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
+	35, // 5: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
+	34, // 6: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
 	10, // 7: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	35, // 8: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
+	36, // 8: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
 	30, // 9: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
-	33, // 10: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
-	34, // 11: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
+	34, // 10: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
+	35, // 11: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
 	0,  // 12: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	33, // 13: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
+	34, // 13: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
 	0,  // 14: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	34, // 15: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	35, // 15: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	16, // 16: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
 	17, // 17: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
 	24, // 18: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
 	18, // 19: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
-	36, // 20: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
-	33, // 21: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
-	36, // 22: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
-	36, // 23: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
+	37, // 20: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
+	34, // 21: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
+	37, // 22: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
+	37, // 23: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
 	1,  // 24: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
-	34, // 25: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
+	35, // 25: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
 	2,  // 26: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
-	34, // 27: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
+	35, // 27: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
 	0,  // 28: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
-	34, // 29: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	16, // 30: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
-	17, // 31: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	18, // 32: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
-	21, // 33: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
-	36, // 34: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
-	34, // 35: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
-	24, // 36: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
-	25, // 37: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
-	26, // 38: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
-	3,  // 39: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
-	5,  // 40: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
-	7,  // 41: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
-	9,  // 42: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
-	12, // 43: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
-	14, // 44: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
-	19, // 45: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
-	22, // 46: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
-	27, // 47: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
-	4,  // 48: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
-	6,  // 49: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
-	8,  // 50: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
-	11, // 51: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
-	13, // 52: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
-	15, // 53: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
-	20, // 54: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
-	23, // 55: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
-	28, // 56: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
-	48, // [48:57] is the sub-list for method output_type
-	39, // [39:48] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	35, // 29: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	31, // 30: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	10, // 31: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	16, // 32: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
+	17, // 33: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	18, // 34: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
+	21, // 35: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
+	37, // 36: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	35, // 37: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
+	24, // 38: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
+	25, // 39: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
+	26, // 40: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
+	3,  // 41: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
+	5,  // 42: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
+	7,  // 43: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
+	9,  // 44: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
+	12, // 45: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
+	14, // 46: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
+	19, // 47: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
+	22, // 48: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
+	27, // 49: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
+	4,  // 50: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
+	6,  // 51: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
+	8,  // 52: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
+	11, // 53: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
+	13, // 54: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
+	15, // 55: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
+	20, // 56: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
+	23, // 57: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
+	28, // 58: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
+	50, // [50:59] is the sub-list for method output_type
+	41, // [41:50] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_generation_service_proto_init() }
@@ -2318,7 +2362,7 @@ func file_easel_v1_generation_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_generation_service_proto_rawDesc), len(file_easel_v1_generation_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

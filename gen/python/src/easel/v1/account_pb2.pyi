@@ -238,14 +238,18 @@ class UsageRow(_message.Message):
     """Those of them whose render has failed, refunded or not."""
     unknown_count: _builtins.int
     """Orders of which it is not known whether the catalog has taken them. They are
-    not among order_count; what they may have cost is in reserved_cents.
+    not among order_count. Their quoted price is in reserved_cents; those without
+    a budget and without max_cost_cents have no quote, and nothing is held for them.
     """
     cost_cents: _builtins.int
     """What the renders have charged, in euro cents, before refunds."""
     refunded_cents: _builtins.int
     """What of it was given back, in euro cents."""
     reserved_cents: _builtins.int
-    """What is held for orders of which it is not known yet what they cost, in euro cents."""
+    """What is held for orders of which it is not known yet what they cost, in euro cents:
+    their quoted price. An order without a budget and without max_cost_cents has
+    no quote, and nothing is held for it.
+    """
     unconfirmed_cents: _builtins.int
     """What counts as spent without proof, in euro cents: of renders that have ended failed,
     deleted or without a readable price, and of which no refund was seen. Of

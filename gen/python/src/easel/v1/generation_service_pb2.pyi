@@ -671,7 +671,10 @@ class Heartbeat(_message.Message):
     consecutive_poll_failures: _builtins.int
     """How many polls failed in a row."""
     last_error: _builtins.str
-    """What the last failed poll said, shortened to 1 KiB; empty when healthy."""
+    """What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+    holds the API key and the poll was of another owner's render, it is the kind of trouble
+    alone, such as "unavailable": operators read the whole.
+    """
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
         """When the catalog last answered for what is watched. Absent where it has not yet."""
@@ -736,13 +739,37 @@ Global___StreamClosing: _TypeAlias = StreamClosing  # noqa: Y015
 
 @_typing.final
 class WatchGenerationsRequest(_message.Message):
-    """WatchGenerationsRequest names the renders of one stream."""
+    """WatchGenerationsRequest names the renders of one stream, and what the caller has seen of
+    them.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class KnownEtagsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     GENERATION_IDS_FIELD_NUMBER: _builtins.int
     UNTIL_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
+    KNOWN_ETAGS_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
     until: Global___WatchUntil.ValueType
     """Goal of the watch of each named render. Without named renders it says nothing."""
     @_builtins.property
@@ -757,16 +784,39 @@ class WatchGenerationsRequest(_message.Message):
         means 15 s.
         """
 
+    @_builtins.property
+    def known_etags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The etag of the last update that the caller has of each render, by its id, up to 1000. What
+        has not changed since is not sent again: where nothing has, the stream begins with
+        caught_up, which counts all that it covers.
+        With named renders, others are ignored here. Without, a render here that the catalog does
+        not list any more is read once, and covered if it is still there; it comes with
+        STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+        among the polls, so leave out what is settled and of no more interest. What filter
+        leaves out is ignored here too.
+        Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+        """
+
+    @_builtins.property
+    def filter(self) -> Global___GenerationFilter:
+        """Which of the renders are wanted; absent means all. Its states must be empty, since
+        they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+        and a stream of named renders does not wait for them. A named render that does not exist
+        comes with STATE_DELETED all the same.
+        """
+
     def __init__(
         self,
         *,
         generation_ids: _abc.Iterable[_builtins.str] | None = ...,
         until: Global___WatchUntil.ValueType = ...,
         heartbeat_interval: _duration_pb2.Duration | None = ...,
+        known_etags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        filter: Global___GenerationFilter | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat_interval", b"heartbeat_interval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "heartbeat_interval", b"heartbeat_interval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation_ids", b"generation_ids", "heartbeat_interval", b"heartbeat_interval", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "generation_ids", b"generation_ids", "heartbeat_interval", b"heartbeat_interval", "known_etags", b"known_etags", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -826,15 +876,17 @@ Global___WatchGenerationsResponse: _TypeAlias = WatchGenerationsResponse  # noqa
 
 @_typing.final
 class CaughtUp(_message.Message):
-    """CaughtUp marks the point where the first state of every render of the stream
-    has been sent; what follows are changes.
+    """CaughtUp marks the point where the caller has the first state of every render of the
+    stream, sent or by known_etags; what follows are changes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_COUNT_FIELD_NUMBER: _builtins.int
     generation_count: _builtins.int
-    """How many renders the stream covers at this moment."""
+    """How many renders the stream covers at this moment: with named renders all of them that
+    filter does not leave out, those with STATE_DELETED too; without, those that are there.
+    """
     def __init__(
         self,
         *,

@@ -60,6 +60,11 @@ class GenerationServiceStub:
     Once an order may have left for the catalog, Easel goes on for the time that the
     caller gave it, even if the caller goes away; then for at most a minute.
 
+    An attempt that fails is repeated until the caller's deadline, which hears of none. A
+    caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+    as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+    catalog said and RetryInfo. Attempts go on, and the same request joins them again.
+
     Every error says in the metadata of ErrorInfo what it knows of the order, as
     order_outcome:
     "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -116,7 +121,10 @@ class GenerationServiceStub:
     go back to the first, the newest order first, each in the state that the ledger has recorded;
     result and inputs come where the catalog still lists the render. Where the
     catalog does not answer, those are missing and the list is not. A deleted
-    render comes only where the filter asks for STATE_DELETED.
+    render comes only where the filter asks for STATE_DELETED. An operator's list of all
+    owners and the list of a forwarded API key, without labels in the filter, end with what the
+    catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+    owner; where the catalog does not answer then, those last pages fail as every read does.
 
     Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
     same filter, and for filter.owner from a caller that is no operator;
@@ -148,8 +156,10 @@ class GenerationServiceStub:
     UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
     no longer knows the caller's token;
     RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-    After any error watch again, with the last etag as known_etag. Ending a watch
-    never touches the render or the money.
+    Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+    INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
+    after the time that closing or RetryInfo names, else with back-off, and with the last
+    etag as known_etag. Ending a watch never touches the render or the money.
 
     Over REST it is a stream of server-sent events (Accept: text/event-stream) or
     of JSON lines (Accept: application/x-ndjson).
@@ -164,7 +174,14 @@ class GenerationServiceStub:
     and one that is missing need not be gone.
 
     An id that the catalog does not know does not end the stream: it is reported
-    with STATE_DELETED.
+    with STATE_DELETED. The stream ends without OK, and is watched again, as
+    WatchGeneration, with known_etags.
+
+    Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
+    FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+    filter.owner where there is no ledger.
+
+    Over REST, where headers are short, many ids and etags go into the body of a POST.
     """
     DownloadGeneration: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]
     """DownloadGeneration streams the bytes of the result in chunks. The first chunk
@@ -225,6 +242,11 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     Once an order may have left for the catalog, Easel goes on for the time that the
     caller gave it, even if the caller goes away; then for at most a minute.
 
+    An attempt that fails is repeated until the caller's deadline, which hears of none. A
+    caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+    as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+    catalog said and RetryInfo. Attempts go on, and the same request joins them again.
+
     Every error says in the metadata of ErrorInfo what it knows of the order, as
     order_outcome:
     "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -281,7 +303,10 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     go back to the first, the newest order first, each in the state that the ledger has recorded;
     result and inputs come where the catalog still lists the render. Where the
     catalog does not answer, those are missing and the list is not. A deleted
-    render comes only where the filter asks for STATE_DELETED.
+    render comes only where the filter asks for STATE_DELETED. An operator's list of all
+    owners and the list of a forwarded API key, without labels in the filter, end with what the
+    catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+    owner; where the catalog does not answer then, those last pages fail as every read does.
 
     Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
     same filter, and for filter.owner from a caller that is no operator;
@@ -313,8 +338,10 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
     no longer knows the caller's token;
     RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-    After any error watch again, with the last etag as known_etag. Ending a watch
-    never touches the render or the money.
+    Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+    INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
+    after the time that closing or RetryInfo names, else with back-off, and with the last
+    etag as known_etag. Ending a watch never touches the render or the money.
 
     Over REST it is a stream of server-sent events (Accept: text/event-stream) or
     of JSON lines (Accept: application/x-ndjson).
@@ -329,7 +356,14 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     and one that is missing need not be gone.
 
     An id that the catalog does not know does not end the stream: it is reported
-    with STATE_DELETED.
+    with STATE_DELETED. The stream ends without OK, and is watched again, as
+    WatchGeneration, with known_etags.
+
+    Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
+    FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+    filter.owner where there is no ledger.
+
+    Over REST, where headers are short, many ids and etags go into the body of a POST.
     """
     DownloadGeneration: _aio.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]  # type: ignore[assignment]
     """DownloadGeneration streams the bytes of the result in chunks. The first chunk
@@ -399,6 +433,11 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         Once an order may have left for the catalog, Easel goes on for the time that the
         caller gave it, even if the caller goes away; then for at most a minute.
 
+        An attempt that fails is repeated until the caller's deadline, which hears of none. A
+        caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+        as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+        catalog said and RetryInfo. Attempts go on, and the same request joins them again.
+
         Every error says in the metadata of ErrorInfo what it knows of the order, as
         order_outcome:
         "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -467,7 +506,10 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         go back to the first, the newest order first, each in the state that the ledger has recorded;
         result and inputs come where the catalog still lists the render. Where the
         catalog does not answer, those are missing and the list is not. A deleted
-        render comes only where the filter asks for STATE_DELETED.
+        render comes only where the filter asks for STATE_DELETED. An operator's list of all
+        owners and the list of a forwarded API key, without labels in the filter, end with what the
+        catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+        owner; where the catalog does not answer then, those last pages fail as every read does.
 
         Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
         same filter, and for filter.owner from a caller that is no operator;
@@ -511,8 +553,10 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
         no longer knows the caller's token;
         RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-        After any error watch again, with the last etag as known_etag. Ending a watch
-        never touches the render or the money.
+        Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+        INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
+        after the time that closing or RetryInfo names, else with back-off, and with the last
+        etag as known_etag. Ending a watch never touches the render or the money.
 
         Over REST it is a stream of server-sent events (Accept: text/event-stream) or
         of JSON lines (Accept: application/x-ndjson).
@@ -533,7 +577,14 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         and one that is missing need not be gone.
 
         An id that the catalog does not know does not end the stream: it is reported
-        with STATE_DELETED.
+        with STATE_DELETED. The stream ends without OK, and is watched again, as
+        WatchGeneration, with known_etags.
+
+        Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
+        FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+        filter.owner where there is no ledger.
+
+        Over REST, where headers are short, many ids and etags go into the body of a POST.
         """
 
     @_abc_1.abstractmethod

@@ -191,7 +191,8 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
 
   /**
    * Orders of which it is not known whether the catalog has taken them. They are
-   * not among order_count; what they may have cost is in reserved_cents.
+   * not among order_count. Their quoted price is in reserved_cents; those without
+   * a budget and without max_cost_cents have no quote, and nothing is held for them.
    *
    * @generated from field: int64 unknown_count = 8;
    */
@@ -212,7 +213,9 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   refundedCents: bigint;
 
   /**
-   * What is held for orders of which it is not known yet what they cost, in euro cents.
+   * What is held for orders of which it is not known yet what they cost, in euro cents:
+   * their quoted price. An order without a budget and without max_cost_cents has
+   * no quote, and nothing is held for it.
    *
    * @generated from field: int64 reserved_cents = 11;
    */

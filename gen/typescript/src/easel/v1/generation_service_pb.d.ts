@@ -552,7 +552,9 @@ export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   consecutivePollFailures: number;
 
   /**
-   * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+   * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+   * holds the API key and the poll was of another owner's render, it is the kind of trouble
+   * alone, such as "unavailable": operators read the whole.
    *
    * @generated from field: string last_error = 5;
    */
@@ -602,7 +604,8 @@ export declare type StreamClosing = Message<"easel.v1.StreamClosing"> & {
 export declare const StreamClosingSchema: GenMessage<StreamClosing>;
 
 /**
- * WatchGenerationsRequest names the renders of one stream.
+ * WatchGenerationsRequest names the renders of one stream, and what the caller has seen of
+ * them.
  *
  * @generated from message easel.v1.WatchGenerationsRequest
  */
@@ -629,6 +632,31 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * @generated from field: google.protobuf.Duration heartbeat_interval = 3;
    */
   heartbeatInterval?: Duration | undefined;
+
+  /**
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   *
+   * @generated from field: map<string, string> known_etags = 4;
+   */
+  knownEtags: { [key: string]: string };
+
+  /**
+   * Which of the renders are wanted; absent means all. Its states must be empty, since
+   * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+   * and a stream of named renders does not wait for them. A named render that does not exist
+   * comes with STATE_DELETED all the same.
+   *
+   * @generated from field: easel.v1.GenerationFilter filter = 5;
+   */
+  filter?: GenerationFilter | undefined;
 };
 
 /**
@@ -698,14 +726,15 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
 export declare const WatchGenerationsResponseSchema: GenMessage<WatchGenerationsResponse>;
 
 /**
- * CaughtUp marks the point where the first state of every render of the stream
- * has been sent; what follows are changes.
+ * CaughtUp marks the point where the caller has the first state of every render of the
+ * stream, sent or by known_etags; what follows are changes.
  *
  * @generated from message easel.v1.CaughtUp
  */
 export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
   /**
-   * How many renders the stream covers at this moment.
+   * How many renders the stream covers at this moment: with named renders all of them that
+   * filter does not leave out, those with STATE_DELETED too; without, those that are there.
    *
    * @generated from field: int32 generation_count = 1;
    */
@@ -1112,6 +1141,11 @@ export declare const GenerationService: GenService<{
    * Once an order may have left for the catalog, Easel goes on for the time that the
    * caller gave it, even if the caller goes away; then for at most a minute.
    *
+   * An attempt that fails is repeated until the caller's deadline, which hears of none. A
+   * caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+   * as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+   * catalog said and RetryInfo. Attempts go on, and the same request joins them again.
+   *
    * Every error says in the metadata of ErrorInfo what it knows of the order, as
    * order_outcome:
    * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -1182,7 +1216,10 @@ export declare const GenerationService: GenService<{
    * go back to the first, the newest order first, each in the state that the ledger has recorded;
    * result and inputs come where the catalog still lists the render. Where the
    * catalog does not answer, those are missing and the list is not. A deleted
-   * render comes only where the filter asks for STATE_DELETED.
+   * render comes only where the filter asks for STATE_DELETED. An operator's list of all
+   * owners and the list of a forwarded API key, without labels in the filter, end with what the
+   * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+   * owner; where the catalog does not answer then, those last pages fail as every read does.
    *
    * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
    * same filter, and for filter.owner from a caller that is no operator;
@@ -1228,8 +1265,10 @@ export declare const GenerationService: GenService<{
    * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
    * no longer knows the caller's token;
    * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-   * After any error watch again, with the last etag as known_etag. Ending a watch
-   * never touches the render or the money.
+   * Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+   * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
+   * after the time that closing or RetryInfo names, else with back-off, and with the last
+   * etag as known_etag. Ending a watch never touches the render or the money.
    *
    * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
    * of JSON lines (Accept: application/x-ndjson).
@@ -1251,7 +1290,14 @@ export declare const GenerationService: GenService<{
    * and one that is missing need not be gone.
    *
    * An id that the catalog does not know does not end the stream: it is reported
-   * with STATE_DELETED.
+   * with STATE_DELETED. The stream ends without OK, and is watched again, as
+   * WatchGeneration, with known_etags.
+   *
+   * Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
+   * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+   * filter.owner where there is no ledger.
+   *
+   * Over REST, where headers are short, many ids and etags go into the body of a POST.
    *
    * @generated from rpc easel.v1.GenerationService.WatchGenerations
    */

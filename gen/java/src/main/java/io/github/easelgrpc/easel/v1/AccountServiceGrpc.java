@@ -47,6 +47,38 @@ public final class AccountServiceGrpc {
     return getGetAccountMethod;
   }
 
+  private static volatile io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.WatchAccountRequest,
+      io.github.easelgrpc.easel.v1.WatchAccountResponse> getWatchAccountMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "WatchAccount",
+      requestType = io.github.easelgrpc.easel.v1.WatchAccountRequest.class,
+      responseType = io.github.easelgrpc.easel.v1.WatchAccountResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
+  public static io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.WatchAccountRequest,
+      io.github.easelgrpc.easel.v1.WatchAccountResponse> getWatchAccountMethod() {
+    io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.WatchAccountRequest, io.github.easelgrpc.easel.v1.WatchAccountResponse> getWatchAccountMethod;
+    if ((getWatchAccountMethod = AccountServiceGrpc.getWatchAccountMethod) == null) {
+      synchronized (AccountServiceGrpc.class) {
+        if ((getWatchAccountMethod = AccountServiceGrpc.getWatchAccountMethod) == null) {
+          AccountServiceGrpc.getWatchAccountMethod = getWatchAccountMethod =
+              io.grpc.MethodDescriptor.<io.github.easelgrpc.easel.v1.WatchAccountRequest, io.github.easelgrpc.easel.v1.WatchAccountResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "WatchAccount"))
+              .setSafe(true)
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.easelgrpc.easel.v1.WatchAccountRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.easelgrpc.easel.v1.WatchAccountResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new AccountServiceMethodDescriptorSupplier("WatchAccount"))
+              .build();
+        }
+      }
+    }
+    return getWatchAccountMethod;
+  }
+
   private static volatile io.grpc.MethodDescriptor<io.github.easelgrpc.easel.v1.ListUsageRequest,
       io.github.easelgrpc.easel.v1.ListUsageResponse> getListUsageMethod;
 
@@ -164,6 +196,32 @@ public final class AccountServiceGrpc {
 
     /**
      * <pre>
+     * WatchAccount sends the account at once and after each change of its balance, where the
+     * caller may see it, or of one of its budgets. It has no goal and goes on until the
+     * caller ends it. When the stream is quiet, a heartbeat says why.
+     * While anybody watches, the balance is read after orders, refunds and refusals, at
+     * most every 10 s and at least once a minute, once for all who watch the same
+     * account; budgets are read at most every 5 s. What the catalog's studio or another
+     * program spends is therefore seen within a minute.
+     * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
+     * that the catalog rejects. The stream ends by:
+     * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
+     * down or the stream has reached its maximum age;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
+     * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
+     * Watch again as after WatchGeneration.
+     * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
+     * of JSON lines (Accept: application/x-ndjson).
+     * </pre>
+     */
+    default void watchAccount(io.github.easelgrpc.easel.v1.WatchAccountRequest request,
+        io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.WatchAccountResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getWatchAccountMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
      * ListUsage counts orders and their money from the ledger, without a request to the
      * catalog. A caller sees the orders of its owner, an operator those of all; with a
      * forwarded API key they are those that this API key has placed through Easel. Rows come
@@ -235,6 +293,33 @@ public final class AccountServiceGrpc {
 
     /**
      * <pre>
+     * WatchAccount sends the account at once and after each change of its balance, where the
+     * caller may see it, or of one of its budgets. It has no goal and goes on until the
+     * caller ends it. When the stream is quiet, a heartbeat says why.
+     * While anybody watches, the balance is read after orders, refunds and refusals, at
+     * most every 10 s and at least once a minute, once for all who watch the same
+     * account; budgets are read at most every 5 s. What the catalog's studio or another
+     * program spends is therefore seen within a minute.
+     * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
+     * that the catalog rejects. The stream ends by:
+     * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
+     * down or the stream has reached its maximum age;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
+     * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
+     * Watch again as after WatchGeneration.
+     * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
+     * of JSON lines (Accept: application/x-ndjson).
+     * </pre>
+     */
+    public void watchAccount(io.github.easelgrpc.easel.v1.WatchAccountRequest request,
+        io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.WatchAccountResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncServerStreamingCall(
+          getChannel().newCall(getWatchAccountMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
      * ListUsage counts orders and their money from the ledger, without a request to the
      * catalog. A caller sees the orders of its owner, an operator those of all; with a
      * forwarded API key they are those that this API key has placed through Easel. Rows come
@@ -292,6 +377,34 @@ public final class AccountServiceGrpc {
 
     /**
      * <pre>
+     * WatchAccount sends the account at once and after each change of its balance, where the
+     * caller may see it, or of one of its budgets. It has no goal and goes on until the
+     * caller ends it. When the stream is quiet, a heartbeat says why.
+     * While anybody watches, the balance is read after orders, refunds and refusals, at
+     * most every 10 s and at least once a minute, once for all who watch the same
+     * account; budgets are read at most every 5 s. What the catalog's studio or another
+     * program spends is therefore seen within a minute.
+     * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
+     * that the catalog rejects. The stream ends by:
+     * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
+     * down or the stream has reached its maximum age;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
+     * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
+     * Watch again as after WatchGeneration.
+     * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
+     * of JSON lines (Accept: application/x-ndjson).
+     * </pre>
+     */
+    @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
+    public io.grpc.stub.BlockingClientCall<?, io.github.easelgrpc.easel.v1.WatchAccountResponse>
+        watchAccount(io.github.easelgrpc.easel.v1.WatchAccountRequest request) {
+      return io.grpc.stub.ClientCalls.blockingV2ServerStreamingCall(
+          getChannel(), getWatchAccountMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
      * ListUsage counts orders and their money from the ledger, without a request to the
      * catalog. A caller sees the orders of its owner, an operator those of all; with a
      * forwarded API key they are those that this API key has placed through Easel. Rows come
@@ -344,6 +457,33 @@ public final class AccountServiceGrpc {
     public io.github.easelgrpc.easel.v1.GetAccountResponse getAccount(io.github.easelgrpc.easel.v1.GetAccountRequest request) {
       return io.grpc.stub.ClientCalls.blockingUnaryCall(
           getChannel(), getGetAccountMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * WatchAccount sends the account at once and after each change of its balance, where the
+     * caller may see it, or of one of its budgets. It has no goal and goes on until the
+     * caller ends it. When the stream is quiet, a heartbeat says why.
+     * While anybody watches, the balance is read after orders, refunds and refusals, at
+     * most every 10 s and at least once a minute, once for all who watch the same
+     * account; budgets are read at most every 5 s. What the catalog's studio or another
+     * program spends is therefore seen within a minute.
+     * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
+     * that the catalog rejects. The stream ends by:
+     * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
+     * down or the stream has reached its maximum age;
+     * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
+     * no longer knows the caller's token;
+     * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
+     * Watch again as after WatchGeneration.
+     * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
+     * of JSON lines (Accept: application/x-ndjson).
+     * </pre>
+     */
+    public java.util.Iterator<io.github.easelgrpc.easel.v1.WatchAccountResponse> watchAccount(
+        io.github.easelgrpc.easel.v1.WatchAccountRequest request) {
+      return io.grpc.stub.ClientCalls.blockingServerStreamingCall(
+          getChannel(), getWatchAccountMethod(), getCallOptions(), request);
     }
 
     /**
@@ -425,7 +565,8 @@ public final class AccountServiceGrpc {
   }
 
   private static final int METHODID_GET_ACCOUNT = 0;
-  private static final int METHODID_LIST_USAGE = 1;
+  private static final int METHODID_WATCH_ACCOUNT = 1;
+  private static final int METHODID_LIST_USAGE = 2;
 
   private static final class MethodHandlers<Req, Resp> implements
       io.grpc.stub.ServerCalls.UnaryMethod<Req, Resp>,
@@ -447,6 +588,10 @@ public final class AccountServiceGrpc {
         case METHODID_GET_ACCOUNT:
           serviceImpl.getAccount((io.github.easelgrpc.easel.v1.GetAccountRequest) request,
               (io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.GetAccountResponse>) responseObserver);
+          break;
+        case METHODID_WATCH_ACCOUNT:
+          serviceImpl.watchAccount((io.github.easelgrpc.easel.v1.WatchAccountRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.easelgrpc.easel.v1.WatchAccountResponse>) responseObserver);
           break;
         case METHODID_LIST_USAGE:
           serviceImpl.listUsage((io.github.easelgrpc.easel.v1.ListUsageRequest) request,
@@ -477,6 +622,13 @@ public final class AccountServiceGrpc {
               io.github.easelgrpc.easel.v1.GetAccountRequest,
               io.github.easelgrpc.easel.v1.GetAccountResponse>(
                 service, METHODID_GET_ACCOUNT)))
+        .addMethod(
+          getWatchAccountMethod(),
+          io.grpc.stub.ServerCalls.asyncServerStreamingCall(
+            new MethodHandlers<
+              io.github.easelgrpc.easel.v1.WatchAccountRequest,
+              io.github.easelgrpc.easel.v1.WatchAccountResponse>(
+                service, METHODID_WATCH_ACCOUNT)))
         .addMethod(
           getListUsageMethod(),
           io.grpc.stub.ServerCalls.asyncUnaryCall(
@@ -533,6 +685,7 @@ public final class AccountServiceGrpc {
           serviceDescriptor = result = io.grpc.ServiceDescriptor.newBuilder(SERVICE_NAME)
               .setSchemaDescriptor(new AccountServiceFileDescriptorSupplier())
               .addMethod(getGetAccountMethod())
+              .addMethod(getWatchAccountMethod())
               .addMethod(getListUsageMethod())
               .build();
         }

@@ -26,6 +26,21 @@ public final class AccountServiceProto {
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_easel_v1_GetAccountResponse_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_WatchAccountRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_WatchAccountRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_WatchAccountResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_WatchAccountResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_AccountUpdate_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_AccountUpdate_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_easel_v1_ListUsageRequest_descriptor;
   static final 
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
@@ -45,33 +60,50 @@ public final class AccountServiceProto {
   static {
     java.lang.String[] descriptorData = {
       "\n\036easel/v1/account_service.proto\022\010easel." +
-      "v1\032\026easel/v1/account.proto\032\037google/proto" +
-      "buf/timestamp.proto\"\023\n\021GetAccountRequest" +
-      "\"A\n\022GetAccountResponse\022+\n\007account\030\001 \001(\0132" +
-      "\021.easel.v1.AccountR\007account\"\224\002\n\020ListUsag" +
-      "eRequest\0229\n\nstart_time\030\001 \001(\0132\032.google.pr" +
-      "otobuf.TimestampR\tstartTime\0225\n\010end_time\030" +
-      "\002 \001(\0132\032.google.protobuf.TimestampR\007endTi" +
-      "me\0223\n\010group_by\030\003 \003(\0162\030.easel.v1.UsageDim" +
-      "ensionR\007groupBy\022\035\n\nlabel_name\030\004 \001(\tR\tlab" +
-      "elName\022\033\n\tpage_size\030\005 \001(\005R\010pageSize\022\035\n\np" +
-      "age_token\030\006 \001(\tR\tpageToken\"c\n\021ListUsageR" +
-      "esponse\022&\n\004rows\030\001 \003(\0132\022.easel.v1.UsageRo" +
-      "wR\004rows\022&\n\017next_page_token\030\002 \001(\tR\rnextPa" +
-      "geToken2\251\001\n\016AccountService\022L\n\nGetAccount" +
-      "\022\033.easel.v1.GetAccountRequest\032\034.easel.v1" +
-      ".GetAccountResponse\"\003\220\002\001\022I\n\tListUsage\022\032." +
-      "easel.v1.ListUsageRequest\032\033.easel.v1.Lis" +
-      "tUsageResponse\"\003\220\002\001B\251\001\n\034io.github.easelg" +
-      "rpc.easel.v1B\023AccountServiceProtoP\001Z3git" +
-      "hub.com/easel-grpc/easel/gen/go/easel/v1" +
-      ";easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024E" +
-      "asel\\V1\\GPBMetadata\352\002\tEasel::V1b\006proto3"
+      "v1\032\026easel/v1/account.proto\032!easel/v1/gen" +
+      "eration_service.proto\032\036google/protobuf/d" +
+      "uration.proto\032\037google/protobuf/timestamp" +
+      ".proto\"\023\n\021GetAccountRequest\"A\n\022GetAccoun" +
+      "tResponse\022+\n\007account\030\001 \001(\0132\021.easel.v1.Ac" +
+      "countR\007account\"_\n\023WatchAccountRequest\022H\n" +
+      "\022heartbeat_interval\030\001 \001(\0132\031.google.proto" +
+      "buf.DurationR\021heartbeatInterval\"\204\002\n\024Watc" +
+      "hAccountResponse\0221\n\006update\030\001 \001(\0132\027.easel" +
+      ".v1.AccountUpdateH\000R\006update\0223\n\theartbeat" +
+      "\030\002 \001(\0132\023.easel.v1.HeartbeatH\000R\theartbeat" +
+      "\0223\n\007closing\030\004 \001(\0132\027.easel.v1.StreamClosi" +
+      "ngH\000R\007closing\0227\n\temit_time\030\005 \001(\0132\032.googl" +
+      "e.protobuf.TimestampR\010emitTimeB\007\n\005eventJ" +
+      "\004\010\003\020\004R\007content\"V\n\rAccountUpdate\022+\n\007accou" +
+      "nt\030\001 \001(\0132\021.easel.v1.AccountR\007account\022\030\n\007" +
+      "initial\030\002 \001(\010R\007initial\"\224\002\n\020ListUsageRequ" +
+      "est\0229\n\nstart_time\030\001 \001(\0132\032.google.protobu" +
+      "f.TimestampR\tstartTime\0225\n\010end_time\030\002 \001(\013" +
+      "2\032.google.protobuf.TimestampR\007endTime\0223\n" +
+      "\010group_by\030\003 \003(\0162\030.easel.v1.UsageDimensio" +
+      "nR\007groupBy\022\035\n\nlabel_name\030\004 \001(\tR\tlabelNam" +
+      "e\022\033\n\tpage_size\030\005 \001(\005R\010pageSize\022\035\n\npage_t" +
+      "oken\030\006 \001(\tR\tpageToken\"c\n\021ListUsageRespon" +
+      "se\022&\n\004rows\030\001 \003(\0132\022.easel.v1.UsageRowR\004ro" +
+      "ws\022&\n\017next_page_token\030\002 \001(\tR\rnextPageTok" +
+      "en2\377\001\n\016AccountService\022L\n\nGetAccount\022\033.ea" +
+      "sel.v1.GetAccountRequest\032\034.easel.v1.GetA" +
+      "ccountResponse\"\003\220\002\001\022T\n\014WatchAccount\022\035.ea" +
+      "sel.v1.WatchAccountRequest\032\036.easel.v1.Wa" +
+      "tchAccountResponse\"\003\220\002\0010\001\022I\n\tListUsage\022\032" +
+      ".easel.v1.ListUsageRequest\032\033.easel.v1.Li" +
+      "stUsageResponse\"\003\220\002\001B\251\001\n\034io.github.easel" +
+      "grpc.easel.v1B\023AccountServiceProtoP\001Z3gi" +
+      "thub.com/easel-grpc/easel/gen/go/easel/v" +
+      "1;easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024" +
+      "Easel\\V1\\GPBMetadata\352\002\tEasel::V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           io.github.easelgrpc.easel.v1.AccountProto.getDescriptor(),
+          io.github.easelgrpc.easel.v1.GenerationServiceProto.getDescriptor(),
+          com.google.protobuf.DurationProto.getDescriptor(),
           com.google.protobuf.TimestampProto.getDescriptor(),
         });
     internal_static_easel_v1_GetAccountRequest_descriptor =
@@ -86,19 +118,39 @@ public final class AccountServiceProto {
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_GetAccountResponse_descriptor,
         new java.lang.String[] { "Account", });
-    internal_static_easel_v1_ListUsageRequest_descriptor =
+    internal_static_easel_v1_WatchAccountRequest_descriptor =
       getDescriptor().getMessageTypes().get(2);
+    internal_static_easel_v1_WatchAccountRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_WatchAccountRequest_descriptor,
+        new java.lang.String[] { "HeartbeatInterval", });
+    internal_static_easel_v1_WatchAccountResponse_descriptor =
+      getDescriptor().getMessageTypes().get(3);
+    internal_static_easel_v1_WatchAccountResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_WatchAccountResponse_descriptor,
+        new java.lang.String[] { "Update", "Heartbeat", "Closing", "EmitTime", "Event", });
+    internal_static_easel_v1_AccountUpdate_descriptor =
+      getDescriptor().getMessageTypes().get(4);
+    internal_static_easel_v1_AccountUpdate_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_AccountUpdate_descriptor,
+        new java.lang.String[] { "Account", "Initial", });
+    internal_static_easel_v1_ListUsageRequest_descriptor =
+      getDescriptor().getMessageTypes().get(5);
     internal_static_easel_v1_ListUsageRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_ListUsageRequest_descriptor,
         new java.lang.String[] { "StartTime", "EndTime", "GroupBy", "LabelName", "PageSize", "PageToken", });
     internal_static_easel_v1_ListUsageResponse_descriptor =
-      getDescriptor().getMessageTypes().get(3);
+      getDescriptor().getMessageTypes().get(6);
     internal_static_easel_v1_ListUsageResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_ListUsageResponse_descriptor,
         new java.lang.String[] { "Rows", "NextPageToken", });
     io.github.easelgrpc.easel.v1.AccountProto.getDescriptor();
+    io.github.easelgrpc.easel.v1.GenerationServiceProto.getDescriptor();
+    com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
   }
 

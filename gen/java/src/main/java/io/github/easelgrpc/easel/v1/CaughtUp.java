@@ -6,8 +6,8 @@ package io.github.easelgrpc.easel.v1;
 
 /**
  * <pre>
- * CaughtUp marks the point where the first state of every render of the stream
- * has been sent; what follows are changes.
+ * CaughtUp marks the point where the caller has the first state of every render of the
+ * stream, sent or by known_etags; what follows are changes.
  * </pre>
  *
  * Protobuf type {@code easel.v1.CaughtUp}
@@ -48,7 +48,8 @@ private static final long serialVersionUID = 0L;
   private int generationCount_ = 0;
   /**
    * <pre>
-   * How many renders the stream covers at this moment.
+   * How many renders the stream covers at this moment: with named renders all of them that
+   * filter does not leave out, those with STATE_DELETED too; without, those that are there.
    * </pre>
    *
    * <code>int32 generation_count = 1 [json_name = "generationCount"];</code>
@@ -218,8 +219,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CaughtUp marks the point where the first state of every render of the stream
-   * has been sent; what follows are changes.
+   * CaughtUp marks the point where the caller has the first state of every render of the
+   * stream, sent or by known_etags; what follows are changes.
    * </pre>
    *
    * Protobuf type {@code easel.v1.CaughtUp}
@@ -392,7 +393,8 @@ private static final long serialVersionUID = 0L;
     private int generationCount_ ;
     /**
      * <pre>
-     * How many renders the stream covers at this moment.
+     * How many renders the stream covers at this moment: with named renders all of them that
+     * filter does not leave out, those with STATE_DELETED too; without, those that are there.
      * </pre>
      *
      * <code>int32 generation_count = 1 [json_name = "generationCount"];</code>
@@ -404,7 +406,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many renders the stream covers at this moment.
+     * How many renders the stream covers at this moment: with named renders all of them that
+     * filter does not leave out, those with STATE_DELETED too; without, those that are there.
      * </pre>
      *
      * <code>int32 generation_count = 1 [json_name = "generationCount"];</code>
@@ -420,7 +423,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How many renders the stream covers at this moment.
+     * How many renders the stream covers at this moment: with named renders all of them that
+     * filter does not leave out, those with STATE_DELETED too; without, those that are there.
      * </pre>
      *
      * <code>int32 generation_count = 1 [json_name = "generationCount"];</code>

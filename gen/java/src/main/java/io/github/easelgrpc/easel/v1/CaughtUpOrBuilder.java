@@ -10,7 +10,8 @@ public interface CaughtUpOrBuilder extends
 
   /**
    * <pre>
-   * How many renders the stream covers at this moment.
+   * How many renders the stream covers at this moment: with named renders all of them that
+   * filter does not leave out, those with STATE_DELETED too; without, those that are there.
    * </pre>
    *
    * <code>int32 generation_count = 1 [json_name = "generationCount"];</code>

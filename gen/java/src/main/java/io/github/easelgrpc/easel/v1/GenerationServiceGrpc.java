@@ -407,6 +407,10 @@ public final class GenerationServiceGrpc {
      * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
+     * An attempt that fails is repeated until the caller's deadline, which hears of none. A
+     * caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+     * as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+     * catalog said and RetryInfo. Attempts go on, and the same request joins them again.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -473,7 +477,10 @@ public final class GenerationServiceGrpc {
      * go back to the first, the newest order first, each in the state that the ledger has recorded;
      * result and inputs come where the catalog still lists the render. Where the
      * catalog does not answer, those are missing and the list is not. A deleted
-     * render comes only where the filter asks for STATE_DELETED.
+     * render comes only where the filter asks for STATE_DELETED. An operator's list of all
+     * owners and the list of a forwarded API key, without labels in the filter, end with what the
+     * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+     * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same filter, and for filter.owner from a caller that is no operator;
      * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
@@ -516,8 +523,10 @@ public final class GenerationServiceGrpc {
      * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
      * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-     * After any error watch again, with the last etag as known_etag. Ending a watch
-     * never touches the render or the money.
+     * Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+     * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
+     * after the time that closing or RetryInfo names, else with back-off, and with the last
+     * etag as known_etag. Ending a watch never touches the render or the money.
      * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
      * of JSON lines (Accept: application/x-ndjson).
      * </pre>
@@ -537,7 +546,12 @@ public final class GenerationServiceGrpc {
      * there while the render is not terminal: the catalog's list shows recent renders,
      * and one that is missing need not be gone.
      * An id that the catalog does not know does not end the stream: it is reported
-     * with STATE_DELETED.
+     * with STATE_DELETED. The stream ends without OK, and is watched again, as
+     * WatchGeneration, with known_etags.
+     * Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger.
+     * Over REST, where headers are short, many ids and etags go into the body of a POST.
      * </pre>
      */
     default void watchGenerations(io.github.easelgrpc.easel.v1.WatchGenerationsRequest request,
@@ -655,6 +669,10 @@ public final class GenerationServiceGrpc {
      * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
+     * An attempt that fails is repeated until the caller's deadline, which hears of none. A
+     * caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+     * as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+     * catalog said and RetryInfo. Attempts go on, and the same request joins them again.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -723,7 +741,10 @@ public final class GenerationServiceGrpc {
      * go back to the first, the newest order first, each in the state that the ledger has recorded;
      * result and inputs come where the catalog still lists the render. Where the
      * catalog does not answer, those are missing and the list is not. A deleted
-     * render comes only where the filter asks for STATE_DELETED.
+     * render comes only where the filter asks for STATE_DELETED. An operator's list of all
+     * owners and the list of a forwarded API key, without labels in the filter, end with what the
+     * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+     * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same filter, and for filter.owner from a caller that is no operator;
      * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
@@ -768,8 +789,10 @@ public final class GenerationServiceGrpc {
      * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
      * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-     * After any error watch again, with the last etag as known_etag. Ending a watch
-     * never touches the render or the money.
+     * Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+     * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
+     * after the time that closing or RetryInfo names, else with back-off, and with the last
+     * etag as known_etag. Ending a watch never touches the render or the money.
      * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
      * of JSON lines (Accept: application/x-ndjson).
      * </pre>
@@ -790,7 +813,12 @@ public final class GenerationServiceGrpc {
      * there while the render is not terminal: the catalog's list shows recent renders,
      * and one that is missing need not be gone.
      * An id that the catalog does not know does not end the stream: it is reported
-     * with STATE_DELETED.
+     * with STATE_DELETED. The stream ends without OK, and is watched again, as
+     * WatchGeneration, with known_etags.
+     * Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger.
+     * Over REST, where headers are short, many ids and etags go into the body of a POST.
      * </pre>
      */
     public void watchGenerations(io.github.easelgrpc.easel.v1.WatchGenerationsRequest request,
@@ -888,6 +916,10 @@ public final class GenerationServiceGrpc {
      * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
+     * An attempt that fails is repeated until the caller's deadline, which hears of none. A
+     * caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+     * as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+     * catalog said and RetryInfo. Attempts go on, and the same request joins them again.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -954,7 +986,10 @@ public final class GenerationServiceGrpc {
      * go back to the first, the newest order first, each in the state that the ledger has recorded;
      * result and inputs come where the catalog still lists the render. Where the
      * catalog does not answer, those are missing and the list is not. A deleted
-     * render comes only where the filter asks for STATE_DELETED.
+     * render comes only where the filter asks for STATE_DELETED. An operator's list of all
+     * owners and the list of a forwarded API key, without labels in the filter, end with what the
+     * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+     * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same filter, and for filter.owner from a caller that is no operator;
      * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
@@ -997,8 +1032,10 @@ public final class GenerationServiceGrpc {
      * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
      * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-     * After any error watch again, with the last etag as known_etag. Ending a watch
-     * never touches the render or the money.
+     * Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+     * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
+     * after the time that closing or RetryInfo names, else with back-off, and with the last
+     * etag as known_etag. Ending a watch never touches the render or the money.
      * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
      * of JSON lines (Accept: application/x-ndjson).
      * </pre>
@@ -1020,7 +1057,12 @@ public final class GenerationServiceGrpc {
      * there while the render is not terminal: the catalog's list shows recent renders,
      * and one that is missing need not be gone.
      * An id that the catalog does not know does not end the stream: it is reported
-     * with STATE_DELETED.
+     * with STATE_DELETED. The stream ends without OK, and is watched again, as
+     * WatchGeneration, with known_etags.
+     * Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger.
+     * Over REST, where headers are short, many ids and etags go into the body of a POST.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -1119,6 +1161,10 @@ public final class GenerationServiceGrpc {
      * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
+     * An attempt that fails is repeated until the caller's deadline, which hears of none. A
+     * caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+     * as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+     * catalog said and RetryInfo. Attempts go on, and the same request joins them again.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -1185,7 +1231,10 @@ public final class GenerationServiceGrpc {
      * go back to the first, the newest order first, each in the state that the ledger has recorded;
      * result and inputs come where the catalog still lists the render. Where the
      * catalog does not answer, those are missing and the list is not. A deleted
-     * render comes only where the filter asks for STATE_DELETED.
+     * render comes only where the filter asks for STATE_DELETED. An operator's list of all
+     * owners and the list of a forwarded API key, without labels in the filter, end with what the
+     * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+     * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same filter, and for filter.owner from a caller that is no operator;
      * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
@@ -1228,8 +1277,10 @@ public final class GenerationServiceGrpc {
      * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
      * no longer knows the caller's token;
      * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-     * After any error watch again, with the last etag as known_etag. Ending a watch
-     * never touches the render or the money.
+     * Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+     * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
+     * after the time that closing or RetryInfo names, else with back-off, and with the last
+     * etag as known_etag. Ending a watch never touches the render or the money.
      * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
      * of JSON lines (Accept: application/x-ndjson).
      * </pre>
@@ -1250,7 +1301,12 @@ public final class GenerationServiceGrpc {
      * there while the render is not terminal: the catalog's list shows recent renders,
      * and one that is missing need not be gone.
      * An id that the catalog does not know does not end the stream: it is reported
-     * with STATE_DELETED.
+     * with STATE_DELETED. The stream ends without OK, and is watched again, as
+     * WatchGeneration, with known_etags.
+     * Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
+     * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
+     * filter.owner where there is no ledger.
+     * Over REST, where headers are short, many ids and etags go into the body of a POST.
      * </pre>
      */
     public java.util.Iterator<io.github.easelgrpc.easel.v1.WatchGenerationsResponse> watchGenerations(
@@ -1348,6 +1404,10 @@ public final class GenerationServiceGrpc {
      * its idempotency_key, the same bytes and the same API key.
      * Once an order may have left for the catalog, Easel goes on for the time that the
      * caller gave it, even if the caller goes away; then for at most a minute.
+     * An attempt that fails is repeated until the caller's deadline, which hears of none. A
+     * caller that would rather tell somebody sends the metadata easel-failure-timeout, such
+     * as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
+     * catalog said and RetryInfo. Attempts go on, and the same request joins them again.
      * Every error says in the metadata of ErrorInfo what it knows of the order, as
      * order_outcome:
      * "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
@@ -1416,7 +1476,10 @@ public final class GenerationServiceGrpc {
      * go back to the first, the newest order first, each in the state that the ledger has recorded;
      * result and inputs come where the catalog still lists the render. Where the
      * catalog does not answer, those are missing and the list is not. A deleted
-     * render comes only where the filter asks for STATE_DELETED.
+     * render comes only where the filter asks for STATE_DELETED. An operator's list of all
+     * owners and the list of a forwarded API key, without labels in the filter, end with what the
+     * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
+     * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same filter, and for filter.owner from a caller that is no operator;
      * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and

@@ -111,6 +111,11 @@ public final class GenerationServiceProto {
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internal_static_easel_v1_WatchGenerationsRequest_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_easel_v1_WatchGenerationsRequest_KnownEtagsEntry_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
+      internal_static_easel_v1_WatchGenerationsRequest_KnownEtagsEntry_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_easel_v1_WatchGenerationsResponse_descriptor;
   static final 
     com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
@@ -238,79 +243,84 @@ public final class GenerationServiceProto {
       "amClosing\0225\n\006reason\030\001 \001(\0162\035.easel.v1.Str" +
       "eamClosingReasonR\006reason\022:\n\013retry_delay\030" +
       "\002 \001(\0132\031.google.protobuf.DurationR\nretryD" +
-      "elay\"\266\001\n\027WatchGenerationsRequest\022%\n\016gene" +
+      "elay\"\375\002\n\027WatchGenerationsRequest\022%\n\016gene" +
       "ration_ids\030\001 \003(\tR\rgenerationIds\022*\n\005until" +
       "\030\002 \001(\0162\024.easel.v1.WatchUntilR\005until\022H\n\022h" +
       "eartbeat_interval\030\003 \001(\0132\031.google.protobu" +
-      "f.DurationR\021heartbeatInterval\"\276\002\n\030WatchG" +
-      "enerationsResponse\0224\n\006update\030\001 \001(\0132\032.eas" +
-      "el.v1.GenerationUpdateH\000R\006update\0223\n\thear" +
-      "tbeat\030\002 \001(\0132\023.easel.v1.HeartbeatH\000R\thear" +
-      "tbeat\0223\n\007closing\030\004 \001(\0132\027.easel.v1.Stream" +
-      "ClosingH\000R\007closing\0221\n\tcaught_up\030\006 \001(\0132\022." +
-      "easel.v1.CaughtUpH\000R\010caughtUp\0227\n\temit_ti" +
-      "me\030\005 \001(\0132\032.google.protobuf.TimestampR\010em" +
-      "itTimeB\007\n\005eventJ\004\010\003\020\004R\007content\"5\n\010Caught" +
-      "Up\022)\n\020generation_count\030\001 \001(\005R\017generation" +
-      "Count\"\322\001\n\031DownloadGenerationRequest\022#\n\rg" +
-      "eneration_id\030\001 \001(\tR\014generationId\022\037\n\013read" +
-      "_offset\030\002 \001(\003R\nreadOffset\022\035\n\nread_limit\030" +
-      "\003 \001(\003R\treadLimit\022\022\n\004etag\030\004 \001(\tR\004etag\022<\n\014" +
-      "wait_timeout\030\005 \001(\0132\031.google.protobuf.Dur" +
-      "ationR\013waitTimeout\"J\n\032DownloadGeneration" +
-      "Response\022,\n\005chunk\030\001 \001(\0132\026.easel.v1.Conte" +
-      "ntChunkR\005chunk\"\261\001\n\014ContentChunk\022\026\n\006offse" +
-      "t\030\001 \001(\003R\006offset\022\022\n\004data\030\002 \001(\014R\004data\022\026\n\006c" +
-      "rc32c\030\003 \001(\007R\006crc32c\022)\n\004info\030\004 \001(\0132\025.ease" +
-      "l.v1.ContentInfoR\004info\0222\n\007summary\030\005 \001(\0132" +
-      "\030.easel.v1.ContentSummaryR\007summary\"\224\001\n\013C" +
-      "ontentInfo\022!\n\014content_type\030\001 \001(\tR\013conten" +
-      "tType\022\"\n\nsize_bytes\030\002 \001(\003H\000R\tsizeBytes\210\001" +
-      "\001\022\033\n\tfile_name\030\003 \001(\tR\010fileName\022\022\n\004etag\030\004" +
-      " \001(\tR\004etagB\r\n\013_size_bytes\"G\n\016ContentSumm" +
-      "ary\022\035\n\nsize_bytes\030\001 \001(\003R\tsizeBytes\022\026\n\006sh" +
-      "a256\030\002 \001(\tR\006sha256\"y\n\027DeleteGenerationRe" +
-      "quest\022#\n\rgeneration_id\030\001 \001(\tR\014generation" +
-      "Id\022#\n\rallow_missing\030\002 \001(\010R\014allowMissing\022" +
-      "\024\n\005force\030\003 \001(\010R\005force\"\032\n\030DeleteGeneratio" +
-      "nResponse*\\\n\nWatchUntil\022\033\n\027WATCH_UNTIL_U" +
-      "NSPECIFIED\020\000\022\030\n\024WATCH_UNTIL_TERMINAL\020\001\022\027" +
-      "\n\023WATCH_UNTIL_SETTLED\020\002*\311\001\n\021UpstreamCond" +
-      "ition\022\"\n\036UPSTREAM_CONDITION_UNSPECIFIED\020" +
-      "\000\022\036\n\032UPSTREAM_CONDITION_HEALTHY\020\001\022 \n\034UPS" +
-      "TREAM_CONDITION_THROTTLED\020\002\022\"\n\036UPSTREAM_" +
-      "CONDITION_UNREACHABLE\020\003\022*\n&UPSTREAM_COND" +
-      "ITION_CREDENTIAL_REJECTED\020\004*\203\001\n\023StreamCl" +
-      "osingReason\022%\n!STREAM_CLOSING_REASON_UNS" +
-      "PECIFIED\020\000\022\"\n\036STREAM_CLOSING_REASON_DRAI" +
-      "NING\020\001\022!\n\035STREAM_CLOSING_REASON_MAX_AGE\020" +
-      "\0022\347\006\n\021GenerationService\022[\n\017QuoteGenerati" +
-      "on\022 .easel.v1.QuoteGenerationRequest\032!.e" +
-      "asel.v1.QuoteGenerationResponse\"\003\220\002\001\022^\n\020" +
-      "CreateGeneration\022!.easel.v1.CreateGenera" +
-      "tionRequest\032\".easel.v1.CreateGenerationR" +
-      "esponse\"\003\220\002\002\022U\n\rGetGeneration\022\036.easel.v1" +
-      ".GetGenerationRequest\032\037.easel.v1.GetGene" +
-      "rationResponse\"\003\220\002\001\022[\n\017ListGenerations\022 " +
-      ".easel.v1.ListGenerationsRequest\032!.easel" +
-      ".v1.ListGenerationsResponse\"\003\220\002\001\022X\n\016Wait" +
-      "Generation\022\037.easel.v1.WaitGenerationRequ" +
-      "est\032 .easel.v1.WaitGenerationResponse\"\003\220" +
-      "\002\001\022]\n\017WatchGeneration\022 .easel.v1.WatchGe" +
-      "nerationRequest\032!.easel.v1.WatchGenerati" +
-      "onResponse\"\003\220\002\0010\001\022`\n\020WatchGenerations\022!." +
-      "easel.v1.WatchGenerationsRequest\032\".easel" +
-      ".v1.WatchGenerationsResponse\"\003\220\002\0010\001\022f\n\022D" +
-      "ownloadGeneration\022#.easel.v1.DownloadGen" +
-      "erationRequest\032$.easel.v1.DownloadGenera" +
-      "tionResponse\"\003\220\002\0010\001\022^\n\020DeleteGeneration\022" +
-      "!.easel.v1.DeleteGenerationRequest\032\".eas" +
-      "el.v1.DeleteGenerationResponse\"\003\220\002\002B\254\001\n\034" +
-      "io.github.easelgrpc.easel.v1B\026Generation" +
-      "ServiceProtoP\001Z3github.com/easel-grpc/ea" +
-      "sel/gen/go/easel/v1;easelv1\242\002\003EXX\252\002\010Ease" +
-      "l.V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002" +
-      "\tEasel::V1b\006proto3"
+      "f.DurationR\021heartbeatInterval\022R\n\013known_e" +
+      "tags\030\004 \003(\01321.easel.v1.WatchGenerationsRe" +
+      "quest.KnownEtagsEntryR\nknownEtags\0222\n\006fil" +
+      "ter\030\005 \001(\0132\032.easel.v1.GenerationFilterR\006f" +
+      "ilter\032=\n\017KnownEtagsEntry\022\020\n\003key\030\001 \001(\tR\003k" +
+      "ey\022\024\n\005value\030\002 \001(\tR\005value:\0028\001\"\276\002\n\030WatchGe" +
+      "nerationsResponse\0224\n\006update\030\001 \001(\0132\032.ease" +
+      "l.v1.GenerationUpdateH\000R\006update\0223\n\theart" +
+      "beat\030\002 \001(\0132\023.easel.v1.HeartbeatH\000R\theart" +
+      "beat\0223\n\007closing\030\004 \001(\0132\027.easel.v1.StreamC" +
+      "losingH\000R\007closing\0221\n\tcaught_up\030\006 \001(\0132\022.e" +
+      "asel.v1.CaughtUpH\000R\010caughtUp\0227\n\temit_tim" +
+      "e\030\005 \001(\0132\032.google.protobuf.TimestampR\010emi" +
+      "tTimeB\007\n\005eventJ\004\010\003\020\004R\007content\"5\n\010CaughtU" +
+      "p\022)\n\020generation_count\030\001 \001(\005R\017generationC" +
+      "ount\"\322\001\n\031DownloadGenerationRequest\022#\n\rge" +
+      "neration_id\030\001 \001(\tR\014generationId\022\037\n\013read_" +
+      "offset\030\002 \001(\003R\nreadOffset\022\035\n\nread_limit\030\003" +
+      " \001(\003R\treadLimit\022\022\n\004etag\030\004 \001(\tR\004etag\022<\n\014w" +
+      "ait_timeout\030\005 \001(\0132\031.google.protobuf.Dura" +
+      "tionR\013waitTimeout\"J\n\032DownloadGenerationR" +
+      "esponse\022,\n\005chunk\030\001 \001(\0132\026.easel.v1.Conten" +
+      "tChunkR\005chunk\"\261\001\n\014ContentChunk\022\026\n\006offset" +
+      "\030\001 \001(\003R\006offset\022\022\n\004data\030\002 \001(\014R\004data\022\026\n\006cr" +
+      "c32c\030\003 \001(\007R\006crc32c\022)\n\004info\030\004 \001(\0132\025.easel" +
+      ".v1.ContentInfoR\004info\0222\n\007summary\030\005 \001(\0132\030" +
+      ".easel.v1.ContentSummaryR\007summary\"\224\001\n\013Co" +
+      "ntentInfo\022!\n\014content_type\030\001 \001(\tR\013content" +
+      "Type\022\"\n\nsize_bytes\030\002 \001(\003H\000R\tsizeBytes\210\001\001" +
+      "\022\033\n\tfile_name\030\003 \001(\tR\010fileName\022\022\n\004etag\030\004 " +
+      "\001(\tR\004etagB\r\n\013_size_bytes\"G\n\016ContentSumma" +
+      "ry\022\035\n\nsize_bytes\030\001 \001(\003R\tsizeBytes\022\026\n\006sha" +
+      "256\030\002 \001(\tR\006sha256\"y\n\027DeleteGenerationReq" +
+      "uest\022#\n\rgeneration_id\030\001 \001(\tR\014generationI" +
+      "d\022#\n\rallow_missing\030\002 \001(\010R\014allowMissing\022\024" +
+      "\n\005force\030\003 \001(\010R\005force\"\032\n\030DeleteGeneration" +
+      "Response*\\\n\nWatchUntil\022\033\n\027WATCH_UNTIL_UN" +
+      "SPECIFIED\020\000\022\030\n\024WATCH_UNTIL_TERMINAL\020\001\022\027\n" +
+      "\023WATCH_UNTIL_SETTLED\020\002*\311\001\n\021UpstreamCondi" +
+      "tion\022\"\n\036UPSTREAM_CONDITION_UNSPECIFIED\020\000" +
+      "\022\036\n\032UPSTREAM_CONDITION_HEALTHY\020\001\022 \n\034UPST" +
+      "REAM_CONDITION_THROTTLED\020\002\022\"\n\036UPSTREAM_C" +
+      "ONDITION_UNREACHABLE\020\003\022*\n&UPSTREAM_CONDI" +
+      "TION_CREDENTIAL_REJECTED\020\004*\203\001\n\023StreamClo" +
+      "singReason\022%\n!STREAM_CLOSING_REASON_UNSP" +
+      "ECIFIED\020\000\022\"\n\036STREAM_CLOSING_REASON_DRAIN" +
+      "ING\020\001\022!\n\035STREAM_CLOSING_REASON_MAX_AGE\020\002" +
+      "2\347\006\n\021GenerationService\022[\n\017QuoteGeneratio" +
+      "n\022 .easel.v1.QuoteGenerationRequest\032!.ea" +
+      "sel.v1.QuoteGenerationResponse\"\003\220\002\001\022^\n\020C" +
+      "reateGeneration\022!.easel.v1.CreateGenerat" +
+      "ionRequest\032\".easel.v1.CreateGenerationRe" +
+      "sponse\"\003\220\002\002\022U\n\rGetGeneration\022\036.easel.v1." +
+      "GetGenerationRequest\032\037.easel.v1.GetGener" +
+      "ationResponse\"\003\220\002\001\022[\n\017ListGenerations\022 ." +
+      "easel.v1.ListGenerationsRequest\032!.easel." +
+      "v1.ListGenerationsResponse\"\003\220\002\001\022X\n\016WaitG" +
+      "eneration\022\037.easel.v1.WaitGenerationReque" +
+      "st\032 .easel.v1.WaitGenerationResponse\"\003\220\002" +
+      "\001\022]\n\017WatchGeneration\022 .easel.v1.WatchGen" +
+      "erationRequest\032!.easel.v1.WatchGeneratio" +
+      "nResponse\"\003\220\002\0010\001\022`\n\020WatchGenerations\022!.e" +
+      "asel.v1.WatchGenerationsRequest\032\".easel." +
+      "v1.WatchGenerationsResponse\"\003\220\002\0010\001\022f\n\022Do" +
+      "wnloadGeneration\022#.easel.v1.DownloadGene" +
+      "rationRequest\032$.easel.v1.DownloadGenerat" +
+      "ionResponse\"\003\220\002\0010\001\022^\n\020DeleteGeneration\022!" +
+      ".easel.v1.DeleteGenerationRequest\032\".ease" +
+      "l.v1.DeleteGenerationResponse\"\003\220\002\002B\254\001\n\034i" +
+      "o.github.easelgrpc.easel.v1B\026GenerationS" +
+      "erviceProtoP\001Z3github.com/easel-grpc/eas" +
+      "el/gen/go/easel/v1;easelv1\242\002\003EXX\252\002\010Easel" +
+      ".V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\t" +
+      "Easel::V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -433,7 +443,13 @@ public final class GenerationServiceProto {
     internal_static_easel_v1_WatchGenerationsRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_WatchGenerationsRequest_descriptor,
-        new java.lang.String[] { "GenerationIds", "Until", "HeartbeatInterval", });
+        new java.lang.String[] { "GenerationIds", "Until", "HeartbeatInterval", "KnownEtags", "Filter", });
+    internal_static_easel_v1_WatchGenerationsRequest_KnownEtagsEntry_descriptor =
+      internal_static_easel_v1_WatchGenerationsRequest_descriptor.getNestedTypes().get(0);
+    internal_static_easel_v1_WatchGenerationsRequest_KnownEtagsEntry_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
+        internal_static_easel_v1_WatchGenerationsRequest_KnownEtagsEntry_descriptor,
+        new java.lang.String[] { "Key", "Value", });
     internal_static_easel_v1_WatchGenerationsResponse_descriptor =
       getDescriptor().getMessageTypes().get(17);
     internal_static_easel_v1_WatchGenerationsResponse_fieldAccessorTable = new

@@ -168,7 +168,9 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object lastError_ = "";
   /**
    * <pre>
-   * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+   * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+   * holds the API key and the poll was of another owner's render, it is the kind of trouble
+   * alone, such as "unavailable": operators read the whole.
    * </pre>
    *
    * <code>string last_error = 5 [json_name = "lastError"];</code>
@@ -189,7 +191,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+   * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+   * holds the API key and the poll was of another owner's render, it is the kind of trouble
+   * alone, such as "unavailable": operators read the whole.
    * </pre>
    *
    * <code>string last_error = 5 [json_name = "lastError"];</code>
@@ -1181,7 +1185,9 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object lastError_ = "";
     /**
      * <pre>
-     * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+     * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+     * holds the API key and the poll was of another owner's render, it is the kind of trouble
+     * alone, such as "unavailable": operators read the whole.
      * </pre>
      *
      * <code>string last_error = 5 [json_name = "lastError"];</code>
@@ -1201,7 +1207,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+     * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+     * holds the API key and the poll was of another owner's render, it is the kind of trouble
+     * alone, such as "unavailable": operators read the whole.
      * </pre>
      *
      * <code>string last_error = 5 [json_name = "lastError"];</code>
@@ -1222,7 +1230,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+     * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+     * holds the API key and the poll was of another owner's render, it is the kind of trouble
+     * alone, such as "unavailable": operators read the whole.
      * </pre>
      *
      * <code>string last_error = 5 [json_name = "lastError"];</code>
@@ -1239,7 +1249,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+     * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+     * holds the API key and the poll was of another owner's render, it is the kind of trouble
+     * alone, such as "unavailable": operators read the whole.
      * </pre>
      *
      * <code>string last_error = 5 [json_name = "lastError"];</code>
@@ -1253,7 +1265,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+     * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+     * holds the API key and the poll was of another owner's render, it is the kind of trouble
+     * alone, such as "unavailable": operators read the whole.
      * </pre>
      *
      * <code>string last_error = 5 [json_name = "lastError"];</code>

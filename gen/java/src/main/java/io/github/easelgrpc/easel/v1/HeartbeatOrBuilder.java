@@ -93,7 +93,9 @@ public interface HeartbeatOrBuilder extends
 
   /**
    * <pre>
-   * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+   * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+   * holds the API key and the poll was of another owner's render, it is the kind of trouble
+   * alone, such as "unavailable": operators read the whole.
    * </pre>
    *
    * <code>string last_error = 5 [json_name = "lastError"];</code>
@@ -102,7 +104,9 @@ public interface HeartbeatOrBuilder extends
   java.lang.String getLastError();
   /**
    * <pre>
-   * What the last failed poll said, shortened to 1 KiB; empty when healthy.
+   * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
+   * holds the API key and the poll was of another owner's render, it is the kind of trouble
+   * alone, such as "unavailable": operators read the whole.
    * </pre>
    *
    * <code>string last_error = 5 [json_name = "lastError"];</code>

@@ -326,7 +326,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Orders of which it is not known whether the catalog has taken them. They are
-   * not among order_count; what they may have cost is in reserved_cents.
+   * not among order_count. Their quoted price is in reserved_cents; those without
+   * a budget and without max_cost_cents have no quote, and nothing is held for them.
    * </pre>
    *
    * <code>int64 unknown_count = 8 [json_name = "unknownCount"];</code>
@@ -371,7 +372,9 @@ private static final long serialVersionUID = 0L;
   private long reservedCents_ = 0L;
   /**
    * <pre>
-   * What is held for orders of which it is not known yet what they cost, in euro cents.
+   * What is held for orders of which it is not known yet what they cost, in euro cents:
+   * their quoted price. An order without a budget and without max_cost_cents has
+   * no quote, and nothing is held for it.
    * </pre>
    *
    * <code>int64 reserved_cents = 11 [json_name = "reservedCents"];</code>
@@ -1562,7 +1565,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Orders of which it is not known whether the catalog has taken them. They are
-     * not among order_count; what they may have cost is in reserved_cents.
+     * not among order_count. Their quoted price is in reserved_cents; those without
+     * a budget and without max_cost_cents have no quote, and nothing is held for them.
      * </pre>
      *
      * <code>int64 unknown_count = 8 [json_name = "unknownCount"];</code>
@@ -1575,7 +1579,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Orders of which it is not known whether the catalog has taken them. They are
-     * not among order_count; what they may have cost is in reserved_cents.
+     * not among order_count. Their quoted price is in reserved_cents; those without
+     * a budget and without max_cost_cents have no quote, and nothing is held for them.
      * </pre>
      *
      * <code>int64 unknown_count = 8 [json_name = "unknownCount"];</code>
@@ -1592,7 +1597,8 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Orders of which it is not known whether the catalog has taken them. They are
-     * not among order_count; what they may have cost is in reserved_cents.
+     * not among order_count. Their quoted price is in reserved_cents; those without
+     * a budget and without max_cost_cents have no quote, and nothing is held for them.
      * </pre>
      *
      * <code>int64 unknown_count = 8 [json_name = "unknownCount"];</code>
@@ -1696,7 +1702,9 @@ private static final long serialVersionUID = 0L;
     private long reservedCents_ ;
     /**
      * <pre>
-     * What is held for orders of which it is not known yet what they cost, in euro cents.
+     * What is held for orders of which it is not known yet what they cost, in euro cents:
+     * their quoted price. An order without a budget and without max_cost_cents has
+     * no quote, and nothing is held for it.
      * </pre>
      *
      * <code>int64 reserved_cents = 11 [json_name = "reservedCents"];</code>
@@ -1708,7 +1716,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is held for orders of which it is not known yet what they cost, in euro cents.
+     * What is held for orders of which it is not known yet what they cost, in euro cents:
+     * their quoted price. An order without a budget and without max_cost_cents has
+     * no quote, and nothing is held for it.
      * </pre>
      *
      * <code>int64 reserved_cents = 11 [json_name = "reservedCents"];</code>
@@ -1724,7 +1734,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is held for orders of which it is not known yet what they cost, in euro cents.
+     * What is held for orders of which it is not known yet what they cost, in euro cents:
+     * their quoted price. An order without a budget and without max_cost_cents has
+     * no quote, and nothing is held for it.
      * </pre>
      *
      * <code>int64 reserved_cents = 11 [json_name = "reservedCents"];</code>

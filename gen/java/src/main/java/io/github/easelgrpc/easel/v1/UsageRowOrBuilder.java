@@ -137,7 +137,8 @@ public interface UsageRowOrBuilder extends
   /**
    * <pre>
    * Orders of which it is not known whether the catalog has taken them. They are
-   * not among order_count; what they may have cost is in reserved_cents.
+   * not among order_count. Their quoted price is in reserved_cents; those without
+   * a budget and without max_cost_cents have no quote, and nothing is held for them.
    * </pre>
    *
    * <code>int64 unknown_count = 8 [json_name = "unknownCount"];</code>
@@ -167,7 +168,9 @@ public interface UsageRowOrBuilder extends
 
   /**
    * <pre>
-   * What is held for orders of which it is not known yet what they cost, in euro cents.
+   * What is held for orders of which it is not known yet what they cost, in euro cents:
+   * their quoted price. An order without a budget and without max_cost_cents has
+   * no quote, and nothing is held for it.
    * </pre>
    *
    * <code>int64 reserved_cents = 11 [json_name = "reservedCents"];</code>

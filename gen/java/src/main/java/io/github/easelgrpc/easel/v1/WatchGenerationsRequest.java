@@ -6,7 +6,8 @@ package io.github.easelgrpc.easel.v1;
 
 /**
  * <pre>
- * WatchGenerationsRequest names the renders of one stream.
+ * WatchGenerationsRequest names the renders of one stream, and what the caller has seen of
+ * them.
  * </pre>
  *
  * Protobuf type {@code easel.v1.WatchGenerationsRequest}
@@ -38,6 +39,18 @@ private static final long serialVersionUID = 0L;
     return io.github.easelgrpc.easel.v1.GenerationServiceProto.internal_static_easel_v1_WatchGenerationsRequest_descriptor;
   }
 
+  @SuppressWarnings({"rawtypes"})
+  @java.lang.Override
+  protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
+      int number) {
+    switch (number) {
+      case 4:
+        return internalGetKnownEtags();
+      default:
+        throw new RuntimeException(
+            "Invalid map field number: " + number);
+    }
+  }
   @java.lang.Override
   protected com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
       internalGetFieldAccessorTable() {
@@ -171,6 +184,180 @@ private static final long serialVersionUID = 0L;
     return heartbeatInterval_ == null ? com.google.protobuf.Duration.getDefaultInstance() : heartbeatInterval_;
   }
 
+  public static final int KNOWN_ETAGS_FIELD_NUMBER = 4;
+  private static final class KnownEtagsDefaultEntryHolder {
+    static final com.google.protobuf.MapEntry<
+        java.lang.String, java.lang.String> defaultEntry =
+            com.google.protobuf.MapEntry
+            .<java.lang.String, java.lang.String>newDefaultInstance(
+                io.github.easelgrpc.easel.v1.GenerationServiceProto.internal_static_easel_v1_WatchGenerationsRequest_KnownEtagsEntry_descriptor, 
+                com.google.protobuf.WireFormat.FieldType.STRING,
+                "",
+                com.google.protobuf.WireFormat.FieldType.STRING,
+                "");
+  }
+  @SuppressWarnings("serial")
+  private com.google.protobuf.MapField<
+      java.lang.String, java.lang.String> knownEtags_;
+  private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+  internalGetKnownEtags() {
+    if (knownEtags_ == null) {
+      return com.google.protobuf.MapField.emptyMapField(
+          KnownEtagsDefaultEntryHolder.defaultEntry);
+    }
+    return knownEtags_;
+  }
+  public int getKnownEtagsCount() {
+    return internalGetKnownEtags().getMap().size();
+  }
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  @java.lang.Override
+  public boolean containsKnownEtags(
+      java.lang.String key) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    return internalGetKnownEtags().getMap().containsKey(key);
+  }
+  /**
+   * Use {@link #getKnownEtagsMap()} instead.
+   */
+  @java.lang.Override
+  @java.lang.Deprecated
+  public java.util.Map<java.lang.String, java.lang.String> getKnownEtags() {
+    return getKnownEtagsMap();
+  }
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  @java.lang.Override
+  public java.util.Map<java.lang.String, java.lang.String> getKnownEtagsMap() {
+    return internalGetKnownEtags().getMap();
+  }
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  @java.lang.Override
+  public /* nullable */
+java.lang.String getKnownEtagsOrDefault(
+      java.lang.String key,
+      /* nullable */
+java.lang.String defaultValue) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    java.util.Map<java.lang.String, java.lang.String> map =
+        internalGetKnownEtags().getMap();
+    return map.containsKey(key) ? map.get(key) : defaultValue;
+  }
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  @java.lang.Override
+  public java.lang.String getKnownEtagsOrThrow(
+      java.lang.String key) {
+    if (key == null) { throw new NullPointerException("map key"); }
+    java.util.Map<java.lang.String, java.lang.String> map =
+        internalGetKnownEtags().getMap();
+    if (!map.containsKey(key)) {
+      throw new java.lang.IllegalArgumentException();
+    }
+    return map.get(key);
+  }
+
+  public static final int FILTER_FIELD_NUMBER = 5;
+  private io.github.easelgrpc.easel.v1.GenerationFilter filter_;
+  /**
+   * <pre>
+   * Which of the renders are wanted; absent means all. Its states must be empty, since
+   * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+   * and a stream of named renders does not wait for them. A named render that does not exist
+   * comes with STATE_DELETED all the same.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+   * @return Whether the filter field is set.
+   */
+  @java.lang.Override
+  public boolean hasFilter() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * Which of the renders are wanted; absent means all. Its states must be empty, since
+   * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+   * and a stream of named renders does not wait for them. A named render that does not exist
+   * comes with STATE_DELETED all the same.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+   * @return The filter.
+   */
+  @java.lang.Override
+  public io.github.easelgrpc.easel.v1.GenerationFilter getFilter() {
+    return filter_ == null ? io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance() : filter_;
+  }
+  /**
+   * <pre>
+   * Which of the renders are wanted; absent means all. Its states must be empty, since
+   * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+   * and a stream of named renders does not wait for them. A named render that does not exist
+   * comes with STATE_DELETED all the same.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+   */
+  @java.lang.Override
+  public io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder getFilterOrBuilder() {
+    return filter_ == null ? io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance() : filter_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -193,6 +380,15 @@ private static final long serialVersionUID = 0L;
     }
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(3, getHeartbeatInterval());
+    }
+    com.google.protobuf.GeneratedMessageV3
+      .serializeStringMapTo(
+        output,
+        internalGetKnownEtags(),
+        KnownEtagsDefaultEntryHolder.defaultEntry,
+        4);
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(5, getFilter());
     }
     getUnknownFields().writeTo(output);
   }
@@ -219,6 +415,20 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(3, getHeartbeatInterval());
     }
+    for (java.util.Map.Entry<java.lang.String, java.lang.String> entry
+         : internalGetKnownEtags().getMap().entrySet()) {
+      com.google.protobuf.MapEntry<java.lang.String, java.lang.String>
+      knownEtags__ = KnownEtagsDefaultEntryHolder.defaultEntry.newBuilderForType()
+          .setKey(entry.getKey())
+          .setValue(entry.getValue())
+          .build();
+      size += com.google.protobuf.CodedOutputStream
+          .computeMessageSize(4, knownEtags__);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(5, getFilter());
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -242,6 +452,13 @@ private static final long serialVersionUID = 0L;
       if (!getHeartbeatInterval()
           .equals(other.getHeartbeatInterval())) return false;
     }
+    if (!internalGetKnownEtags().equals(
+        other.internalGetKnownEtags())) return false;
+    if (hasFilter() != other.hasFilter()) return false;
+    if (hasFilter()) {
+      if (!getFilter()
+          .equals(other.getFilter())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -262,6 +479,14 @@ private static final long serialVersionUID = 0L;
     if (hasHeartbeatInterval()) {
       hash = (37 * hash) + HEARTBEAT_INTERVAL_FIELD_NUMBER;
       hash = (53 * hash) + getHeartbeatInterval().hashCode();
+    }
+    if (!internalGetKnownEtags().getMap().isEmpty()) {
+      hash = (37 * hash) + KNOWN_ETAGS_FIELD_NUMBER;
+      hash = (53 * hash) + internalGetKnownEtags().hashCode();
+    }
+    if (hasFilter()) {
+      hash = (37 * hash) + FILTER_FIELD_NUMBER;
+      hash = (53 * hash) + getFilter().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -362,7 +587,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * WatchGenerationsRequest names the renders of one stream.
+   * WatchGenerationsRequest names the renders of one stream, and what the caller has seen of
+   * them.
    * </pre>
    *
    * Protobuf type {@code easel.v1.WatchGenerationsRequest}
@@ -376,6 +602,28 @@ private static final long serialVersionUID = 0L;
       return io.github.easelgrpc.easel.v1.GenerationServiceProto.internal_static_easel_v1_WatchGenerationsRequest_descriptor;
     }
 
+    @SuppressWarnings({"rawtypes"})
+    protected com.google.protobuf.MapFieldReflectionAccessor internalGetMapFieldReflection(
+        int number) {
+      switch (number) {
+        case 4:
+          return internalGetKnownEtags();
+        default:
+          throw new RuntimeException(
+              "Invalid map field number: " + number);
+      }
+    }
+    @SuppressWarnings({"rawtypes"})
+    protected com.google.protobuf.MapFieldReflectionAccessor internalGetMutableMapFieldReflection(
+        int number) {
+      switch (number) {
+        case 4:
+          return internalGetMutableKnownEtags();
+        default:
+          throw new RuntimeException(
+              "Invalid map field number: " + number);
+      }
+    }
     @java.lang.Override
     protected com.google.protobuf.GeneratedMessageV3.FieldAccessorTable
         internalGetFieldAccessorTable() {
@@ -398,6 +646,7 @@ private static final long serialVersionUID = 0L;
       if (com.google.protobuf.GeneratedMessageV3
               .alwaysUseFieldBuilders) {
         getHeartbeatIntervalFieldBuilder();
+        getFilterFieldBuilder();
       }
     }
     @java.lang.Override
@@ -411,6 +660,12 @@ private static final long serialVersionUID = 0L;
       if (heartbeatIntervalBuilder_ != null) {
         heartbeatIntervalBuilder_.dispose();
         heartbeatIntervalBuilder_ = null;
+      }
+      internalGetMutableKnownEtags().clear();
+      filter_ = null;
+      if (filterBuilder_ != null) {
+        filterBuilder_.dispose();
+        filterBuilder_ = null;
       }
       return this;
     }
@@ -458,6 +713,16 @@ private static final long serialVersionUID = 0L;
             ? heartbeatInterval_
             : heartbeatIntervalBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.knownEtags_ = internalGetKnownEtags();
+        result.knownEtags_.makeImmutable();
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.filter_ = filterBuilder_ == null
+            ? filter_
+            : filterBuilder_.build();
+        to_bitField0_ |= 0x00000002;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -522,6 +787,12 @@ private static final long serialVersionUID = 0L;
       if (other.hasHeartbeatInterval()) {
         mergeHeartbeatInterval(other.getHeartbeatInterval());
       }
+      internalGetMutableKnownEtags().mergeFrom(
+          other.internalGetKnownEtags());
+      bitField0_ |= 0x00000008;
+      if (other.hasFilter()) {
+        mergeFilter(other.getFilter());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -566,6 +837,22 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
+            case 34: {
+              com.google.protobuf.MapEntry<java.lang.String, java.lang.String>
+              knownEtags__ = input.readMessage(
+                  KnownEtagsDefaultEntryHolder.defaultEntry.getParserForType(), extensionRegistry);
+              internalGetMutableKnownEtags().getMutableMap().put(
+                  knownEtags__.getKey(), knownEtags__.getValue());
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
+            case 42: {
+              input.readMessage(
+                  getFilterFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 42
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -976,6 +1263,401 @@ private static final long serialVersionUID = 0L;
         heartbeatInterval_ = null;
       }
       return heartbeatIntervalBuilder_;
+    }
+
+    private com.google.protobuf.MapField<
+        java.lang.String, java.lang.String> knownEtags_;
+    private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+        internalGetKnownEtags() {
+      if (knownEtags_ == null) {
+        return com.google.protobuf.MapField.emptyMapField(
+            KnownEtagsDefaultEntryHolder.defaultEntry);
+      }
+      return knownEtags_;
+    }
+    private com.google.protobuf.MapField<java.lang.String, java.lang.String>
+        internalGetMutableKnownEtags() {
+      if (knownEtags_ == null) {
+        knownEtags_ = com.google.protobuf.MapField.newMapField(
+            KnownEtagsDefaultEntryHolder.defaultEntry);
+      }
+      if (!knownEtags_.isMutable()) {
+        knownEtags_ = knownEtags_.copy();
+      }
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return knownEtags_;
+    }
+    public int getKnownEtagsCount() {
+      return internalGetKnownEtags().getMap().size();
+    }
+    /**
+     * <pre>
+     * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+     * has not changed since is not sent again: where nothing has, the stream begins with
+     * caught_up, which counts all that it covers.
+     * With named renders, others are ignored here. Without, a render here that the catalog does
+     * not list any more is read once, and covered if it is still there; it comes with
+     * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+     * among the polls, so leave out what is settled and of no more interest. What filter
+     * leaves out is ignored here too.
+     * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+     */
+    @java.lang.Override
+    public boolean containsKnownEtags(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      return internalGetKnownEtags().getMap().containsKey(key);
+    }
+    /**
+     * Use {@link #getKnownEtagsMap()} instead.
+     */
+    @java.lang.Override
+    @java.lang.Deprecated
+    public java.util.Map<java.lang.String, java.lang.String> getKnownEtags() {
+      return getKnownEtagsMap();
+    }
+    /**
+     * <pre>
+     * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+     * has not changed since is not sent again: where nothing has, the stream begins with
+     * caught_up, which counts all that it covers.
+     * With named renders, others are ignored here. Without, a render here that the catalog does
+     * not list any more is read once, and covered if it is still there; it comes with
+     * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+     * among the polls, so leave out what is settled and of no more interest. What filter
+     * leaves out is ignored here too.
+     * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+     */
+    @java.lang.Override
+    public java.util.Map<java.lang.String, java.lang.String> getKnownEtagsMap() {
+      return internalGetKnownEtags().getMap();
+    }
+    /**
+     * <pre>
+     * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+     * has not changed since is not sent again: where nothing has, the stream begins with
+     * caught_up, which counts all that it covers.
+     * With named renders, others are ignored here. Without, a render here that the catalog does
+     * not list any more is read once, and covered if it is still there; it comes with
+     * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+     * among the polls, so leave out what is settled and of no more interest. What filter
+     * leaves out is ignored here too.
+     * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+     */
+    @java.lang.Override
+    public /* nullable */
+java.lang.String getKnownEtagsOrDefault(
+        java.lang.String key,
+        /* nullable */
+java.lang.String defaultValue) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      java.util.Map<java.lang.String, java.lang.String> map =
+          internalGetKnownEtags().getMap();
+      return map.containsKey(key) ? map.get(key) : defaultValue;
+    }
+    /**
+     * <pre>
+     * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+     * has not changed since is not sent again: where nothing has, the stream begins with
+     * caught_up, which counts all that it covers.
+     * With named renders, others are ignored here. Without, a render here that the catalog does
+     * not list any more is read once, and covered if it is still there; it comes with
+     * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+     * among the polls, so leave out what is settled and of no more interest. What filter
+     * leaves out is ignored here too.
+     * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+     */
+    @java.lang.Override
+    public java.lang.String getKnownEtagsOrThrow(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      java.util.Map<java.lang.String, java.lang.String> map =
+          internalGetKnownEtags().getMap();
+      if (!map.containsKey(key)) {
+        throw new java.lang.IllegalArgumentException();
+      }
+      return map.get(key);
+    }
+    public Builder clearKnownEtags() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      internalGetMutableKnownEtags().getMutableMap()
+          .clear();
+      return this;
+    }
+    /**
+     * <pre>
+     * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+     * has not changed since is not sent again: where nothing has, the stream begins with
+     * caught_up, which counts all that it covers.
+     * With named renders, others are ignored here. Without, a render here that the catalog does
+     * not list any more is read once, and covered if it is still there; it comes with
+     * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+     * among the polls, so leave out what is settled and of no more interest. What filter
+     * leaves out is ignored here too.
+     * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+     */
+    public Builder removeKnownEtags(
+        java.lang.String key) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      internalGetMutableKnownEtags().getMutableMap()
+          .remove(key);
+      return this;
+    }
+    /**
+     * Use alternate mutation accessors instead.
+     */
+    @java.lang.Deprecated
+    public java.util.Map<java.lang.String, java.lang.String>
+        getMutableKnownEtags() {
+      bitField0_ |= 0x00000008;
+      return internalGetMutableKnownEtags().getMutableMap();
+    }
+    /**
+     * <pre>
+     * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+     * has not changed since is not sent again: where nothing has, the stream begins with
+     * caught_up, which counts all that it covers.
+     * With named renders, others are ignored here. Without, a render here that the catalog does
+     * not list any more is read once, and covered if it is still there; it comes with
+     * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+     * among the polls, so leave out what is settled and of no more interest. What filter
+     * leaves out is ignored here too.
+     * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+     */
+    public Builder putKnownEtags(
+        java.lang.String key,
+        java.lang.String value) {
+      if (key == null) { throw new NullPointerException("map key"); }
+      if (value == null) { throw new NullPointerException("map value"); }
+      internalGetMutableKnownEtags().getMutableMap()
+          .put(key, value);
+      bitField0_ |= 0x00000008;
+      return this;
+    }
+    /**
+     * <pre>
+     * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+     * has not changed since is not sent again: where nothing has, the stream begins with
+     * caught_up, which counts all that it covers.
+     * With named renders, others are ignored here. Without, a render here that the catalog does
+     * not list any more is read once, and covered if it is still there; it comes with
+     * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+     * among the polls, so leave out what is settled and of no more interest. What filter
+     * leaves out is ignored here too.
+     * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+     * </pre>
+     *
+     * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+     */
+    public Builder putAllKnownEtags(
+        java.util.Map<java.lang.String, java.lang.String> values) {
+      internalGetMutableKnownEtags().getMutableMap()
+          .putAll(values);
+      bitField0_ |= 0x00000008;
+      return this;
+    }
+
+    private io.github.easelgrpc.easel.v1.GenerationFilter filter_;
+    private com.google.protobuf.SingleFieldBuilderV3<
+        io.github.easelgrpc.easel.v1.GenerationFilter, io.github.easelgrpc.easel.v1.GenerationFilter.Builder, io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder> filterBuilder_;
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     * @return Whether the filter field is set.
+     */
+    public boolean hasFilter() {
+      return ((bitField0_ & 0x00000010) != 0);
+    }
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     * @return The filter.
+     */
+    public io.github.easelgrpc.easel.v1.GenerationFilter getFilter() {
+      if (filterBuilder_ == null) {
+        return filter_ == null ? io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance() : filter_;
+      } else {
+        return filterBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     */
+    public Builder setFilter(io.github.easelgrpc.easel.v1.GenerationFilter value) {
+      if (filterBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        filter_ = value;
+      } else {
+        filterBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     */
+    public Builder setFilter(
+        io.github.easelgrpc.easel.v1.GenerationFilter.Builder builderForValue) {
+      if (filterBuilder_ == null) {
+        filter_ = builderForValue.build();
+      } else {
+        filterBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     */
+    public Builder mergeFilter(io.github.easelgrpc.easel.v1.GenerationFilter value) {
+      if (filterBuilder_ == null) {
+        if (((bitField0_ & 0x00000010) != 0) &&
+          filter_ != null &&
+          filter_ != io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance()) {
+          getFilterBuilder().mergeFrom(value);
+        } else {
+          filter_ = value;
+        }
+      } else {
+        filterBuilder_.mergeFrom(value);
+      }
+      if (filter_ != null) {
+        bitField0_ |= 0x00000010;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     */
+    public Builder clearFilter() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      filter_ = null;
+      if (filterBuilder_ != null) {
+        filterBuilder_.dispose();
+        filterBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.GenerationFilter.Builder getFilterBuilder() {
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return getFilterFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     */
+    public io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder getFilterOrBuilder() {
+      if (filterBuilder_ != null) {
+        return filterBuilder_.getMessageOrBuilder();
+      } else {
+        return filter_ == null ?
+            io.github.easelgrpc.easel.v1.GenerationFilter.getDefaultInstance() : filter_;
+      }
+    }
+    /**
+     * <pre>
+     * Which of the renders are wanted; absent means all. Its states must be empty, since
+     * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+     * and a stream of named renders does not wait for them. A named render that does not exist
+     * comes with STATE_DELETED all the same.
+     * </pre>
+     *
+     * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+     */
+    private com.google.protobuf.SingleFieldBuilderV3<
+        io.github.easelgrpc.easel.v1.GenerationFilter, io.github.easelgrpc.easel.v1.GenerationFilter.Builder, io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder> 
+        getFilterFieldBuilder() {
+      if (filterBuilder_ == null) {
+        filterBuilder_ = new com.google.protobuf.SingleFieldBuilderV3<
+            io.github.easelgrpc.easel.v1.GenerationFilter, io.github.easelgrpc.easel.v1.GenerationFilter.Builder, io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder>(
+                getFilter(),
+                getParentForChildren(),
+                isClean());
+        filter_ = null;
+      }
+      return filterBuilder_;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -101,4 +101,134 @@ public interface WatchGenerationsRequestOrBuilder extends
    * <code>.google.protobuf.Duration heartbeat_interval = 3 [json_name = "heartbeatInterval"];</code>
    */
   com.google.protobuf.DurationOrBuilder getHeartbeatIntervalOrBuilder();
+
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  int getKnownEtagsCount();
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  boolean containsKnownEtags(
+      java.lang.String key);
+  /**
+   * Use {@link #getKnownEtagsMap()} instead.
+   */
+  @java.lang.Deprecated
+  java.util.Map<java.lang.String, java.lang.String>
+  getKnownEtags();
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  java.util.Map<java.lang.String, java.lang.String>
+  getKnownEtagsMap();
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  /* nullable */
+java.lang.String getKnownEtagsOrDefault(
+      java.lang.String key,
+      /* nullable */
+java.lang.String defaultValue);
+  /**
+   * <pre>
+   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
+   * has not changed since is not sent again: where nothing has, the stream begins with
+   * caught_up, which counts all that it covers.
+   * With named renders, others are ignored here. Without, a render here that the catalog does
+   * not list any more is read once, and covered if it is still there; it comes with
+   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
+   * among the polls, so leave out what is settled and of no more interest. What filter
+   * leaves out is ignored here too.
+   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * </pre>
+   *
+   * <code>map&lt;string, string&gt; known_etags = 4 [json_name = "knownEtags"];</code>
+   */
+  java.lang.String getKnownEtagsOrThrow(
+      java.lang.String key);
+
+  /**
+   * <pre>
+   * Which of the renders are wanted; absent means all. Its states must be empty, since
+   * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+   * and a stream of named renders does not wait for them. A named render that does not exist
+   * comes with STATE_DELETED all the same.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+   * @return Whether the filter field is set.
+   */
+  boolean hasFilter();
+  /**
+   * <pre>
+   * Which of the renders are wanted; absent means all. Its states must be empty, since
+   * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+   * and a stream of named renders does not wait for them. A named render that does not exist
+   * comes with STATE_DELETED all the same.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+   * @return The filter.
+   */
+  io.github.easelgrpc.easel.v1.GenerationFilter getFilter();
+  /**
+   * <pre>
+   * Which of the renders are wanted; absent means all. Its states must be empty, since
+   * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
+   * and a stream of named renders does not wait for them. A named render that does not exist
+   * comes with STATE_DELETED all the same.
+   * </pre>
+   *
+   * <code>.easel.v1.GenerationFilter filter = 5 [json_name = "filter"];</code>
+   */
+  io.github.easelgrpc.easel.v1.GenerationFilterOrBuilder getFilterOrBuilder();
 }
