@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,6 +28,19 @@ func (l Limits) periods(at time.Time) []period {
 	}
 }
 
+// most is the most that may be spent.
+func (p period) most() int64 {
+	if p.limit == nil {
+		return math.MaxInt64
+	}
+	return *p.limit
+}
+
+// budget is the budget of a period that has a limit, with nothing spent.
+func (p period) budget() Budget {
+	return Budget{Period: p.name, Start: p.start, Reset: p.end, LimitCents: *p.limit}
+}
+
 // BudgetError is a budget that has no room for a price.
 type BudgetError struct {
 	// Period is "day" or "month", and ends at Reset.
@@ -43,42 +58,66 @@ func (e *BudgetError) Error() string {
 // limit are kept too: a limit may be set later in the day.
 func reserve(tx *transaction, o Order, limits Limits) error {
 	if limits == (Limits{}) {
-		return count(tx, o, Money{ReservedCents: o.ReservedCents}, 0)
+		return count(tx, o, Money{ReservedCents: o.ReservedCents}, 0, 0)
 	}
-	for _, p := range limits.periods(o.Time) {
-		start := p.start.UnixMicro()
-		if _, err := tx.exec(`INSERT INTO budgets (owner, period, start_time) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, o.Owner, p.name, start); err != nil {
-			return err
-		}
-		limit := int64(-1)
-		if p.limit != nil {
-			limit = *p.limit
-		}
-		rows, err := tx.exec(`UPDATE budgets SET reserved_cents = reserved_cents + $1 WHERE owner = $2 AND period = $3 AND start_time = $4
-			AND (CAST($5 AS BIGINT) < 0 OR spent_cents + reserved_cents + $6 <= $7)`, o.ReservedCents, o.Owner, p.name, start, limit, o.ReservedCents, limit)
-		if err != nil {
-			return err
-		}
-		if rows == 0 {
-			return exceeded(tx, o, p, limit)
+	periods := limits.periods(o.Time)
+	for _, p := range periods {
+		if o.ReservedCents > p.most() {
+			return exceeded(tx, o, p)
 		}
 	}
-	return nil
+	reserved, err := reserveIn(tx, o, periods)
+	if err != nil {
+		return err
+	}
+	for _, p := range periods {
+		if !slices.Contains(reserved, p.name) {
+			return exceeded(tx, o, p)
+		}
+	}
+	return tx.tellBudgets(o)
 }
 
-// exceeded says how much a budget has left.
-func exceeded(tx *transaction, o Order, p period, limit int64) error {
+// reserveIn takes a price that no limit is below out of the budgets that have room for it, and gives their periods.
+func reserveIn(tx *transaction, o Order, periods []period) (reserved []string, err error) {
+	c := &clauses{}
+	for _, p := range periods {
+		c.add("(%s, %s, %s, %s)", o.Owner, p.name, p.start.UnixMicro(), o.ReservedCents)
+	}
+	for _, p := range periods {
+		c.add("WHEN %s THEN CAST(%s AS BIGINT)", p.name, p.most())
+	}
+	rows, err := tx.rows(`INSERT INTO budgets (owner, period, start_time, reserved_cents) VALUES `+strings.Join(c.all[:len(periods)], ", ")+`
+		ON CONFLICT (owner, period, start_time) DO UPDATE SET reserved_cents = budgets.reserved_cents + excluded.reserved_cents
+		WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period `+strings.Join(c.all[len(periods):], " ")+` END
+		RETURNING period`, c.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells more
+	for rows.Next() {
+		name := ""
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		reserved = append(reserved, name)
+	}
+	return reserved, rows.Err()
+}
+
+// exceeded says how much a budget has left that had no room for an order.
+func exceeded(tx *transaction, o Order, p period) error {
 	used := int64(0)
-	if err := tx.row(`SELECT spent_cents + reserved_cents FROM budgets WHERE owner = $1 AND period = $2 AND start_time = $3`,
+	if err := tx.row(`SELECT COALESCE(SUM(spent_cents + reserved_cents), 0) FROM budgets WHERE owner = $1 AND period = $2 AND start_time = $3`,
 		o.Owner, p.name, p.start.UnixMicro()).Scan(&used); err != nil {
 		return err
 	}
-	return &BudgetError{p.name, p.end, o.ReservedCents, max(0, limit-used)}
+	return &BudgetError{p.name, p.end, o.ReservedCents, max(0, p.most()-used)}
 }
 
 // move records what the money of an order has become, in its row, with what else changes there, and in the
-// budgets of its time. Each %s of the changes is an argument.
-func move(tx *transaction, o Order, to Money, changes string, args ...any) error {
+// budgets of its time, which count placed orders too. Each %s of the changes is an argument.
+func move(tx *transaction, o Order, to Money, placed int, changes string, args ...any) error {
 	c := &clauses{}
 	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s", to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents)
 	c.add(changes, args...)
@@ -89,21 +128,23 @@ func move(tx *transaction, o Order, to Money, changes string, args ...any) error
 	}
 	return count(tx, o, Money{
 		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
-	}, to.spent()-o.spent())
+	}, to.spent()-o.spent(), placed)
 }
 
 // count adds to the budgets of the time of an order.
-func count(tx *transaction, o Order, by Money, spent int64) error {
-	if by == (Money{}) && spent == 0 {
+func count(tx *transaction, o Order, by Money, spent int64, placed int) error {
+	if by == (Money{}) && spent == 0 && placed == 0 {
 		return nil
 	}
 	c := &clauses{}
 	for _, p := range (Limits{}).periods(o.Time) {
-		c.add("(%s, %s, %s, %s, %s, %s, %s)", o.Owner, p.name, p.start.UnixMicro(), by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
+		c.add("(%s, %s, %s, %s, %s, %s, %s, %s)", o.Owner, p.name, p.start.UnixMicro(), placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
 	}
-	_, err := tx.exec(`INSERT INTO budgets (owner, period, start_time, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents) VALUES `+strings.Join(c.all, ", ")+`
-		ON CONFLICT (owner, period, start_time) DO UPDATE SET reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
+	if _, err := tx.exec(`INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents) VALUES `+strings.Join(c.all, ", ")+`
+		ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
 		spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
-		refunded_cents = budgets.refunded_cents + excluded.refunded_cents`, c.args...)
-	return err
+		refunded_cents = budgets.refunded_cents + excluded.refunded_cents`, c.args...); err != nil {
+		return err
+	}
+	return tx.tellBudgets(o)
 }

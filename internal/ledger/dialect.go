@@ -25,7 +25,9 @@ type dialect struct {
 	system attribute.KeyValue
 	conns  int
 	words  *strings.Replacer // of the statements
-	locker func() (lock.SessionLocker, error)
+
+	statements int // that are kept prepared
+	locker     func() (lock.SessionLocker, error)
 }
 
 var postgres = dialect{
@@ -45,6 +47,8 @@ var sqlite = dialect{
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
 	words:  strings.NewReplacer("{now}", "easel_now()", "{lock}", ""),
+
+	statements: maxStatements,
 }
 
 func init() {

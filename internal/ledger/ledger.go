@@ -35,14 +35,19 @@ type Config struct {
 	// Connector connects to the database in the place of its driver, in the dialect that the URL names. Nil is the
 	// driver's own.
 	Connector driver.Connector
+	// Outbox says who is told of events. Nil: nobody, and none are stored.
+	Outbox *Outbox
 }
 
 // Ledger is the book of orders. All times in it are of the database's clock.
 type Ledger struct {
-	db      *sql.DB
-	dialect dialect
-	window  time.Duration // in which an order may be sent again
-	refunds time.Duration // after a failure
+	db         *sql.DB
+	dialect    dialect
+	statements *statements
+	window     time.Duration // in which an order may be sent again
+	refunds    time.Duration // after a failure
+	catalog    string
+	outbox     *Outbox
 }
 
 // Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
@@ -56,7 +61,10 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	if err != nil {
 		return nil, unusable(err)
 	}
-	l := &Ledger{db: db, dialect: d, window: config.ResendWindow, refunds: config.RefundWindow}
+	if config.Connector != nil {
+		d.statements = 0
+	}
+	l := &Ledger{db: db, dialect: d, statements: newStatements(db, d.words, d.statements), window: config.ResendWindow, refunds: config.RefundWindow, catalog: config.Catalog, outbox: config.Outbox}
 	if err := l.prepare(ctx, config.Catalog); err != nil {
 		_ = db.Close() // the first error says more
 		return nil, named(ctx, err)
@@ -160,28 +168,32 @@ func (e *Doubt) Unwrap() error { return e.Err }
 // transaction is a transaction, with its statements in the words of its database.
 type transaction struct {
 	ctx context.Context
-	tx  interface {
-		ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
-		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	}
-	d dialect
+	tx  querier
+	in  func(*sql.Stmt) carrier // a prepared statement, as tx carries it out
+	l   *Ledger
+
+	told bool // an event was written
 }
 
 // inTransaction commits what do has done, unless do fails. Its errors are a closed set: a [*BudgetError],
 // [ErrGenerationTaken], that of a context that has ended, an [*Unavailable], and a [*Doubt], which alone leaves open
 // whether anything was recorded.
 func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) error {
+	l.statements.prepare(ctx)
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
 		return unanswered(ctx, err)
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if err := do(&transaction{ctx, tx, l.dialect}); err != nil {
+	t := &transaction{ctx: ctx, tx: tx, in: func(s *sql.Stmt) carrier { return tx.StmtContext(ctx, s) }, l: l}
+	if err := do(t); err != nil {
 		return unanswered(ctx, err)
 	}
 	if err := tx.Commit(); err != nil {
 		return &Doubt{unusable(err)}
+	}
+	if t.told && l.outbox.Written != nil {
+		l.outbox.Written()
 	}
 	return nil
 }
@@ -189,7 +201,8 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 // reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt, and each statement of it stands
 // alone, as in PostgreSQL it does in a transaction too.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
-	if err := do(&transaction{ctx, l.db, l.dialect}); err != nil {
+	l.statements.prepare(ctx)
+	if err := do(&transaction{ctx: ctx, tx: l.db, in: func(s *sql.Stmt) carrier { return s }, l: l}); err != nil {
 		return unanswered(ctx, err)
 	}
 	return nil
@@ -208,7 +221,12 @@ func unanswered(ctx context.Context, err error) error {
 }
 
 func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {
-	result, err := t.tx.ExecContext(t.ctx, t.d.words.Replace(statement), args...)
+	var result sql.Result
+	if prepared, text := t.l.statements.of(statement); prepared != nil {
+		result, err = t.in(prepared).ExecContext(t.ctx, args...)
+	} else {
+		result, err = t.tx.ExecContext(t.ctx, text, args...)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -216,11 +234,19 @@ func (t *transaction) exec(statement string, args ...any) (rows int64, err error
 }
 
 func (t *transaction) row(query string, args ...any) *sql.Row {
-	return t.tx.QueryRowContext(t.ctx, t.d.words.Replace(query), args...)
+	prepared, text := t.l.statements.of(query)
+	if prepared != nil {
+		return t.in(prepared).QueryRowContext(t.ctx, args...)
+	}
+	return t.tx.QueryRowContext(t.ctx, text, args...)
 }
 
 func (t *transaction) rows(query string, args ...any) (*sql.Rows, error) {
-	return t.tx.QueryContext(t.ctx, t.d.words.Replace(query), args...)
+	prepared, text := t.l.statements.of(query)
+	if prepared != nil {
+		return t.in(prepared).QueryContext(t.ctx, args...)
+	}
+	return t.tx.QueryContext(t.ctx, text, args...)
 }
 
 // now is the database's time.

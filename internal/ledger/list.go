@@ -49,13 +49,14 @@ func (c *clauses) add(condition string, args ...any) {
 	c.args = append(c.args, args...)
 }
 
-// among adds the condition that a column has one of some values.
+// among adds the condition that a column has one of some values. The last one is repeated up to a power of two: each
+// number of values would else be another statement to prepare.
 func (c *clauses) among(column string, values []string) {
-	args := make([]any, len(values))
-	for n, value := range values {
-		args[n] = value
+	var args []any
+	for n := 0; n < len(values) || n&(n-1) != 0; n++ {
+		args = append(args, values[min(n, len(values)-1)])
 	}
-	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(values))+")", args...)
+	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(args))+")", args...)
 }
 
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }

@@ -29,6 +29,15 @@ func (m Money) charged(cents *int64) Money {
 	return Money{CostCents: cents}
 }
 
+// exceeded is the price that was reserved, where a charge is the first one and above it. Else it is 0.
+func (m Money) exceeded(cents *int64) int64 {
+	reserved := m.ReservedCents + m.UnconfirmedCents // before the first charge both are of the price
+	if cents == nil || m.CostCents != nil || *cents <= reserved {
+		return 0
+	}
+	return reserved
+}
+
 // refunded is the money when a refund was seen, whenever that is. Of a price that was never read nothing is
 // held any more.
 func (m Money) refunded() Money {
@@ -79,6 +88,8 @@ type Observation struct {
 	// NotFound means that the catalog has not shown it to a read. Soon after the order that says nothing, later it
 	// is deleted.
 	NotFound bool
+	// Text is the text of its result, for those who are told of it. It is not recorded.
+	Text *string
 	// APIKey is the SHA-256, in hex, of a forwarded API key that has seen it: one that sees nothing of another's.
 	// It is empty behind a held one.
 	APIKey string

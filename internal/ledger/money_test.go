@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +56,40 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
 	}
 }
 
+func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // T7
+	type saw = ledger.Observation
+	for name, row := range map[string]struct {
+		reserved int64
+		answered *int64
+		seen     []saw
+		exceeded []int64
+	}{
+		"above, once":                       {11, nil, []saw{{Status: ledger.Queued}, {Status: ledger.Running, CostCents: cents(13)}, {Status: ledger.Succeeded, CostCents: cents(13)}}, []int64{0, 11, 0}},
+		"above, with its refund":            {11, nil, []saw{{Status: ledger.Refunded, CostCents: cents(13)}}, []int64{11}},
+		"above, after all was settled":      {11, nil, []saw{{Status: ledger.Succeeded}, {Status: ledger.Succeeded, CostCents: cents(13)}}, []int64{0, 11}},
+		"as reserved":                       {11, nil, []saw{{Status: ledger.Queued, CostCents: cents(11)}}, []int64{0}},
+		"a later one above":                 {11, nil, []saw{{Status: ledger.Queued, CostCents: cents(9)}, {Status: ledger.Running, CostCents: cents(13)}}, []int64{0, 0}},
+		"a later one, after a settled one":  {11, nil, []saw{{Status: ledger.Failed, CostCents: cents(9)}, {Status: ledger.Failed, CostCents: cents(13)}}, []int64{0, 0}},
+		"it was in the answer to the order": {11, cents(13), []saw{{Status: ledger.Queued, CostCents: cents(13)}}, []int64{0}},
+		"nothing was reserved":              {0, nil, []saw{{Status: ledger.Queued, CostCents: cents(13)}}, []int64{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, url string) {
+				l, r := open(t, url), request("k")
+				r.PriceCents = row.reserved
+				if _, err := l.Conclude(t.Context(), write(t, l, r).ID, 1, lifecycle.Named, "g1", row.answered); err != nil {
+					t.Fatal(err)
+				}
+				for n, seen := range row.seen {
+					if got, err := l.Observe(t.Context(), "g1", seen); err != nil || got != (ledger.Observed{Ordered: true, ExceededCents: row.exceeded[n]}) {
+						t.Errorf("observation %d gives %+v, %v", n, got, err)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // T2
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -66,6 +101,17 @@ func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // T2
 			if own, err := l.Own(t.Context(), &owner, generation); len(own) != 0 || err != nil {
 				t.Errorf("%s of %s is %+v, %v", generation, owner, own, err)
 			}
+		}
+	})
+}
+
+func TestAListOfAnyLengthIsAskedFor(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		all := append(slices.Repeat([]string{"g2"}, 70_000), "g1") // more than a query has parameters
+		if own, err := l.Own(t.Context(), nil, all...); len(own) != 1 || err != nil {
+			t.Errorf("of a long list %+v is known, %v", own, err)
 		}
 	})
 }
@@ -84,14 +130,14 @@ func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
 			t.Errorf("%v are looked at before they have to be visible, %v", all, err)
 		}
-		l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000")
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000, placed_time = placed_time - 60000000")
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 2 || all[0].Generation != "g3" || all[1].Generation != "g2" {
 			t.Errorf("unsettled are %v, %v", all, err)
 		}
 		if late, err := l.Due(t.Context(), time.Hour, 10); err != nil || len(late) != 1 || late[0].Generation != "g3" {
 			t.Errorf("not looked at for an hour are %v, %v", late, err)
 		}
-		l.Exec(t, "UPDATE orders SET order_time = order_time - 100000000000")
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 100000000000, placed_time = placed_time - 100000000000")
 		if daily, err := l.Due(t.Context(), 0, 10); err != nil || len(daily) != 1 || daily[0].Generation != "g3" {
 			t.Errorf("after a day %v are looked at, %v", daily, err)
 		}
@@ -119,10 +165,15 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 	})
 }
 
-func TestAReadThatFindsNothingIsADeletionWhenTheOrderIsOldEnough(t *testing.T) {
+func TestAReadThatFindsNothingIsADeletionWhenTheOrderWasPlacedLongAgo(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		late := write(t, l, request("k"))
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // it was recovered after an hour
+		conclude(t, l, late, lifecycle.Named, "g1")
+		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
+			t.Errorf("%v are looked at before they have to be visible, %v", all, err)
+		}
 		for _, seen := range []struct {
 			ledger.Observation
 			deleted bool
@@ -132,7 +183,7 @@ func TestAReadThatFindsNothingIsADeletionWhenTheOrderIsOldEnough(t *testing.T) {
 			{ledger.Observation{NotFound: true}, true},
 		} {
 			if seen.deleted {
-				l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000")
+				l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000, placed_time = placed_time - 60000000")
 			}
 			if _, err := l.Observe(t.Context(), "g1", seen.Observation); err != nil {
 				t.Fatal(err)

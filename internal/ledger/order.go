@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -65,13 +64,14 @@ type Order struct {
 	// Labels are those of its [Request], where it comes from [Ledger.List] or [Ledger.Own].
 	Labels map[string]string
 
+	placed int64 // when its generation was recorded; 0 where there is none
 	failed int64 // when its generation was first seen failed; 0 where it was not
 }
 
 // columns are what scan reads.
 const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), claims,
 	claimed_until > {now}, {now} - order_time, order_time,
-	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted, settled, failed_time`
+	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted, settled, placed_time, failed_time`
 
 // order reads and locks the order that a condition names, under the API key of now. It is nil where there
 // is none.
@@ -94,7 +94,7 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 		o, age, written := Order{}, int64(0), int64(0)
 		if err := rows.Scan(
 			&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.State, &o.Generation, &o.Claims, &o.Claimed, &age, &written,
-			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted, &o.Settled, &o.failed); err != nil {
+			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted, &o.Settled, &o.placed, &o.failed); err != nil {
 			return nil, err
 		}
 		o.Claimed = o.Claimed && o.State == lifecycle.Open
@@ -235,18 +235,18 @@ var ErrGenerationTaken = errors.New("the catalog has named a generation that bel
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lifecycle.Outcome, generation string, cost *int64) (step lifecycle.Step, err error) {
 	taken := false
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		o, err := l.order(tx, "", `id = $1`, id)
+		o, other, err := l.orderAndHolder(tx, "", id, generation)
 		if err != nil {
 			return err
 		}
 		if o == nil {
 			return fmt.Errorf("the ledger has no order %s", id)
 		}
-		if taken, err = isTaken(tx, id, generation); taken {
+		if taken = other; taken {
 			outcome = lifecycle.Uncertain
 		}
 		step = o.Concluded(claim, outcome, generation)
-		return errors.Join(err, l.record(tx, *o, step.Order, cost))
+		return l.record(tx, *o, step.Order, cost)
 	})
 	if taken && err == nil {
 		err = ErrGenerationTaken
@@ -259,14 +259,14 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lif
 // that is "" it may be in force.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (possible bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		o, err := l.order(tx, apiKey, `id = $1`, id)
+		o, taken, err := l.orderAndHolder(tx, apiKey, id, generation)
 		if err != nil || o == nil {
 			return err
 		}
-		o.Rotated = o.Rotated && apiKey != ""
-		if taken, err := isTaken(tx, id, generation); err != nil || taken {
-			return cmp.Or(err, ErrGenerationTaken)
+		if taken {
+			return ErrGenerationTaken
 		}
+		o.Rotated = o.Rotated && apiKey != ""
 		var next lifecycle.Order
 		if next, possible = o.Resolved(generation); !possible {
 			return nil
@@ -285,21 +285,23 @@ func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, cost *in
 		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1 WHERE id = $2`, retryDelay(next.Claims).Microseconds(), o.ID)
 		return err
 	}
-	to := Money{}
 	if next.State == lifecycle.Placed {
-		to = o.charged(cost)
+		return move(tx, o, o.charged(cost), 1, `state = %s, generation_id = %s, placed_time = {now}, claimed_until = 0, inputs = NULL`, next.State, next.Generation)
 	}
-	return move(tx, o, to, `state = %s, generation_id = NULLIF(%s, ''), claimed_until = 0, inputs = NULL`, next.State, next.Generation)
+	return move(tx, o, Money{}, 0, `state = %s, claimed_until = 0, inputs = NULL`, next.State)
 }
 
-// isTaken reports whether another order has a generation.
-func isTaken(tx *transaction, id, generation string) (taken bool, err error) {
-	if generation == "" {
-		return false, nil
+// orderAndHolder reads and locks an order, and another one that has the generation which is named for it.
+func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
+	all, err := l.orders(tx, apiKey, `(id = $1 OR generation_id = NULLIF($2, '')) {lock}`, id, generation)
+	for i := range all {
+		if all[i].ID == id {
+			o = &all[i]
+		} else {
+			taken = true
+		}
 	}
-	others := 0
-	err = tx.row(`SELECT COUNT(*) FROM orders WHERE generation_id = $1 AND id <> $2`, generation, id).Scan(&others)
-	return others > 0, err
+	return o, taken, err
 }
 
 // retryDelay is the pause before the recovery of an order after so many claims.

@@ -14,12 +14,13 @@ import (
 // The chart and the unit for systemd hand the password over in a file.
 func TestThePasswordMayStandInAFile(t *testing.T) {
 	address := proctest.Database(t)
-	change(t, address, `CREATE ROLE clerk LOGIN PASSWORD 'hunter2'; GRANT CREATE, USAGE ON SCHEMA public TO clerk`)
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.User = url.User("clerk")
+	clerk := "clerk_" + strings.TrimPrefix(u.Path, "/") // roles are of all databases
+	change(t, address, `CREATE ROLE `+clerk+` LOGIN PASSWORD 'hunter2'; GRANT CREATE, USAGE ON SCHEMA public TO `+clerk)
+	u.User = url.User(clerk)
 	file := filepath.Join(t.TempDir(), "pgpass")
 	t.Setenv("PGPASSFILE", file)
 	for password, works := range map[string]bool{"hunter2": true, "hunter3": false} {

@@ -13,6 +13,9 @@ import (
 
 // docs/ledger.md has the figures that -v prints: of an idempotency key of 40 letters and a record of 600 bytes.
 func TestTheBytesOfAnOrderAreFew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures, and shares nothing")
+	}
 	for labels, most := range []int64{2100, 2300} {
 		t.Run(fmt.Sprint(labels, " labels"), func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {

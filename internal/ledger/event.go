@@ -1,0 +1,228 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+const (
+	// SendWithin is how long an event is tried to be sent before it is given up.
+	SendWithin = 24 * time.Hour
+	// KeepEvents is how long an event stays in the ledger that was sent or given up.
+	KeepEvents = 7 * 24 * time.Hour
+
+	// An event is sent again after a twentieth of the time that it has waited, within bounds.
+	resendShare               = 20
+	resendLeast, resendAtMost = time.Second, 10 * time.Minute
+)
+
+// EventState is what has become of an event.
+type EventState int
+
+// What becomes of an event.
+const (
+	EventPending EventState = iota
+	EventSent
+	EventGivenUp
+)
+
+func (s EventState) String() string { return [...]string{"pending", "sent", "given up"}[s] }
+
+// Event is something that an owner is told.
+type Event struct {
+	// ID is the same whenever and however often the event is sent.
+	ID, Owner, Type string
+	// Subject is the generation, or the budget. Of one subject the events are sent one after the other.
+	Subject string
+	// Percent is the threshold of a budget.
+	Percent int64
+	// Data is a document as JSON.
+	Data string
+	// Time is when it was written, with what it tells of.
+	Time     time.Time
+	State    EventState
+	Attempts int64
+	// Problem is why the last attempt has failed.
+	Problem string
+}
+
+const eventColumns = `id, owner, type, subject, percent, data, event_time, state, attempts, problem`
+
+// events reads the events that a condition names.
+func (t *transaction) events(condition string, args ...any) (all []Event, err error) {
+	rows, err := t.rows(`SELECT `+eventColumns+` FROM events AS e WHERE `+condition, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells more
+	for rows.Next() {
+		e, written := Event{}, int64(0)
+		if err := rows.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, &written, &e.State, &e.Attempts, &e.Problem); err != nil {
+			return nil, err
+		}
+		e.Time = time.UnixMicro(written).UTC()
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}
+
+// DueEventOwners are the owners who have to be told something now.
+func (l *Ledger) DueEventOwners(ctx context.Context) (owners []string, err error) {
+	return l.eventOwners(ctx, `SELECT DISTINCT owner FROM events WHERE state = 0 AND next_time <= {now}`)
+}
+
+// PendingEventOwners are the owners who have to be told something, now or later.
+func (l *Ledger) PendingEventOwners(ctx context.Context) (owners []string, err error) {
+	return l.eventOwners(ctx, `SELECT DISTINCT owner FROM events WHERE state = 0`)
+}
+
+func (l *Ledger) eventOwners(ctx context.Context, query string) (owners []string, err error) {
+	err = l.reading(ctx, func(tx *transaction) error {
+		rows, err := tx.rows(query)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }() // rows.Err tells more
+		for rows.Next() {
+			owner := ""
+			if err := rows.Scan(&owner); err != nil {
+				return err
+			}
+			owners = append(owners, owner)
+		}
+		return rows.Err()
+	})
+	return owners, err
+}
+
+// DueEvents are those that an owner has to be told now: of each subject the first that is pending.
+func (l *Ledger) DueEvents(ctx context.Context, owner string, most int) (all []Event, err error) {
+	err = l.reading(ctx, func(tx *transaction) error {
+		all, err = tx.events(`owner = $1 AND state = 0 AND next_time <= {now} AND NOT EXISTS (SELECT 1 FROM events
+			WHERE owner = e.owner AND subject = e.subject AND position < e.position AND state = 0) ORDER BY next_time, event_time, id LIMIT $2`, owner, most)
+		return err
+	})
+	return all, err
+}
+
+// Sent records that an event has arrived.
+func (l *Ledger) Sent(ctx context.Context, id string) error {
+	return l.inTransaction(ctx, func(tx *transaction) error {
+		_, err := tx.exec(`UPDATE events SET state = 1, attempts = attempts + 1, problem = '' WHERE id = $1`, id)
+		return err
+	})
+}
+
+// NotSent records that an attempt to send an event has failed. It is tried again later.
+func (l *Ledger) NotSent(ctx context.Context, id, problem string) error {
+	return l.inTransaction(ctx, func(tx *transaction) error {
+		waited := int64(0)
+		err := tx.row(`SELECT {now} - begin_time FROM events WHERE id = $1 AND state = 0`, id).Scan(&waited)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		pause := min(max(waited/resendShare, resendLeast.Microseconds()), resendAtMost.Microseconds())
+		_, err = tx.exec(`UPDATE events SET attempts = attempts + 1, problem = $1, next_time = {now} + $2 WHERE id = $3`, problem, pause, id)
+		return err
+	})
+}
+
+// GiveUp gives up the events of an owner whose time is over, and gives their number: those that have been tried, or all.
+// The next of their subjects may be sent then, and is tried once whatever its time.
+func (l *Ledger) GiveUp(ctx context.Context, owner string, all bool) (events int64, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		events, err = tx.exec(`UPDATE events SET state = 2 WHERE owner = $1 AND state = 0 AND begin_time <= {now} - $2 AND attempts >= $3`,
+			owner, SendWithin.Microseconds(), number(!all))
+		return err
+	})
+	return events, err
+}
+
+// ForgetEvents deletes what was sent or given up long ago.
+func (l *Ledger) ForgetEvents(ctx context.Context) error {
+	return l.inTransaction(ctx, func(tx *transaction) error {
+		_, err := tx.exec(`DELETE FROM events WHERE state <> 0 AND event_time <= {now} - $1`, KeepEvents.Microseconds())
+		return err
+	})
+}
+
+// EventFilter chooses events.
+type EventFilter struct {
+	// Owner is whose they are; "" is everybody's.
+	Owner string
+	// Since is when the oldest was written.
+	Since time.Time
+	// GivenUp chooses those that were given up alone.
+	GivenUp bool
+}
+
+func (f EventFilter) clauses() *clauses {
+	c := &clauses{}
+	c.add("event_time >= %s", f.Since.UnixMicro())
+	if f.Owner != "" {
+		c.add("owner = %s", f.Owner)
+	}
+	if f.GivenUp {
+		c.add("state = 2")
+	}
+	return c
+}
+
+// Events gives the newest events that a filter chooses.
+func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) (all []Event, err error) {
+	c := f.clauses()
+	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)
+	err = l.reading(ctx, func(tx *transaction) error {
+		all, err = tx.events(c.String(), c.args...)
+		return err
+	})
+	return all, err
+}
+
+// Replay lets the events that a filter chooses be sent once more, with their ids, and gives their number. Those that are
+// pending stay as they are.
+func (l *Ledger) Replay(ctx context.Context, f EventFilter) (events int64, err error) {
+	c := f.clauses()
+	c.add("state <> 0")
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		events, err = tx.exec(`UPDATE events SET state = 0, attempts = 0, problem = '', begin_time = {now}, next_time = {now} WHERE `+c.String(), c.args...)
+		tx.told = tx.told || events > 0
+		return err
+	})
+	return events, err
+}
+
+// EventSummary is what the ledger has of the events of an owner.
+type EventSummary struct {
+	Owner            string
+	Pending, GivenUp int64
+	// Oldest is how long the oldest that is pending has been so.
+	Oldest time.Duration
+}
+
+// summarizeEvents sums up the events of each owner that has some that were not sent.
+func (l *Ledger) summarizeEvents(tx *transaction) (all []EventSummary, err error) {
+	if l.outbox == nil {
+		return nil, nil
+	}
+	rows, err := tx.rows(`SELECT owner, SUM(CASE WHEN state = 0 THEN 1 ELSE 0 END), SUM(CASE WHEN state = 2 THEN 1 ELSE 0 END),
+		CAST(COALESCE({now} - MIN(CASE WHEN state = 0 THEN begin_time END), 0) AS BIGINT) FROM events WHERE state <> 1 GROUP BY owner ORDER BY owner`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells more
+	for rows.Next() {
+		s, oldest := EventSummary{}, int64(0)
+		if err := rows.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest); err != nil {
+			return nil, err
+		}
+		s.Oldest = time.Duration(oldest) * time.Microsecond
+		all = append(all, s)
+	}
+	return all, rows.Err()
+}

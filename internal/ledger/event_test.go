@@ -1,0 +1,276 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// outbox tells the studio, and counts what is written.
+func outbox(limits ledger.Limits, written func()) *ledger.Outbox {
+	return &ledger.Outbox{
+		Told: func(owner string) (ledger.Limits, bool) { return limits, owner == "studio" },
+		Generation: func(o ledger.Order, text *string) string {
+			if text == nil {
+				text = new("")
+			}
+			return fmt.Sprintf("%s %v %v %s %s", o.Generation, o.Status, o.Deleted, o.Labels["job"], *text)
+		},
+		Budget:  func(b ledger.Budget) string { return fmt.Sprint(b.Period, b.SpentCents, b.ReservedCents, b.LimitCents) },
+		Written: written,
+	}
+}
+
+func openTelling(t *testing.T, url string, o *ledger.Outbox) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, RefundWindow: time.Hour, Outbox: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// events are all that were written, the oldest first, in short.
+func events(t *testing.T, l *ledger.Ledger) (all []string) {
+	t.Helper()
+	found, err := l.Events(t.Context(), ledger.EventFilter{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, e := range slices.Backward(found) {
+		all = append(all, strings.TrimPrefix(e.Type, "easel.")+": "+e.Data)
+		ids[e.ID] = true
+	}
+	if len(ids) != len(found) {
+		t.Errorf("%d events have %d ids", len(found), len(ids))
+	}
+	return all
+}
+
+func observe(t *testing.T, l *ledger.Ledger, generation string, all ...ledger.Observation) {
+	t.Helper()
+	for _, seen := range all {
+		if _, err := l.Observe(t.Context(), generation, seen); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
+	type saw = ledger.Observation
+	for name, row := range map[string]struct {
+		seen []saw
+		told []string
+	}{
+		"it has succeeded":                     {[]saw{{Status: ledger.Queued}, {Status: ledger.Running}, {Status: ledger.Succeeded, Text: new("a haiku")}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
+		"it is seen again":                     {[]saw{{Status: ledger.Succeeded}, {Status: ledger.Succeeded, Record: "{}"}, {Status: ledger.Queued}}, []string{"generation.succeeded: g1 succeeded false 7 "}},
+		"it was refunded":                      {[]saw{{Status: ledger.Failed}, {Status: ledger.Refunded}, {Status: ledger.Failed}}, []string{"generation.failed: g1 failed false 7 ", "generation.refunded: g1 refunded false 7 "}},
+		"nobody saw it fail":                   {[]saw{{Status: ledger.Refunded}}, []string{"generation.refunded: g1 refunded false 7 "}},
+		"it was deleted":                       {[]saw{{Status: ledger.Succeeded}, {Deleted: true}, {Deleted: true}}, []string{"generation.succeeded: g1 succeeded false 7 ", "generation.deleted: g1 succeeded true 7 "}},
+		"it was deleted before anybody saw it": {[]saw{{Deleted: true}}, []string{"generation.deleted: g1 placed true 7 "}},
+		"it is not visible yet":                {[]saw{{NotFound: true}}, nil},
+		"it runs":                              {[]saw{{Status: ledger.Queued}, {Status: ledger.Running}, {}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, url string) {
+				l := openTelling(t, url, outbox(ledger.Limits{}, nil))
+				conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+				observe(t, l, "g1", row.seen...)
+				if got := events(t, l); !slices.Equal(got, row.told) {
+					t.Errorf("told are %q, want %q", got, row.told)
+				}
+			})
+		})
+	}
+}
+
+func TestWhoWantsNoEventsHasNone(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		for n, o := range []*ledger.Outbox{nil, outbox(ledger.Limits{DailyCents: cents(11)}, func() { t.Error("one was written") })} {
+			l, r := openTelling(t, url, o), request(fmt.Sprint("k", n))
+			r.Owner, r.Namespace, r.Limits = "print", "print", ledger.Limits{DailyCents: cents(22)}
+			conclude(t, l, write(t, l, r), lifecycle.Named, fmt.Sprint("g", n))
+			observe(t, l, fmt.Sprint("g", n), ledger.Observation{Status: ledger.Succeeded})
+			if got := events(t, l); len(got) > 0 {
+				t.Errorf("told are %q", got)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		limits, written := ledger.Limits{DailyCents: cents(44), MonthlyCents: cents(1000)}, 0
+		l := openTelling(t, url, outbox(limits, func() { written++ }))
+		order := func(key string) {
+			r := request(key)
+			r.Limits = limits
+			conclude(t, l, write(t, l, r), lifecycle.Uncertain, "")
+		}
+		order("1")
+		order("2")
+		order("3")
+		if got := events(t, l); len(got) > 0 {
+			t.Errorf("at 75 %% told are %q", got)
+		}
+		order("4")
+		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day0 44 44", "budget.threshold: day0 44 44"}) && len(got) != 2 || written != 1 {
+			t.Errorf("at 100 %% told are %q, in %d transactions", got, written)
+		}
+		r := request("5")
+		r.Limits = limits
+		if _, _, err := l.Write(t.Context(), r); err == nil {
+			t.Error("the budget is passed")
+		}
+		if got := events(t, l); len(got) != 2 {
+			t.Errorf("after a refusal told are %q", got)
+		}
+		l.Exec(t, "UPDATE budgets SET reserved_cents = 0")
+		order("6")
+		order("7")
+		order("8")
+		order("9")
+		if got := events(t, l); len(got) != 2 {
+			t.Errorf("when the share is reached again told are %q", got)
+		}
+		due, err := l.DueEvents(t.Context(), "studio", 10)
+		if err != nil || len(due) != 1 || due[0].Percent != 80 || !strings.HasPrefix(due[0].Subject, "day.") {
+			t.Errorf("due are %+v, %v", due, err)
+		}
+	})
+}
+
+func TestAHigherChargeReachesAThreshold(t *testing.T) { // T7
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(20)}, nil))
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		if got := events(t, l); len(got) > 0 {
+			t.Errorf("told are %q", got)
+		}
+		l.Exec(t, "UPDATE orders SET cost_cents = NULL, reserved_cents = 11")
+		l.Exec(t, "UPDATE budgets SET spent_cents = 0, reserved_cents = 11")
+		observe(t, l, "g1", ledger.Observation{Status: ledger.Queued, CostCents: cents(17)})
+		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day17 0 20"}) {
+			t.Errorf("told are %q", got)
+		}
+	})
+}
+
+func TestEventsOfAGenerationAreDueOneAfterTheOther(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l, ctx := openTelling(t, url, outbox(ledger.Limits{}, nil)), t.Context()
+		for _, g := range []string{"g1", "g2"} {
+			conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
+		}
+		observe(t, l, "g1", ledger.Observation{Status: ledger.Failed}, ledger.Observation{Status: ledger.Refunded})
+		observe(t, l, "g2", ledger.Observation{Status: ledger.Succeeded})
+		due := func() (types []string, first ledger.Event) {
+			t.Helper()
+			owners, err := l.DueEventOwners(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, owner := range owners {
+				all, err := l.DueEvents(ctx, owner, 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for n, e := range all {
+					if n == 0 {
+						first = e
+					}
+					types = append(types, e.Subject+" "+strings.TrimPrefix(e.Type, "easel.generation."))
+				}
+			}
+			return types, first
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		types, failed := due()
+		if !slices.Equal(types, []string{"g1 failed", "g2 succeeded"}) {
+			t.Fatalf("due are %q", types)
+		}
+		must(l.NotSent(ctx, failed.ID, "500"))
+		if types, _ = due(); !slices.Equal(types, []string{"g2 succeeded"}) {
+			t.Errorf("after a failure due are %q", types)
+		}
+		l.Exec(t, "UPDATE events SET next_time = next_time - 2000000, begin_time = begin_time - 3600000000")
+		if types, _ = due(); len(types) != 2 {
+			t.Errorf("a while later due are %q", types)
+		}
+		must(l.NotSent(ctx, failed.ID, "500"))
+		l.Exec(t, "UPDATE events SET next_time = next_time - 170000000")
+		if types, _ = due(); !slices.Equal(types, []string{"g2 succeeded"}) {
+			t.Errorf("three minutes after a failure an hour old due are %q", types)
+		}
+		if n, err := l.GiveUp(ctx, "studio", false); n != 0 || err != nil {
+			t.Errorf("%d are given up, %v", n, err)
+		}
+		l.Exec(t, "UPDATE events SET begin_time = begin_time - 82800000000 WHERE attempts > 0")
+		if n, err := l.GiveUp(ctx, "studio", false); n != 1 || err != nil {
+			t.Errorf("%d are given up, %v", n, err)
+		}
+		types, refunded := due()
+		if !slices.Equal(types, []string{"g2 succeeded", "g1 refunded"}) && !slices.Equal(types, []string{"g1 refunded", "g2 succeeded"}) {
+			t.Fatalf("after it was given up due are %q", types)
+		}
+		must(l.Sent(ctx, refunded.ID))
+		must(l.NotSent(ctx, refunded.ID, "too late"))
+		if sum, err := l.Summary(ctx); err != nil || len(sum.Events) != 1 || sum.Events[0].Pending != 1 || sum.Events[0].GivenUp != 1 || sum.Events[0].Oldest < time.Hour {
+			t.Errorf("in sum they are %+v, %v", sum.Events, err)
+		}
+		if given, err := l.Events(ctx, ledger.EventFilter{Owner: "studio", GivenUp: true}, 10); err != nil || len(given) != 1 || given[0].ID != failed.ID || given[0].Problem != "500" || given[0].Attempts != 2 {
+			t.Errorf("given up are %+v, %v", given, err)
+		}
+		if n, err := l.Replay(ctx, ledger.EventFilter{Owner: "print"}); n != 0 || err != nil {
+			t.Errorf("%d of another are sent again, %v", n, err)
+		}
+		if n, err := l.Replay(ctx, ledger.EventFilter{Owner: "studio", Since: time.Now().Add(-time.Hour)}); n != 2 || err != nil {
+			t.Errorf("%d are sent again, %v", n, err)
+		}
+		if types, _ = due(); len(types) != 2 || !slices.Contains(types, "g1 failed") {
+			t.Errorf("due again are %q", types)
+		}
+		l.Exec(t, "UPDATE events SET state = 1, event_time = event_time - 700000000000 WHERE subject = 'g1'")
+		must(l.ForgetEvents(ctx))
+		if all, err := l.Events(ctx, ledger.EventFilter{}, 10); err != nil || len(all) != 1 {
+			t.Errorf("a week later there are %+v, %v", all, err)
+		}
+	})
+}
+
+// An event and its state are recorded together or not at all, whoever else records the same.
+func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, outbox(ledger.Limits{}, nil))
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if _, err := l.Observe(context.WithoutCancel(t.Context()), "g1", ledger.Observation{Status: ledger.Succeeded}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if got := events(t, l); len(got) != 1 {
+			t.Errorf("told are %q", got)
+		}
+	})
+}

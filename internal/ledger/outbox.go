@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Outbox says who is told of events, and what. Its functions are called within transactions: none may ask the ledger,
+// or wait.
+type Outbox struct {
+	// Told reports whether an owner is told, and gives its budgets.
+	Told func(owner string) (limits Limits, told bool)
+	// Generation is the data of an event about the generation of an order, as JSON. Text is that of its result,
+	// where it has one.
+	Generation func(o Order, text *string) string
+	// Budget is the data of an event about a budget, as JSON.
+	Budget func(Budget) string
+	// Written is called when an event was written. It may be nil.
+	Written func()
+}
+
+// The types of events.
+const (
+	EventSucceeded = "easel.generation.succeeded"
+	EventFailed    = "easel.generation.failed"
+	EventRefunded  = "easel.generation.refunded"
+	EventDeleted   = "easel.generation.deleted"
+	EventBudget    = "easel.budget.threshold"
+)
+
+// eventTypes are those of states.
+var eventTypes = map[Status]string{Succeeded: EventSucceeded, Failed: EventFailed, Refunded: EventRefunded}
+
+// thresholds are the shares of a budget's limit of which its owner is told, in percent.
+var thresholds = []int64{80, 100}
+
+// tellGeneration writes the events of what has become of an order.
+func (t *transaction) tellGeneration(before, after Order, text *string) error {
+	var types []string
+	if after.Status > before.Status && eventTypes[after.Status] != "" {
+		types = append(types, eventTypes[after.Status])
+	}
+	if after.Deleted && !before.Deleted {
+		types = append(types, EventDeleted)
+	}
+	if _, told := t.listens(after.Owner); len(types) == 0 || !told {
+		return nil
+	}
+	own, err := t.l.labelled(t, &clauses{all: []string{"id = $1"}, args: []any{after.ID}})
+	if err != nil || len(own) != 1 {
+		return err
+	}
+	after.Labels = own[0].Labels
+	for _, eventType := range types {
+		one := Event{
+			ID: t.l.eventID(after.Owner, after.Generation, eventType), Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(after, text),
+		}
+		if err := t.tell(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellBudgets writes the events of the budgets of the time of an order, each threshold once.
+func (t *transaction) tellBudgets(o Order) error {
+	limits, told := t.listens(o.Owner)
+	if !told {
+		return nil
+	}
+	for _, p := range limits.periods(o.Time) {
+		if p.limit == nil {
+			continue
+		}
+		if err := t.tellBudget(o.Owner, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *transaction) tellBudget(owner string, p period) error {
+	b, last := p.budget(), int64(0)
+	if err := t.row(`SELECT spent_cents, reserved_cents, told_percent FROM budgets WHERE owner = $1 AND period = $2 AND start_time = $3`,
+		owner, p.name, p.start.UnixMicro()).Scan(&b.SpentCents, &b.ReservedCents, &last); err != nil {
+		return err
+	}
+	used := b.SpentCents + b.ReservedCents
+	for _, percent := range thresholds {
+		if percent <= last || used <= 0 || used*100 < b.LimitCents*percent {
+			continue
+		}
+		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4`, percent, owner, p.name, p.start.UnixMicro()); err != nil {
+			return err
+		}
+		subject := fmt.Sprintf("%s.%s", p.name, p.start.Format(time.DateOnly))
+		one := Event{
+			ID: t.l.eventID(owner, subject, fmt.Sprint(EventBudget, percent)), Owner: owner, Type: EventBudget, Subject: subject, Percent: percent, Data: t.l.outbox.Budget(b),
+		}
+		if err := t.tell(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listens reports whether an owner is told of events.
+func (t *transaction) listens(owner string) (limits Limits, told bool) {
+	if t.l.outbox == nil {
+		return limits, false
+	}
+	return t.l.outbox.Told(owner)
+}
+
+// eventID is the id of an event: the same for the same one, whoever writes it.
+func (l *Ledger) eventID(owner, subject, what string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{l.catalog, owner, subject, what}, "\x00")))
+	return "evt_" + hex.EncodeToString(sum[:16])
+}
+
+// tell writes an event, behind the others of its subject.
+func (t *transaction) tell(e Event) error {
+	rows, err := t.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, event_time, begin_time, next_time)
+		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $5 AND subject = $6), $7, $8, {now}, {now}, {now}) ON CONFLICT DO NOTHING`,
+		e.ID, e.Owner, e.Type, e.Subject, e.Owner, e.Subject, e.Percent, e.Data)
+	t.told = t.told || rows > 0
+	return err
+}
