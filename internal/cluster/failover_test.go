@@ -66,6 +66,9 @@ func TestALeaderThatLeavesIsFollowedAtOnce(t *testing.T) {
 }
 
 func TestWithoutNATSEachPollsForItselfAtItsShareOfTheRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	states, ids := many(400, queued)
 	inWorld(t, 4, states, func(w *world) {
 		w.up.thin = true // each is read by itself: there is always more to do than the rate allows

@@ -160,6 +160,9 @@ func TestARotatedAPIKeyIsSharedWithoutNATS(t *testing.T) {
 }
 
 func TestAReplicaStartedForACrashedOneTakesItsPlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	states, ids := many(160, queued)
 	inWorld(t, 3, states, func(w *world) {
 		w.overload(ids)
@@ -181,6 +184,9 @@ func TestAReplicaStartedForACrashedOneTakesItsPlace(t *testing.T) {
 }
 
 func TestAReplicaGoneForAnHourHasNoShareAnyMore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	states, ids := many(160, queued)
 	inWorld(t, 2, states, func(w *world) {
 		w.overload(ids)

@@ -115,6 +115,11 @@ func (r *replica) Generation(ctx context.Context, _ catalog.Credential, id strin
 	return r.w.up.record(id).Version(), nil
 }
 
+// Account is not watched: each replica reads it for itself.
+func (r *replica) Account(context.Context, catalog.Credential) (catalog.Account, error) {
+	return catalog.Account{}, &catalog.Error{Kind: catalog.KindContract, Op: "x"}
+}
+
 func (r *replica) List(ctx context.Context, _ catalog.Credential) (list []catalog.Version, err error) {
 	if err := r.request(ctx, ""); err != nil {
 		return nil, err

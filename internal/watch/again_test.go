@@ -125,11 +125,26 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch("a")
 		pass(time.Second)
-		b.hub.Deleted(context.Background(), tenant, "a")
+		b.hub.Deleted(context.Background(), tenant, "a", false)
 		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version()) // a read that was on its way
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")
+	})
+}
+
+func TestADeleteByA404SoonAfterTheOrderIsNone(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
+		s := b.watch("a")
+		pass(time.Second)
+		b.hub.Deleted(context.Background(), tenant, "a", true)
+		pass(0)
+		b.wantStates(s, "queued")
+		pass(time.Minute)
+		b.hub.Deleted(context.Background(), tenant, "a", true)
+		pass(0)
+		b.wantStates(s, "queued", "deleted")
 	})
 }
 
@@ -142,7 +157,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 		b.up.set("a", refunded)
 		pass(30 * time.Second)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded")
-		b.hub.Deleted(context.Background(), tenant, "b")
+		b.hub.Deleted(context.Background(), tenant, "b", false)
 		pass(0)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded", "deleted")
 		calls := b.up.calls()
@@ -185,7 +200,7 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesTheState(t *testing.T) {
 		first := b.watch("a")
 		pass(0)
 		known := 0
-		err := b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtag: first.look().updates[0].Etag}, func(event watch.Event) error {
+		err := b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}}, func(event watch.Event) error {
 			if event.Known != nil && event.Known.Generation.File != nil {
 				known++
 			}

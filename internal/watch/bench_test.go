@@ -25,6 +25,8 @@ type upstream struct {
 	fail      error                // of every call, while set
 	failList  error                // of list calls, while set
 	failOne   map[string]error     // of reads of one id
+	balance   int64
+	accounts  []time.Time          // when the account was read
 	delay     time.Duration        // of every call
 	listDelay time.Duration        // more, of list calls
 	listed    func(id string) bool // nil: all
@@ -107,6 +109,23 @@ func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id stri
 	return u.record(id, s).Version(), nil
 }
 
+func (u *upstream) Account(ctx context.Context, _ catalog.Credential) (catalog.Account, error) {
+	u.mu.Lock()
+	u.accounts = append(u.accounts, time.Now())
+	delay := u.delay
+	u.mu.Unlock()
+	if err := pause(ctx, delay); err != nil {
+		return catalog.Account{}, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.fail != nil {
+		return catalog.Account{}, u.fail
+	}
+	balance := u.balance
+	return catalog.Account{BalanceCents: &balance, ObserveTime: time.Now()}, nil
+}
+
 func (u *upstream) List(ctx context.Context, _ catalog.Credential) ([]catalog.Version, error) {
 	u.mu.Lock()
 	u.lists++
@@ -156,7 +175,8 @@ type delivered struct {
 	updates    []watch.Update
 	at         []time.Time
 	heartbeats []watch.Heartbeat
-	caughtUp   []int
+	known      []watch.Update
+	caughtUp   []int // how many generations the watcher has by then
 	err        error
 	ended      bool
 }
@@ -188,11 +208,24 @@ func (s *seen) add(event watch.Event) error {
 	case event.Update != nil:
 		s.updates, s.at = append(s.updates, *event.Update), append(s.at, time.Now())
 	case event.Heartbeat != nil:
-		s.heartbeats = append(s.heartbeats, *event.Heartbeat)
-	case event.CaughtUp != nil:
-		s.caughtUp = append(s.caughtUp, event.CaughtUp.Count)
+		if s.heartbeats = append(s.heartbeats, *event.Heartbeat); event.Known != nil {
+			s.known = append(s.known, *event.Known)
+		}
+	case event.CaughtUp:
+		s.caughtUp = append(s.caughtUp, s.initial())
 	}
 	return nil
+}
+
+// initial is how many generations the watcher has the initial state of.
+func (d *delivered) initial() int {
+	n := len(d.known)
+	for _, u := range d.updates {
+		if u.Initial {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *seen) end(err error) {

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -129,6 +130,15 @@ func (e *entry) invalidate() { e.sharedUpdates = [2]*Update{} }
 func (e *entry) confirm(at time.Time) {
 	e.state.ObserveTime = latest(e.state.ObserveTime, at)
 	e.invalidate()
+}
+
+// knownOtherwise reports whether a new watcher has another etag of the generation than a list. The list may say
+// less than the read did that the etag is of, so a read decides whether the state has changed.
+func (e *entry) knownOtherwise(listed string) bool {
+	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
+		sub := &s.subscriptions[s.at]
+		return sub.flags&(pending|hasEtag) == pending|hasEtag && sub.deliveredEtag != listed
+	})
 }
 
 // setHint keeps a record of the list until a read confirms it. It keeps a copy: a pointer into the list

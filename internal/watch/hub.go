@@ -61,7 +61,7 @@ func (h *Hub) Drain() {
 	h.mu.Unlock()
 	for _, t := range tenants {
 		t.mu.Lock()
-		t.eachWatcher((*watcher).drain)
+		t.eachWatcher(source.drain)
 		t.mu.Unlock()
 	}
 }
@@ -75,19 +75,40 @@ func (h *Hub) Drain() {
 // watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
 // forwarded API key. Watch raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
+	d := h.delivery(ctx, deliver)
+	d.wake = req.Wake
+	w := newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
+	return h.serve(d, w, req.Credential, func(t *tenant) { w.start(t, &req, time.Now()) })
+}
+
+// WatchAccount delivers the account at once and after each change of its balance or of a budget, and heartbeats in
+// between. It has no goal; in all else it is like Watch.
+func (h *Hub) WatchAccount(ctx context.Context, req AccountRequest, deliver func(Event) error) error {
+	d := h.delivery(ctx, deliver)
+	w := newAccountWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
+	return h.serve(d, w, req.Credential, func(t *tenant) { w.start(t, &req, time.Now()) })
+}
+
+// delivery makes the delivery of a watch. Each one goes to the next dispatcher.
+func (h *Hub) delivery(ctx context.Context, deliver func(Event) error) *delivery {
 	d := &delivery{hub: h, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
-	d.watcher = newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
-	t := h.find(req.Credential, true)
-	d.watcher.start(t, &req, time.Now())
+	return d
+}
+
+// serve starts a watcher, and delivers to it until the watch ends.
+func (h *Hub) serve(d *delivery, w source, cred catalog.Credential, start func(*tenant)) error {
+	d.watcher = w
+	t := h.find(cred, true)
+	start(t)
 	if h.drained.Load() { // else Drain finds it
-		d.watcher.drain()
+		w.drain()
 	}
 	t.mu.Unlock()
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		d.watcher.stop(time.Now())
+		w.stop(time.Now())
 	}()
 	return d.wait()
 }
@@ -152,12 +173,16 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	return e.update()
 }
 
-// Deleted notes a generation that a call has deleted, and delivers the deletion to its watchers. ctx is
-// that of the call, for its trace alone.
-func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
+// Deleted notes a generation that a call has deleted, and delivers the deletion to its watchers. notFound means that
+// the catalog has answered 404: soon after the order that says nothing. ctx is that of the call, for its trace alone.
+func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string, notFound bool) {
 	found := h.cfg.Observer.TraceRef(ctx)
-	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
-	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
+	h.with(cred, id, func(t *tenant, e *entry) {
+		if now := time.Now(); !notFound || e.deleted || !e.justCreated(now) {
+			t.deleted(e, found, now)
+		}
+	})
+	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version(), NotFound: notFound})
 }
 
 // Called notes a request that a call has made, and its error. Calls do not wait for the budget: polls
@@ -174,6 +199,14 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	t.peers.requests++ // the next status tells the leader
 	if throttled {
 		t.health.throttled(err, now)
+	}
+}
+
+// Ordered notes that an order was sent to the catalog, whatever became of it: the balance may have changed.
+func (h *Hub) Ordered(cred catalog.Credential) {
+	if t := h.find(cred, false); t != nil {
+		t.account.touch(time.Now())
+		t.mu.Unlock()
 	}
 }
 

@@ -199,7 +199,7 @@ func (l *list) mergeRecord(t *tenant, e *entry, r *catalog.Version, result *poll
 	case known && (e.listing.etag == "" || e.listing.etag == r.Etag):
 		e.confirm(r.ObserveTime)
 		t.scheduleNext(e, now)
-	case complete(r.Generation) && (!e.fresh || l.fullRecords):
+	case complete(r.Generation) && (l.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
 		t.apply(e, r.Generation, r.Etag, result)
 		t.scheduleNext(e, now)
 	case known: // a detail has changed, as it may do all the time: its own pace will do

@@ -147,3 +147,62 @@ func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 		}
 	})
 }
+
+func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *testing.T) {
+	ids, states := manyIDs(300)
+	for _, id := range ids {
+		states[id] = succeeded
+	}
+	states["listed"], states["other"] = queued, queued
+	delete(states, ids[7])
+	inBubble(t, states, func(b *bench) {
+		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "listed" } })
+		known := map[string]string{"listed": b.up.record("listed", queued).Etag()}
+		for _, id := range ids {
+			known[id] = b.up.record(id, succeeded).Etag()
+		}
+		s := b.watchWith(b.ctx, watch.Request{KnownEtags: known})
+		pass(time.Second / 2)
+		other := b.watch("other")
+		pass(10 * time.Second)
+		b.wantStates(other, "queued")
+		b.up.set("other", succeeded)
+		pass(10 * time.Second)
+		b.wantStates(other, "queued", "succeeded")
+		if got := s.look(); len(got.caughtUp) > 0 {
+			b.t.Fatal("300 reads are done after 20 s")
+		}
+		pass(2 * time.Minute)
+		got := s.look()
+		if len(got.updates) != 1 || got.updates[0].Generation.ID != ids[7] || !got.updates[0].Missing || !slices.Equal(got.caughtUp, []int{301}) {
+			b.t.Errorf("told %v, and caught up with %v; want %s alone, as deleted", s.states(), got.caughtUp, ids[7])
+		}
+		if least, most := b.up.reads(ids); least != 1 || most != 1 {
+			b.t.Errorf("%d to %d reads of each", least, most)
+		}
+		times := b.up.callTimes()
+		for i, at := range times {
+			n := 0
+			for _, other := range times[:i+1] {
+				if at.Sub(other) <= 10*time.Second {
+					n++
+				}
+			}
+			if n > 5*10+5+1 { // the rate, and a burst of one second
+				b.t.Fatalf("%d polls within 10 s up to %v", n, at)
+			}
+		}
+	})
+}
+
+func TestAWatchOfManyDropsGenerationsOfOtherModels(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
+		none := b.watchWith(b.ctx, watch.Request{IDs: []string{"a", "b"}, ModelID: "another"})
+		all := b.watchWith(b.ctx, watch.Request{ModelID: "m"})
+		pass(5 * time.Second)
+		if ended, err := none.done(); !ended || err != nil || len(none.look().updates) > 0 {
+			b.t.Errorf("a watch of nothing that is there: %v, %v, %v", ended, err, none.states())
+		}
+		b.wantStates(all, "queued", "queued")
+	})
+}

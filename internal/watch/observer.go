@@ -40,7 +40,8 @@ type TraceRef any
 // Poll is one request of a poller.
 type Poll struct {
 	Tenant      catalog.Tenant
-	ID          string     // "" is a sweep
+	ID          string     // "" is a sweep, or a read of the account
+	Account     bool       // a read of the account
 	Generations int        // polled by it
 	Watches     int        // of these; a watch of several generations counts for each
 	Orders      []TraceRef // of the calls that placed the generations, at most 16

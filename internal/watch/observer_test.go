@@ -53,6 +53,7 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 
 // shelf is a catalog whose generations change when a test says so.
 type shelf struct {
+	noAccount
 	mu     sync.Mutex
 	states map[string]catalog.State
 }
@@ -227,7 +228,7 @@ func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(hub.Close)
-	d := delivery{hub: hub, ctx: t.Context(), watcher: &watcher{trace: hub.cfg.Observer.TraceRef(t.Context())}, deliver: ignore}
+	d := delivery{hub: hub, ctx: t.Context(), watcher: &watcher{stream: stream{trace: hub.cfg.Observer.TraceRef(t.Context())}}, deliver: ignore}
 	s := step{event: &Event{Update: &Update{}}}
 	if n := testing.AllocsPerRun(100, func() { _ = d.send(s) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -280,7 +280,7 @@ func (p *Peering) subscribe(one Interest, now time.Time) (seen time.Time) {
 // relay gives the watcher that stands for the peers' watchers with this goal.
 func (p *Peering) relay(goal Goal) *watcher {
 	if p.relays[goal] == nil {
-		p.relays[goal] = &watcher{tenant: p.tenant, goal: goal, relay: true, initialKnown: true, notify: p.tenant.peers.signal}
+		p.relays[goal] = &watcher{stream: stream{tenant: p.tenant, notify: p.tenant.peers.signal}, goal: goal, relay: true, initialKnown: true}
 	}
 	return p.relays[goal]
 }
@@ -289,7 +289,7 @@ func (p *Peering) relay(goal Goal) *watcher {
 func (p *Peering) relayAll(now time.Time) {
 	p.allUntil = now.Add(interestTTL)
 	if p.all == nil {
-		p.all = &watcher{tenant: p.tenant, goal: Settled, relay: true, everything: true, notify: p.tenant.peers.signal}
+		p.all = &watcher{stream: stream{tenant: p.tenant, notify: p.tenant.peers.signal}, goal: Settled, relay: true, everything: true}
 		p.tenant.everything = append(p.tenant.everything, p.all)
 		p.tenant.queue.wakeBy(now)
 	}

@@ -27,6 +27,7 @@ type poller struct {
 type job struct {
 	Poll
 	counted []*watcher // those that Open has
+	budgets *budgets   // to read from the ledger; nil: a poll of the catalog
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more, and shares the polls with
@@ -66,7 +67,8 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	defer t.mu.Unlock()
 	t.budget.SetLimit(t.peers.rate(t.cfg.Rate, now), now)
 	next = t.prune(now)
-	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping {
+	unwatched := t.account.prune(now)
+	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping && unwatched {
 		if t.budget.Recovered(now) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
@@ -83,7 +85,12 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
+	if t.account.due(now) && s.limit > 0 {
+		jobs = append(jobs, p.readAccount(now))
+		s.limit--
+	}
 	plan := s.plan()
+	plan.more = plan.more || t.account.due(now)
 	p.preferHinted, t.queue.blocked = plan.preferHinted, plan.more && !refill.IsZero()
 	if plan.sweep {
 		jobs = append(jobs, p.sweep(now))
@@ -95,10 +102,13 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 		t.budget.Take()
 	}
 	t.peers.requests += len(jobs)
-	if plan.more {
-		return jobs, refill
+	for _, b := range t.account.beginBudgets(now) {
+		jobs = append(jobs, &job{budgets: b})
 	}
-	return jobs, earliest(plan.next, earliest(t.queue.next(), t.peers.next(now)))
+	if again = refill; !plan.more {
+		again = earliest(plan.next, earliest(t.queue.next(), t.peers.next(now)))
+	}
+	return jobs, earliest(again, t.account.next(now))
 }
 
 // situation gives the situation of now, and when the budget allows more; zero: an answer comes before.
@@ -185,6 +195,19 @@ func (p *poller) read(e *entry, now time.Time) *job {
 	return j
 }
 
+// readAccount makes the job of one read of the account.
+func (p *poller) readAccount(now time.Time) *job {
+	p.tenant.inFlight++
+	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, Account: true}}
+	for _, w := range p.tenant.account.begin(now) {
+		j.Watches++
+		if w.trace != nil && len(j.Open) < maxRefs {
+			j.Open = append(j.Open, w.trace)
+		}
+	}
+	return j
+}
+
 // sweep makes the job of one list call. It polls every entry that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
@@ -225,8 +248,19 @@ func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
+	if j.budgets != nil {
+		read, err := j.budgets.read(ctx)
+		p.budgetsAnswered(j.budgets, read, err)
+		return
+	}
 	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
 	result := &pollResult{found: found}
+	if j.Account {
+		read, err := h.cfg.Upstream.Account(ctx, cred)
+		p.accountAnswered(read, err, found)
+		ended(Outcome{Err: err})
+		return
+	}
 	if j.ID == "" {
 		records, err := h.cfg.Upstream.List(ctx, cred)
 		p.swept(records, err, result)
@@ -295,6 +329,32 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	}
 }
 
+// accountAnswered takes in the answer to a read of the account.
+func (p *poller) accountAnswered(read catalog.Account, err error, found TraceRef) {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	defer t.queue.wakeBy(now)
+	t.inFlight--
+	if err == nil {
+		p.succeeded(now)
+		t.account.apply(read, found)
+		return
+	}
+	t.account.failed(err)
+	p.failed(err, now)
+}
+
+// budgetsAnswered takes in the answer of the ledger.
+func (p *poller) budgetsAnswered(b *budgets, read any, err error) {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.account.applyBudgets(b, read, err)
+	t.queue.wakeNow(time.Now())
+}
+
 // succeeded notes that the catalog has answered, and gives the entries of newcomers, which are subscribed
 // only now.
 func (p *poller) succeeded(now time.Time) []*entry {
@@ -307,7 +367,7 @@ func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.Held, now)
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
-		t.eachWatcher(func(w *watcher) { w.fail(err) })
+		t.eachWatcher(func(w source) { w.pace().fail(err) })
 	}
 }
 

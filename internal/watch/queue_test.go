@@ -58,7 +58,7 @@ func checkDue(t *testing.T, q *queue, want map[*entry]bool, now time.Time) {
 }
 
 // unlisted is a catalog without a list, whose generations never end.
-type unlisted struct{}
+type unlisted struct{ noAccount }
 
 func (unlisted) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
 	return catalog.Generation{ID: id, State: catalog.StateQueued, ObserveTime: time.Now()}.Version(), nil

@@ -33,6 +33,7 @@ type finish struct {
 // racing is a catalog whose generations end at set moments. An answer takes a while, and half
 // of them tell what was so when they were asked for.
 type racing struct {
+	upstream
 	finishes map[string]finish // by id
 	asked    atomic.Int64
 	stale    *atomic.Int64 // answers that were wrong by the time they arrived

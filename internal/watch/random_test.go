@@ -182,9 +182,7 @@ func (c *chaos) attach(w *world, ids []string) {
 	if c.random.IntN(6) == 0 {
 		s.slow = 20 * time.Second
 	}
-	if len(ids) == 1 {
-		s.req.KnownEtag = c.known(w, ids[0])
-	}
+	s.req.KnownEtags = c.known(w, ids)
 	c.watches = append(c.watches, s)
 	w.cover(ids, 1)
 	c.work.Go(func() {
@@ -194,17 +192,22 @@ func (c *chaos) attach(w *world, ids []string) {
 	})
 }
 
-// known is a digest that another watch got, sometimes.
-func (c *chaos) known(w *world, id string) string {
+// known are etags that other watches got, sometimes: of the named generations, or of any.
+func (c *chaos) known(w *world, ids []string) map[string]string {
+	known := map[string]string{}
 	for _, s := range c.watches {
-		s.mu.Lock()
-		story := s.generations[id]
-		s.mu.Unlock()
-		if s.world == w && story != nil && c.random.IntN(3) == 0 {
-			return story.etag
+		if s.world != w || c.random.IntN(3) > 0 {
+			continue
 		}
+		s.mu.Lock()
+		for id, story := range s.generations {
+			if len(ids) == 0 || slices.Contains(ids, id) {
+				known[id] = story.etag
+			}
+		}
+		s.mu.Unlock()
 	}
-	return ""
+	return known
 }
 
 // get is a call for one generation: from the hub, or from the catalog by way of the hub.
@@ -266,7 +269,7 @@ func (c *chaos) remove(w *world) {
 	}
 	w.mu.Unlock()
 	if r != nil && c.random.IntN(2) == 0 {
-		c.hub.Deleted(context.Background(), w.cred, id)
+		c.hub.Deleted(context.Background(), w.cred, id, false)
 	}
 }
 

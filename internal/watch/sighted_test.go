@@ -18,7 +18,7 @@ func TestEachNewStateIsSightedOffEveryLock(t *testing.T) {
 		var all []string
 		hub, err := New(Config{Upstream: up, Seed: 1, Sighted: func(s Sighting) {
 			hub.Peek(s.Credential, s.ID) // it takes the locks
-			all = append(all, fmt.Sprint(s.ID, " ", s.State))
+			all = append(all, fmt.Sprint(s.ID, " ", s.State, map[bool]string{true: " by a 404"}[s.NotFound]))
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -37,10 +37,11 @@ func TestEachNewStateIsSightedOffEveryLock(t *testing.T) {
 		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // as every order is
 		hub.Created(ctx, testCred, catalog.Generation{ID: "c", State: catalog.StateFailed}, "m", time.Now())
 		hub.Observe(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateRunning}.Version()) // nobody watches it
-		hub.Deleted(ctx, testCred, "d")
+		hub.Deleted(ctx, testCred, "d", false)
+		hub.Deleted(ctx, testCred, "e", true)
 		cancel()
 		<-done
-		if want := []string{"a queued", "a failed", "c failed", "d running", "d deleted"}; !slices.Equal(all, want) {
+		if want := []string{"a queued", "a failed", "c failed", "d running", "d deleted", "e deleted by a 404"}; !slices.Equal(all, want) {
 			t.Errorf("sighted were %q", all)
 		}
 	})

@@ -11,7 +11,14 @@ import (
 )
 
 // silent is an upstream that says nothing: only what a watch itself keeps is measured.
-type silent struct{}
+type silent struct{ noAccount }
+
+// noAccount is a catalog whose account nobody watches.
+type noAccount struct{}
+
+func (noAccount) Account(context.Context, catalog.Credential) (catalog.Account, error) {
+	return catalog.Account{}, &catalog.Error{Kind: catalog.KindContract}
+}
 
 func (silent) Generation(ctx context.Context, _ catalog.Credential, _ string) (catalog.Version, error) {
 	<-ctx.Done()

@@ -38,11 +38,12 @@ type tenant struct {
 	newcomers     []newcomer // wait until the tenant is authenticated
 	pruneAt       time.Time  // of the next entry that may have been idle for long enough
 
-	queue  queue
-	list   list
-	budget *budget.Budget
-	health health
-	peers  peers
+	queue   queue
+	list    list
+	account account
+	budget  *budget.Budget
+	health  health
+	peers   peers
 
 	inFlight int // reads on their way
 
@@ -53,10 +54,12 @@ type tenant struct {
 func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
 	cred.Owner = "" // polls are for all
 	b := budget.New(cfg.Rate, now)
-	return &tenant{
+	t := &tenant{
 		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b, peers: newPeers(cfg.Peers != nil, cfg.Seed, now),
 		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
+	t.account = account{queue: &t.queue, random: schedule.NewSource(cfg.Seed, "account")}
+	return t
 }
 
 // ensure finds or makes the entry of id.
@@ -79,7 +82,7 @@ func (t *tenant) authenticate(now time.Time) (added []*entry) {
 		for _, id := range n.remaining {
 			added = append(added, t.entries[id])
 		}
-		n.initialKnown = true
+		n.initialKnown, n.known = true, nil
 		n.notify()
 	}
 	t.authenticated, t.newcomers = true, nil
@@ -247,6 +250,9 @@ func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollRes
 	e.foundBy = result.found
 	result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: e.state, Etag: e.etag}, e.goneByNotFound()})
 	if before.State != 0 && before.State != e.state.State {
+		if e.state.State == catalog.StateRefunded {
+			t.account.touch(e.state.ObserveTime)
+		}
 		result.changes = append(result.changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
 	}
 	t.publish(e)
@@ -338,8 +344,11 @@ func (t *tenant) countListed(now time.Time) (n int) {
 }
 
 // eachWatcher calls f with every watcher, with some more than once.
-func (t *tenant) eachWatcher(f func(*watcher)) {
+func (t *tenant) eachWatcher(f func(source)) {
 	for _, w := range t.everything {
+		f(w)
+	}
+	for _, w := range t.account.watchers {
 		f(w)
 	}
 	for _, e := range t.order {

@@ -8,6 +8,7 @@
 //	hub         the API of the package
 //	dispatcher  lets the ready watchers deliver, in turn
 //	watcher     the subscriptions of one stream, and its next event
+//	account     the balance and budgets of one credential, and the watchers of them
 //	poller      polls for one credential
 //	planner     decides the next requests: a pure function
 //	list        learns how useful sweeps are
@@ -34,6 +35,7 @@ import (
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error)
+	Account(ctx context.Context, cred catalog.Credential) (catalog.Account, error)
 }
 
 // Goal is the end that a watch waits for.
@@ -50,12 +52,30 @@ const (
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // each once; none: every generation that the catalog lists
-	Everything bool          // beside IDs every generation that the catalog lists
+	Everything bool          // beside IDs every generation that the catalog lists, and those of KnownEtags
 	Goal       Goal          // of each generation
-	KnownEtag  string        // of the state that the caller has already; for a single id
 	Heartbeat  time.Duration // longest silence; 0 = 15 s
 	Until      time.Time     // the watch ends with ErrExpired then; zero: never
 	Stall      time.Duration // longest time that one delivery may take; 0 = 30 s
+
+	KnownEtags map[string]string // by id, of the states that the caller has already
+	ModelID    string            // of the generations that are wanted; "": of any model
+
+	// Wake says when deliver is called at the latest, though nothing has changed; zero: no matter when. It is asked
+	// when there is nothing to deliver, and never while deliver runs. Nil: never.
+	Wake func() time.Time
+}
+
+// AccountRequest asks for a watch of the account behind a credential.
+type AccountRequest struct {
+	Credential catalog.Credential // all watches with the same tenant and owner share the budgets
+	Balance    bool               // a change of the balance is delivered, and not of the budgets alone
+	// Budgets reads what the owner may spend, as a value that == or reflect.DeepEqual compares. One watch's reads for
+	// all of its owner, on a context of the hub. Nil: the owner has no budgets.
+	Budgets   func(ctx context.Context) (any, error)
+	Heartbeat time.Duration // as in Request, and so are the others
+	Until     time.Time
+	Stall     time.Duration
 }
 
 // Reasons why a hub ends a watch before its goal. Changes from before are delivered first, except to a
@@ -70,12 +90,14 @@ var (
 // not wait for longer.
 var ErrSkipped = errors.New("nothing was sent")
 
-// Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
+// Event is one message to a watcher: exactly one of Update, Account, Heartbeat, CaughtUp and Woken is set.
 type Event struct {
 	Update    *Update
+	Account   *AccountUpdate
 	Heartbeat *Heartbeat
-	CaughtUp  *CaughtUp
-	Known     *Update // beside a Heartbeat in place of the first update: the state that the caller has
+	CaughtUp  bool    // the initial state of every generation that was known when the watch began has come before
+	Woken     bool    // the time that Wake has given has come
+	Known     *Update // beside a Heartbeat in place of an initial update: the state that the caller has
 }
 
 // Update is a state that is new to the watcher. All watchers share one Update, so nobody may change it.
@@ -85,6 +107,13 @@ type Update struct {
 	Initial    bool  // the state found when the watch began
 	Missing    bool  // the catalog has never shown this id; the state is StateDeleted
 	Memo       *Memo // for a value that all watchers share; nil outside a watch
+}
+
+// AccountUpdate is a state of the account that is new to the watcher.
+type AccountUpdate struct {
+	Account catalog.Account
+	Budgets any  // as the request reads them
+	Initial bool // the state found when the watch began
 }
 
 // Memo keeps a value that is made of an update, for all watchers that get the update. So a change is
@@ -102,9 +131,6 @@ func (m *Memo) Get(f func() any) any {
 	m.once.Do(func() { m.value = f() })
 	return m.value
 }
-
-// CaughtUp follows the initial state of every generation that was known when the watch began.
-type CaughtUp struct{ Count int }
 
 // Condition is how the catalog behaves towards a credential.
 type Condition uint8

@@ -47,7 +47,7 @@ func TestAKnownEtagSavesTheRepeat(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(0)
-		again := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, KnownEtag: first.look().updates[0].Etag})
+		again := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}})
 		pass(0)
 		b.wantStates(again)
 		if len(again.look().heartbeats) != 1 {
@@ -313,7 +313,7 @@ func TestADeleteOfOursIsDeliveredAtOnce(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(time.Second / 2)
-		b.hub.Deleted(context.Background(), tenant, "a")
+		b.hub.Deleted(context.Background(), tenant, "a", false)
 		pass(0)
 		b.wantStates(s, "queued", "deleted")
 		b.wantEnd(s, nil)

@@ -1,44 +1,33 @@
 package watch
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-const (
-	defaultHeartbeat = 15 * time.Second
-	defaultStall     = 30 * time.Second
-)
-
 // watcher holds the subscriptions of one stream, and what it delivers next. There may be a hundred
 // thousand watchers, so each keeps only what it still needs of its request. The tenant's mutex guards
-// it; heartbeatAt belongs to the turn of its delivery.
+// it.
 type watcher struct {
-	tenant     *tenant
-	heartbeat  time.Duration // longest silence
-	stall      time.Duration // longest time that one delivery may take
-	goal       Goal
-	everything bool     // it watches all that the catalog lists
-	named      bool     // it watches generations that its request names
-	notify     func()   // called when there is something to deliver
-	relay      bool     // it stands for watchers of peers: see Peering
-	trace      TraceRef // of the watch
+	stream
 
-	heartbeatAt time.Time // of the next heartbeat, if nothing is delivered before
-	until       time.Time // end of the watch; zero: never
+	goal       Goal
+	everything bool // it watches all that the catalog lists
+	named      bool // it may watch generations that the list does not carry: its request names them
+	relay      bool // it stands for watchers of peers: see Peering
 
 	subscriptions []subscription
 	free          []int32 // empty places in subscriptions
 	dirty         []int32 // places whose entry has changed since its last delivery
 	unreached     int     // goals not reached
 	pending       int     // of the initial set, not delivered yet
-	initialCount  int     // of the initial set, delivered
 	initialKnown  bool    // the initial set is known: the first list has come, or the tenant is authenticated
 	caughtUp      bool
-	err           error // why it ends before its goal
+	known         map[string]string // etags that the caller has, of generations without a subscription yet
+	modelID       string            // of the generations that are wanted; "": of any model
 }
 
 // newcomer is a watcher under an API key that the catalog has not accepted yet. It subscribes to few ids,
@@ -58,7 +47,7 @@ type subscriber struct {
 func (w *watcher) waits(e *entry, listed int) int {
 	switch {
 	case w.everything:
-		return listed
+		return max(listed, w.pending, 1)
 	case w.relay:
 		return e.peer.waits
 	}
@@ -84,14 +73,14 @@ const (
 // newWatcher makes a watcher without subscriptions.
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
-		heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall), goal: req.Goal,
-		notify: notify, trace: trace, until: req.Until, everything: req.Everything || len(req.IDs) == 0, named: len(req.IDs) > 0,
+		stream: newStream(req.Heartbeat, req.Stall, req.Until, notify, trace), goal: req.Goal,
+		everything: req.Everything || len(req.IDs) == 0, named: len(req.IDs)+len(req.KnownEtags) > 0,
+		known: maps.Clone(req.KnownEtags), modelID: req.ModelID,
 	}
 	w.initialKnown = !w.everything
 	if w.everything {
 		w.goal = Settled // it has no goal, but polls go on until no money can move any more
 	}
-	w.heartbeatAt = time.Now().Add(w.heartbeat)
 	return w
 }
 
@@ -109,9 +98,8 @@ func (w *watcher) start(t *tenant, req *Request, now time.Time) {
 	if w.everything {
 		t.everything = append(t.everything, w)
 		t.queue.wakeBy(now)
-	} else if req.KnownEtag != "" && len(w.subscriptions) == 1 {
-		w.subscriptions[0].deliveredEtag = req.KnownEtag
-		w.subscriptions[0].flags |= hasEtag
+	} else if w.initialKnown {
+		w.known = nil
 	}
 }
 
@@ -149,6 +137,10 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 		sub.flags = pending // later generations are not part of the initial set
 		w.pending++
 	}
+	if etag := w.known[e.id]; etag != "" {
+		sub.deliveredEtag, sub.flags = etag, sub.flags|hasEtag
+	}
+	delete(w.known, e.id)
 	at = w.insert(sub)
 	due := e.polling.due
 	if (len(e.subscribers) == 0 || e.goneByNotFound()) && t.stale(e, now) {
@@ -164,7 +156,8 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	return at
 }
 
-// subscribeListed subscribes a watcher of everything to the generations of the first list.
+// subscribeListed subscribes a watcher of everything to the generations of the first list, and to those that
+// the caller knows beside them: a read of each says whether it is still there.
 func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
@@ -174,7 +167,12 @@ func (w *watcher) subscribeListed(now time.Time) {
 			w.add(e, now)
 		}
 	}
-	w.initialKnown = true
+	for _, id := range slices.Sorted(maps.Keys(w.known)) {
+		e := w.tenant.ensure(id, now)
+		e.listing.readSinglyUntil = now.Add(listPause)
+		w.add(e, now)
+	}
+	w.initialKnown, w.known = true, nil
 	w.notify()
 }
 
@@ -239,14 +237,6 @@ func (w *watcher) mark(at int32) {
 	w.notify()
 }
 
-// fail ends the watch with err, after the changes before it are delivered.
-func (w *watcher) fail(err error) {
-	if w.err == nil {
-		w.err = err
-		w.notify()
-	}
-}
-
 // step is the next step of a watcher: it delivers an event, or ends, or waits.
 type step struct {
 	event *Event
@@ -266,15 +256,13 @@ func (w *watcher) next(now time.Time) step {
 // step makes the next event. It is made when the watcher is ready to deliver, so that a slow watcher
 // gets the newest state of each generation and skips those in between.
 func (w *watcher) step(now time.Time) step {
-	if !w.until.IsZero() && !now.Before(w.until) {
-		w.fail(ErrExpired)
-	}
+	w.expire(now)
 	if event, found := w.change(now); event != nil {
 		return step{event: event, found: found}
 	}
 	if !w.caughtUp && w.initialKnown && w.pending == 0 {
 		w.caughtUp = true
-		return step{event: &Event{CaughtUp: &CaughtUp{Count: w.initialCount}}}
+		return step{event: &Event{CaughtUp: true}}
 	}
 	settles := w.closeSettled(now)
 	switch {
@@ -312,13 +300,16 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	sub := &w.subscriptions[at]
 	e := sub.e
-	if !e.fresh {
+	switch {
+	case !e.fresh:
+		return nil
+	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // which never changes
+		w.remove(at, now)
 		return nil
 	}
 	initial, same := sub.flags&pending != 0, sub.flags&hasEtag != 0 && sub.deliveredEtag == e.etag
 	if initial {
 		w.pending--
-		w.initialCount++
 	}
 	sub.deliveredEtag, sub.flags = e.etag, sub.flags&^pending|hasEtag
 	shared := e.sharedUpdate(initial)

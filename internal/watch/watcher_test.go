@@ -46,17 +46,18 @@ func (s *viewer) take(event Event) error {
 		s.t.Errorf("%s: silence for %v, and heartbeats are due after %v", s.name, silence, s.req.Heartbeat)
 	}
 	switch {
-	case event.CaughtUp != nil:
-		if s.caughtUp >= 0 || event.CaughtUp.Count != s.first {
-			s.t.Errorf("%s: caught up with %d, after %d and %d", s.name, event.CaughtUp.Count, s.first, s.caughtUp)
+	case event.CaughtUp:
+		if s.caughtUp >= 0 {
+			s.t.Errorf("%s: caught up after %d and %d", s.name, s.first, s.caughtUp)
 		}
-		s.caughtUp = event.CaughtUp.Count
+		s.caughtUp = s.first
 	case event.Known != nil:
-		if event.Known.Etag != s.req.KnownEtag || len(s.generations) > 0 {
+		id := event.Known.Generation.ID
+		if event.Known.Etag != s.req.KnownEtags[id] || s.generations[id] != nil || s.caughtUp >= 0 {
 			s.t.Errorf("%s: a repeat of something else", s.name)
 		}
 		s.first++
-		s.generations[s.req.IDs[0]] = &story{etag: event.Known.Etag, states: []catalog.State{event.Known.Generation.State}}
+		s.generations[id] = &story{etag: event.Known.Etag, states: []catalog.State{event.Known.Generation.State}}
 	case event.Update != nil:
 		s.update(*event.Update, now)
 	}
@@ -81,6 +82,8 @@ func (s *viewer) update(u Update, now time.Time) {
 	switch {
 	case len(s.req.IDs) > 0 && !slices.Contains(s.req.IDs, id):
 		s.t.Errorf("%s: got %s", s.name, id)
+	case u.Initial && u.Etag == s.req.KnownEtags[id]:
+		s.t.Errorf("%s: %s is delivered, and known", s.name, id)
 	case u.Initial && (one != nil || s.caughtUp >= 0), !u.Initial && one == nil && len(s.req.IDs) > 0:
 		s.t.Errorf("%s: %s is marked as initial: %v", s.name, id, u.Initial)
 	}
