@@ -21,6 +21,16 @@ type Team struct {
 	DailyCents, MonthlyCents *int64
 	// Models are patterns of the models that it may order; nil is every model.
 	Models []string
+	// Events says where the team is told of events; nil where it is not.
+	Events *Events
+}
+
+// Events is where a team is told of events.
+type Events struct {
+	// URL is the address of its receiver, and SecretFile the file with the secrets that sign.
+	URL, SecretFile string
+	// Line is where the file is named.
+	Line int
 }
 
 // Allows reports whether the team may order from a model.
@@ -64,7 +74,7 @@ func (c Caller) Owner() string {
 // List is what a callers file says.
 type List struct {
 	all          []Caller
-	teams        []string
+	teams        []Team
 	tokens       []tokenHash
 	certificates map[string]int
 }
@@ -77,6 +87,9 @@ type tokenHash struct {
 
 // Callers are those in the file, in its order.
 func (l *List) Callers() []Caller { return slices.Clone(l.all) }
+
+// Teams are those in the file, in its order.
+func (l *List) Teams() []Team { return slices.Clone(l.teams) }
 
 // ByToken gives the caller with this token. Every hash is compared, in constant time.
 func (l *List) ByToken(token string) (caller Caller, found bool) {
@@ -112,6 +125,16 @@ func certificateKey(name string) string {
 	return strings.ToLower(name)
 }
 
+// Team gives the team whose orders belong to an owner; the zero value where the owner is no team.
+func (l *List) Team(owner string) Team {
+	for _, caller := range l.all {
+		if caller.Owner() == owner {
+			return caller.Team
+		}
+	}
+	return Team{}
+}
+
 // Dropped are the owners of this list that a newer one does not have.
 func (l *List) Dropped(newer *List) (owners []string) {
 	kept := newer.Owners()
@@ -120,7 +143,10 @@ func (l *List) Dropped(newer *List) (owners []string) {
 
 // Owners are the teams, and the callers without one.
 func (l *List) Owners() []string {
-	all := slices.Clone(l.teams)
+	var all []string
+	for _, team := range l.teams {
+		all = append(all, team.Name)
+	}
 	for _, caller := range l.all {
 		if caller.Team.Name == "" {
 			all = append(all, caller.Name)

@@ -20,6 +20,7 @@ teams:
   studio:
     budget: {daily_cents: 2000, monthly_cents: 30000}
     models: ["studio/*", "vendor/draw"]
+    events: {url: "https://studio.example/events", secret_file: studio.secret}
   idle: {}
 callers:
   - name: poster-service
@@ -51,6 +52,12 @@ func TestAFileSaysWhoHasWhichToken(t *testing.T) {
 	poster, _ := list.ByToken("one")
 	if poster.Operator || poster.Owner() != "studio" || *poster.Team.DailyCents != 2000 || *poster.Team.MonthlyCents != 30000 {
 		t.Errorf("the first caller is %+v", poster)
+	}
+	if poster.Team.Events == nil || *poster.Team.Events != (Events{"https://studio.example/events", "studio.secret", 7}) {
+		t.Errorf("its events go to %+v", poster.Team.Events)
+	}
+	if teams := list.Teams(); len(teams) != 2 || teams[0].Name != "studio" || teams[1].Events != nil {
+		t.Errorf("the teams are %+v", teams)
 	}
 	ops, _ := list.ByToken("ops")
 	if !ops.Operator || ops.Owner() != "ops" || ops.Team.DailyCents != nil || !ops.Team.Allows("any/model") {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -31,6 +32,9 @@ var (
 	hashForm   = regexp.MustCompile(`^sha256:[0-9A-Fa-f]{64}$`)
 	lineOfYAML = regexp.MustCompile(`line ([0-9]+): `)
 )
+
+// receiverForm is the form of an address that events may be sent to: https, or http on this machine.
+var receiverForm = regexp.MustCompile(`^(https://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])|http://(localhost|127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?([/?][!"$-~]*)?$`)
 
 // Parse reads a callers file. Its error is [Faults]: all of them.
 func Parse(text []byte) (*List, error) {
@@ -185,13 +189,13 @@ func (r *reader) readTeams(n *yaml.Node) {
 		if ok {
 			team.Name = name
 			r.teams[name], r.lines["team "+name] = team, pair[0].Line
-			r.list.teams = append(r.list.teams, name)
+			r.list.teams = append(r.list.teams, team)
 		}
 	}
 }
 
 func (r *reader) readTeam(n *yaml.Node) (team Team) {
-	members := r.members(n, "a team", "budget", "models")
+	members := r.members(n, "a team", "budget", "models", "events")
 	if budget := members["budget"]; budget != nil {
 		limits := r.members(budget, "a budget", "daily_cents", "monthly_cents")
 		team.DailyCents, team.MonthlyCents = r.cents(limits["daily_cents"]), r.cents(limits["monthly_cents"])
@@ -205,7 +209,35 @@ func (r *reader) readTeam(n *yaml.Node) (team Team) {
 			}
 		}
 	}
+	if events := members["events"]; events != nil {
+		team.Events = r.readEvents(events)
+	}
 	return team
+}
+
+// readEvents reads where a team is told of events.
+func (r *reader) readEvents(n *yaml.Node) *Events {
+	members := r.members(n, "events", "url", "secret_file")
+	if target(n).Kind != yaml.MappingNode {
+		return nil
+	}
+	for _, name := range []string{"url", "secret_file"} {
+		if members[name] == nil {
+			r.fault(n, "events must have %s", name)
+			return nil
+		}
+	}
+	address, isText := r.text(members["url"], "url")
+	if isText && !receiverForm.MatchString(address) {
+		r.fault(members["url"], "url must be https://…, or http://… on this machine, without a user and a fragment")
+	} else if _, err := url.Parse(address); err != nil { // an error that repeats the address
+		r.fault(members["url"], "url can't be read: a %% in its path must begin an escape such as %%20, and brackets must hold an IPv6 address")
+	}
+	file, isText := r.text(members["secret_file"], "secret_file")
+	if isText && file == "" {
+		r.fault(members["secret_file"], "secret_file must name a file")
+	}
+	return &Events{URL: address, SecretFile: file, Line: members["secret_file"].Line}
 }
 
 // cents is an amount of money; nil where n is nil.

@@ -37,6 +37,19 @@ callers:
   - name: b
     token: ["<one>"]
 `, []int{2, 5, 6, 9}, []string{"teams, callers", "budget, models", "daily_cents, monthly_cents", "name, team, operator, tokens, certificates"}},
+		{"events", `
+teams:
+  a:
+    events:
+      url: http://secret.example/
+      secret_file: whsec_secret
+  b: {events: {url: 7, secret_file: ""}}
+  c: {events: {url: https://b.example/}}
+  d: {events: 7}
+  e: {events: {url: "https://b.example/", secret_file: f, secret: secret}}
+  f: {events: {url: "https://b.example/%zz?token=secret", secret_file: f}}
+callers: []
+`, []int{5, 7, 7, 8, 9, 10, 11}, []string{"url must be https", "must be text", "must name a file", "must have secret_file", "events must be a mapping", "url, secret_file", "url can't be read"}},
 		{"names", `
 teams:
   -a: {}
@@ -102,7 +115,7 @@ callers: [{name: x, operator: maybe}]
 		if !slices.Equal(lines, row.lines) {
 			t.Errorf("%s: faults in lines %v, want %v:\n%s", row.name, lines, row.lines, strings.ReplaceAll(faults.Error(), "; line", "\nline"))
 		}
-		if strings.Contains(faults.Error(), "secret") {
+		if strings.Contains(strings.ReplaceAll(faults.Error(), "secret_file", ""), "secret") {
 			t.Errorf("%s: the file is repeated: %v", row.name, err)
 		}
 	}

@@ -58,6 +58,8 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 		string(shipped), example[:strings.Index(example, "callers:")] + "callers: []", "callers: []", "teams: {}\ncallers: []",
 		team(""), team("budget: {}"), team("budget: {daily_cents: 0, monthly_cents: 1000000000000}"), team("models: []"),
 		team(`models: ["*", "a/**", "**", "a?[^b-c]d", "\\*", "a]", "[\\]]", "/**", "a/b"]`),
+		team("events: {url: 'https://a.example/x?y=1', secret_file: s}"), team("events: {url: 'http://localhost:80', secret_file: /a/b}"), team("events: {url: 'http://127.0.0.1:1/', secret_file: s}"),
+		team("events: {url: 'http://[::1]:1/', secret_file: s}"), team("events: {url: 'https://[2001:db8::1]/', secret_file: s}"), team("events: {url: 'https://10.0.0.1:8443/a@b', secret_file: s}"),
 		caller(""), caller("operator: false"), caller("tokens: []"), caller("certificates: [a, 'spiffe://b/c', '*.internal']"),
 		caller("tokens: [<one>]"), "callers: [{name: " + strings.Repeat("a", 63) + "}]", "callers: [{name: 0.a_B-c}]",
 	} {
@@ -69,6 +71,10 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 		team("budget: {daily_cents: -1}"), team("budget: {daily_cents: 1.5}"), team("budget: {daily_cents: '1'}"), team("budget: {monthly_cents: 1000000000001}"),
 		team("budget: {monthly_cents: }"), team("models: a"), team("models: [7]"), team("models: ['']"), team("models: ['a[']"), team("models: ['[]']"),
 		team(`models: ['a\']`), team("models: ['[-a]']"), team("models: ['[a-]']"), team("models: ['a[/**']"),
+		team("events: 7"), team("events: {}"), team("events: {url: 'https://a'}"), team("events: {secret_file: s}"), team("events: {url: 'https://a', secret_file: ''}"), team("events: {url: 'https://a', secret_file: 7}"),
+		team("events: {url: 'https://a', secret_file: s, token: t}"), team("events: {url: a, secret_file: s}"), team("events: {url: 'http://a.example/', secret_file: s}"), team("events: {url: 'ftp://localhost/', secret_file: s}"),
+		team("events: {url: 'https://', secret_file: s}"), team("events: {url: 'https:///x', secret_file: s}"), team("events: {url: 'https://me:pw@a/', secret_file: s}"), team("events: {url: 'https://a/#b', secret_file: s}"),
+		team("events: {url: 'http://127.0.0.2/', secret_file: s}"), team("events: {url: 'https://a b/', secret_file: s}"), team("events: {url: 'http://localhost.a.example/', secret_file: s}"), team("events: {url: 'http://127.0.0.1@a.example/', secret_file: s}"), team("events: {url: 'https://ä/', secret_file: s}"),
 		"callers: [{}]", "callers: [{name: }]", "callers: [{name: 7}]", "callers: [{name: ''}]", "callers: [{name: -a}]", "callers: [{name: anonymous}]",
 		"callers: [{name: " + strings.Repeat("a", 64) + "}]", caller("token: a"), caller("team: 7"), caller("team: 'a b'"), caller("operator: 1"), caller("operator: yes"),
 		caller("tokens: <one>"), caller("tokens: [7]"), caller("tokens: [secret]"), caller("tokens: [sha256:ab]"), caller("tokens: [<one>, <one>]"), caller("tokens: "),
@@ -80,7 +86,7 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 	for _, text := range []string{ // what a schema can't say
 		caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
 		"callers: [{name: a, tokens: [<one>]}, {name: b, tokens: [<one>]}]", "callers: [{name: a, certificates: [x]}, {name: b, certificates: [X]}]",
-		"callers: []\n---\ncallers: []",
+		"callers: []\n---\ncallers: []", team("events: {url: 'https://a/%zz', secret_file: s}"),
 	} {
 		judge(text, false, true)
 	}

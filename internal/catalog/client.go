@@ -55,7 +55,7 @@ type Config struct {
 	// ctx has the values of the call that began the series. g is the paid generation where err
 	// is nil. A repeat of an order that has succeeded pays nothing, and Ordered is not called.
 	// Otherwise as Called.
-	Ordered func(ctx context.Context, order Order, g Generation, err error)
+	Ordered func(ctx context.Context, cred Credential, order Order, g Generation, err error)
 }
 
 // withDefaults fills in defaults for zero fields.
@@ -73,7 +73,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.Called = ignoreCall
 	}
 	if cfg.Ordered == nil {
-		cfg.Ordered = func(context.Context, Order, Generation, error) {}
+		cfg.Ordered = func(context.Context, Credential, Order, Generation, error) {}
 	}
 	return cfg
 }

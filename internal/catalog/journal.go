@@ -13,7 +13,7 @@ import (
 // Beside a journal this package remembers nothing of an order after its submission.
 type Journal interface {
 	// Next is asked before each attempt. cred has the API key of every attempt of the submission. An error ends
-	// the submission.
+	// the submission; MayExist and Free count beside it too.
 	Next(ctx context.Context, cred Credential) (Turn, error)
 	// Conclude is called once, after the last attempt, with what the catalog has said. certain means that no
 	// attempt of the submission or before it can have been taken, and is false where err is nil. Conclude gives
@@ -26,6 +26,7 @@ type Journal interface {
 type Turn struct {
 	Inputs   json.RawMessage // what is sent
 	MayExist bool            // an earlier attempt may have been taken
+	Free     bool            // the idempotency key is free: no attempt of another submission has been taken, whatever an earlier turn said
 	Pause    time.Duration   // before Next is asked again; 0 sends the order now
 	Placed   *Receipt        // set where the order was placed before
 }

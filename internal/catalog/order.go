@@ -18,7 +18,7 @@ const (
 type orders struct {
 	upstream retrier
 	book     *orderBook
-	ordered  func(context.Context, Order, Generation, error)
+	ordered  func(context.Context, Credential, Order, Generation, error)
 }
 
 // place places an order and gives its outcome, which all calls with its idempotency key share. The order is
@@ -48,7 +48,7 @@ func (o orders) submit(ctx context.Context, cred Credential, order Order, sub *s
 		receipt.Generation, err = order.Journal.Conclude(ctx, receipt.Generation, err, err != nil && !sub.mayExist)
 	}
 	if !receipt.Replayed {
-		o.ordered(ctx, order, receipt.Generation, err)
+		o.ordered(ctx, cred, order, receipt.Generation, err)
 	}
 	o.book.finish(sub, run, receipt, err)
 }
@@ -65,10 +65,10 @@ func (o orders) attempts(ctx context.Context, cred Credential, order Order, sub 
 			return Receipt{}, err
 		}
 		turn, err := o.turn(ctx, cred, order)
+		o.book.resume(sub, turn)
 		if err != nil || turn.Placed != nil {
 			return turn.receipt(), err
 		}
-		o.book.resume(sub, turn)
 		if turn.Pause > 0 {
 			run.pause(turn.Pause)
 			continue

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -381,4 +382,54 @@ func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
 	if len(distinct) != len(ids) || len(charges) != len(ids) {
 		t.Errorf("%d generations and %d charged keys for %d orders", len(distinct), len(charges), len(ids))
 	}
+}
+
+func TestACallerHearsOfAFailedAttemptWhenItWantsAndAttemptsGoOn(t *testing.T) {
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 4, Status: http.StatusServiceUnavailable})
+	ctx, cancel := context.WithTimeout(catalog.WithFailureTimeout(t.Context(), 300*time.Millisecond), time.Minute)
+	defer cancel()
+	began := time.Now()
+	_, err := s.client.Create(ctx, s.cred, s.order("k"))
+	s.wantKind(err, catalog.KindOutcomeUnknown)
+	var failed *catalog.Error
+	if took := time.Since(began); !errors.As(err, &failed) || failed.Status != http.StatusServiceUnavailable || took < 300*time.Millisecond || took > 30*time.Second {
+		t.Errorf("after %v: %+v", took, failed)
+	}
+	s.finish()
+	s.wantCharges("k", 1) // without another call
+	if _, err := s.client.Create(ctx, s.cred, s.order("k")); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+	s.wantCharges("k", 1)
+}
+
+// heldBack is a journal that has every order sent, and holds its outcome as it is.
+type heldBack struct{ inputs []byte }
+
+func (j heldBack) Next(context.Context, catalog.Credential) (catalog.Turn, error) {
+	return catalog.Turn{Inputs: j.inputs}, nil
+}
+
+func (heldBack) Conclude(_ context.Context, g catalog.Generation, err error, _ bool) (catalog.Generation, error) {
+	return g, err
+}
+
+func TestAFailedAttemptBesideAJournalSaysWhatTheCatalogSaid(t *testing.T) {
+	s := openShop(t, 1000)
+	s.sandbox.Inject(sandbox.Fault{
+		Route: "POST /generations", Count: 1, Status: http.StatusConflict, Header: map[string]string{"Retry-After": "7"}, Body: `{"message":"still at it"}`,
+	})
+	ctx, cancel := context.WithTimeout(catalog.WithFailureTimeout(t.Context(), 10*time.Millisecond), time.Minute)
+	defer cancel()
+	order := s.order("k")
+	order.Journal = heldBack{order.Inputs}
+	_, err := s.client.Create(ctx, s.cred, order)
+	s.wantKind(err, catalog.KindOutcomeUnknown)
+	var failed *catalog.Error
+	if !errors.As(err, &failed) || failed.Status != http.StatusConflict || failed.RetryAfter != 7*time.Second || failed.Message != "still at it" || failed.Unsent {
+		t.Errorf("got %+v", failed)
+	}
+	s.finish()
+	s.wantCharges("k", 1)
 }

@@ -44,8 +44,8 @@ type orderKey struct {
 	idempotencyKey string
 }
 
-// submission is the order of one idempotency key. The goroutine of its run alone writes cred, mayExist
-// and unknownSince, under the book's mutex, and so may read them without it.
+// submission is the order of one idempotency key. The goroutine of its run alone writes cred, mayExist,
+// uncertain and unknownSince, under the book's mutex, and so may read them without it.
 type submission struct {
 	key          orderKey
 	owner        owner
@@ -54,7 +54,8 @@ type submission struct {
 	receipt      *Receipt   // set once the order has succeeded
 	written      bool       // a journal remembers the order
 	cred         Credential // of every attempt: its API key is the one of the first
-	mayExist     bool       // an attempt of unknown outcome was made
+	mayExist     bool       // an attempt of unknown outcome was made, here or by another submission
+	uncertain    bool       // such an attempt was made here, which no journal takes back
 	unknownSince time.Time  // when the first such attempt began
 }
 
@@ -166,8 +167,11 @@ func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
 	defer b.mu.Unlock()
 	arrived := mayHaveArrived(err)
 	run.sent = run.sent || arrived
-	if arrived && !sub.mayExist && (KindOf(err) == KindOutcomeUnknown || KindOf(err) == KindInProgress) {
-		sub.mayExist, sub.unknownSince = true, run.attemptAt
+	if arrived && (KindOf(err) == KindOutcomeUnknown || KindOf(err) == KindInProgress) {
+		if !sub.mayExist {
+			sub.unknownSince = run.attemptAt
+		}
+		sub.mayExist, sub.uncertain = true, true
 	}
 	if !run.sent && !sub.mayExist {
 		err = Unsent(err)
@@ -176,11 +180,14 @@ func (b *orderBook) failed(sub *submission, run *submitRun, err error) error {
 	return err
 }
 
-// resume notes that an attempt before this submission may have been taken.
+// resume notes what the journal knows of attempts of other submissions: that one may have been taken, or none.
 func (b *orderBook) resume(sub *submission, turn Turn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if turn.MayExist && !sub.mayExist {
+	switch {
+	case turn.Free:
+		sub.mayExist = sub.uncertain
+	case turn.MayExist && !sub.mayExist:
 		sub.mayExist, sub.unknownSince = true, time.Now() // the journal knows since when
 	}
 }
@@ -259,9 +266,16 @@ func (s *submission) withholdRefusal(err error) error {
 	if !ok {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
 	}
+	unknown := outcomeUnknown(last, err)
+	unknown.RetryAfter = max(last.RetryAfter, refusalPause)
+	return unknown
+}
+
+// outcomeUnknown is an unknown outcome with what the catalog has said in an answer of another kind.
+func outcomeUnknown(said *Error, err error) *Error {
 	return &Error{
-		Kind: KindOutcomeUnknown, Op: opCreate, Status: last.Status, Code: last.Code,
-		Message: cmp.Or(last.Message, last.Kind.String()), RetryAfter: max(last.RetryAfter, refusalPause), Err: err,
+		Kind: KindOutcomeUnknown, Op: opCreate, Status: said.Status, Code: said.Code,
+		Message: cmp.Or(said.Message, said.Kind.String()), Withheld: said.Kind, RetryAfter: said.RetryAfter, Err: err,
 	}
 }
 
@@ -312,18 +326,38 @@ func (r *submitRun) deadline() time.Time {
 	return r.until
 }
 
-// wait gives the outcome. Shortly before ctx ends it says that the outcome is not known.
+// wait gives the outcome. Shortly before ctx ends it says that the outcome is not known, and earlier where the
+// caller wants to hear of a failed attempt.
 func (r *submitRun) wait(ctx context.Context) (Receipt, error) {
 	timer := time.NewTimer(time.Until(answerBy(ctx)))
 	defer timer.Stop()
-	select {
-	case <-r.done:
-		return r.receipt, r.err
-	case <-timer.C:
-		return Receipt{}, r.giveUp(context.DeadlineExceeded)
-	case <-ctx.Done():
-		return Receipt{}, r.giveUp(ctx.Err())
+	failed := time.NewTimer(failureTimeout(ctx))
+	defer failed.Stop()
+	for {
+		select {
+		case <-r.done:
+			return r.receipt, r.err
+		case <-timer.C:
+			return Receipt{}, r.giveUp(context.DeadlineExceeded)
+		case <-ctx.Done():
+			return Receipt{}, r.giveUp(ctx.Err())
+		case <-failed.C:
+			if err := r.giveUpIfFailed(); err != nil {
+				return Receipt{}, err
+			}
+			failed.Reset(lookAgain)
+		}
 	}
+}
+
+// giveUpIfFailed stops to wait where the last attempt has failed and the next has not begun.
+func (r *submitRun) giveUpIfFailed() error {
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	if r.lastErr == nil {
+		return nil
+	}
+	return r.leave(r.lastErr)
 }
 
 // giveUp stops to wait, and gives the error of the last attempt. While other calls wait for the same
@@ -331,16 +365,24 @@ func (r *submitRun) wait(ctx context.Context) (Receipt, error) {
 func (r *submitRun) giveUp(cause error) error {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
+	return r.leave(cause)
+}
+
+// leave is giveUp; mu is held.
+func (r *submitRun) leave(cause error) error {
 	if r.waiting--; r.waiting == 0 { // attempts go on, but not for so long that they pile up
 		if end := time.Now().Add(submitTimeout); end.Before(r.until) {
 			r.until = end
 		}
 	}
 	e, ok := errors.AsType[*Error](r.lastErr)
-	if !ok || r.written && e.Kind != KindOutcomeUnknown { // the journal does not hold it yet
+	if !ok {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}
 	}
 	last := *e
+	if r.written && last.Kind != KindOutcomeUnknown { // the journal does not hold it yet
+		last = *outcomeUnknown(e, cause)
+	}
 	last.Unsent = last.Unsent && r.waiting == 0 && !r.written
 	return &last
 }

@@ -2,15 +2,20 @@ package orders_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
@@ -35,6 +40,68 @@ func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
 			s.Errorf("the budget is %+v, %v", all, err)
 		}
 	})
+}
+
+func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) { // T7
+	for name, read := range map[string]func(*replica, catalog.Generation){
+		"by a poll":      (*replica).poll,
+		"by the settler": func(r *replica, _ catalog.Generation) { settles(3*time.Minute, r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for quote, want := range map[int64]int{10: 1, 17: 0, 0: 0} {
+				inShop(t, 1000, func(s *shop) {
+					told, r := 0, s.replica()
+					var logs strings.Builder
+					r.orders.Logger, r.orders.Dearer = slog.New(slog.NewTextHandler(&logs, nil)), func() { told++ }
+					g := r.placeWithoutCharge(quote)
+					s.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"costCents": 17}})
+					read(r, g)
+					r.poll(g)
+					line := fmt.Sprintf(`"the catalog has charged more than it quoted" generation=%s quoted_cents=%d cost_cents=17`, g.ID, quote)
+					if n := strings.Count(logs.String(), line); told != want || n != want || n != strings.Count(logs.String(), "charged more") {
+						s.Errorf("quoted %d cents: told %d times, and the log has %q", quote, told, logs.String())
+					}
+					if one := s.list(ledger.Filter{})[0]; one.CostCents == nil || *one.CostCents != 17 {
+						s.Errorf("it is %+v", one)
+					}
+				})
+			}
+		})
+	}
+}
+
+// placeWithoutCharge places an order whose answer leaves out what it costs. It is quoted for so much, or not at all.
+func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
+	r.Helper()
+	quoting := r.box.Inject(sandbox.Fault{Route: "POST /quote", Body: fmt.Sprintf(`{"priceCents": %d}`, quote)})
+	silent := r.box.Inject(sandbox.Fault{Route: "POST /generations", Set: map[string]any{"costCents": nil}})
+	placed, err := r.place("studio", "k", "a harbour", func(o *orders.Request) {
+		if quote > 0 {
+			o.MaxCostCents = &quote
+		}
+	})
+	if err != nil || placed.Generation.CostCents != nil || silent.Fired() != 1 || (quoting.Fired() == 1) != (quote > 0) {
+		r.Fatalf("it is answered %+v, %v", placed, err)
+	}
+	return placed.Generation
+}
+
+// poll reads a generation and records what it has read.
+func (r *replica) poll(g catalog.Generation) {
+	r.Helper()
+	seen, err := r.client.Generation(r.Context(), r.held("studio"), g.ID)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.orders.Sighted(r.held("studio"), seen, false)
+	r.record()
+}
+
+// record records what was sighted.
+func (r *replica) record() {
+	ctx, cancel := context.WithCancel(r.Context())
+	cancel()
+	r.orders.Record(ctx)
 }
 
 // charging changes what the answer of an order says that it has cost.

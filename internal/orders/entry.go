@@ -83,14 +83,15 @@ func (e *entry) send() catalog.Turn {
 	return catalog.Turn{Inputs: inputs, MayExist: e.claim > 1}
 }
 
-// write writes a new order down, when it fits the models and limits.
+// write writes a new order down, when it fits the models and limits. The idempotency key is free: an order that this
+// submission has waited for was refused.
 func (e *entry) write(ctx context.Context, cred catalog.Credential) (catalog.Turn, error) {
 	if e.asked.AllowsModel != nil && !e.asked.AllowsModel(e.request.ModelID) {
-		return catalog.Turn{}, &NotPlacedError{ErrModelNotAllowed}
+		return catalog.Turn{Free: true}, &NotPlacedError{ErrModelNotAllowed}
 	}
 	price, err := e.price(ctx, cred)
 	if err != nil {
-		return catalog.Turn{}, &NotPlacedError{err}
+		return catalog.Turn{Free: true}, &NotPlacedError{err}
 	}
 	e.request.PriceCents = price
 	var order ledger.Order
@@ -102,14 +103,16 @@ func (e *entry) write(ctx context.Context, cred catalog.Credential) (catalog.Tur
 	var budget *ledger.BudgetError
 	switch {
 	case errors.As(err, &budget):
-		return catalog.Turn{}, &NotPlacedError{err}
+		return catalog.Turn{Free: true}, &NotPlacedError{err}
 	case err != nil:
 		return catalog.Turn{}, inDoubt(err)
 	case !free: // another replica was quicker
 		return catalog.Turn{MayExist: true, Pause: rowPause}, nil
 	}
 	e.order, e.claim, e.wrote = order, order.Claims, true
-	return e.send(), nil
+	turn := e.send()
+	turn.Free = true
+	return turn, nil
 }
 
 // price is what the order reserves. It is quoted where a limit or budget asks for it.
@@ -132,7 +135,7 @@ var errRotated = errors.New("it was sent under another API key, and only under t
 func (e *entry) answer(order ledger.Order, answer lifecycle.Answer) (catalog.Turn, error) {
 	switch answer {
 	case lifecycle.Replay:
-		g := recordedGeneration(order)
+		g := recordedVersion(order).Generation
 		placed := placedTime(order)
 		e.orders.remember(e.request, g, placed)
 		return catalog.Turn{Placed: &catalog.Receipt{Generation: g, Placed: placed}}, nil
@@ -219,14 +222,19 @@ func (e *entry) named(g catalog.Generation, step lifecycle.Step) catalog.Generat
 		g = catalog.Generation{ID: step.Order.Generation, ModelID: e.request.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
 	}
 	if g.CostCents != nil && *g.CostCents > e.order.ReservedCents && e.order.ReservedCents > 0 {
-		e.orders.Logger.Warn("the catalog has charged more than it quoted", "generation", g.ID, "quoted_cents", e.order.ReservedCents, "cost_cents", *g.CostCents)
-		e.orders.Dearer()
+		e.orders.dearer(g.ID, e.order.ReservedCents, *g.CostCents)
 	}
 	e.orders.remember(e.request, g, placedTime(e.order))
 	if e.wrote {
-		e.orders.owned.put(keyOfOwned(&e.request.Owner, g.ID), Attribution{e.request.Owner, e.request.Caller, e.request.Labels})
+		e.orders.owned.put(keyOfOwned(&e.request.Owner, g.ID), Attribution{e.request.Owner, e.request.Caller, e.request.ModelID, e.request.Labels})
 	}
 	return g
+}
+
+// dearer tells of a charge above the quote.
+func (o *Orders) dearer(generation string, quoted, cost int64) {
+	o.Logger.Warn("the catalog has charged more than it quoted", "generation", generation, "quoted_cents", quoted, "cost_cents", cost)
+	o.Dearer()
 }
 
 // placedTime is when an order was written down, by the clock of this process.

@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"slices"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -9,10 +10,12 @@ import (
 
 // Listed is a generation as the ledger has recorded it.
 type Listed struct {
-	catalog.Generation
+	catalog.Version
 	Attribution
 	// Position is its place in the list.
 	Position ledger.Position
+
+	settled bool // nobody looks at it any more
 }
 
 // List gives the newest generations whose orders a filter chooses, after a position.
@@ -24,10 +27,23 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	})
 	for _, order := range found {
 		all = append(all, Listed{
-			recordedGeneration(order), Attribution{order.Owner, order.Caller, order.Labels}, ledger.Position{Time: order.Time, ID: order.ID},
+			recordedVersion(order), Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}, ledger.Position{Time: order.Time, ID: order.ID}, order.Settled,
 		})
 	}
 	return all, err
+}
+
+// ListedLater notes a state of the catalog's list that is later than the recorded one. What the list says of the same
+// state is not noted: it may be less than what a read says. Nor is an end of which it leaves something out, where the
+// settler reads it.
+func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog.Version) {
+	if recorded.State == catalog.StateDeleted || statuses[v.State] <= statuses[recorded.State] {
+		return
+	}
+	if cred.Held && !recorded.settled && leavesOut(v, slices.Contains(o.Told(), recorded.Owner)) {
+		return
+	}
+	o.Sighted(cred, v, false)
 }
 
 // Usage counts orders and money.

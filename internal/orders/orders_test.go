@@ -37,11 +37,12 @@ type shop struct {
 	ledger *ledger.Ledger
 	key    string
 	path   string
+	outbox *ledger.Outbox
 }
 
 // open opens the ledger.
 func (s *shop) open() {
-	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow})
+	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow, Outbox: s.outbox})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -100,6 +101,7 @@ type replica struct {
 	mu     sync.Mutex
 	answer func(*http.Request, *http.Response) (*http.Response, error) // what becomes of an answer of POST /generations
 	key    string
+	gone   []string // what its watchers were told to be deleted
 }
 
 func (s *shop) replica() *replica {
@@ -108,13 +110,20 @@ func (s *shop) replica() *replica {
 	if err != nil {
 		s.Fatal(err)
 	}
-	r.client, r.orders = client, orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+	r.client, r.orders = client, orders.New(orders.Config{
+		Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler),
+		Gone: func(_ context.Context, _ catalog.Credential, id string) { r.gone = append(r.gone, id) },
+	})
 	return r
 }
 
 // RoundTrip calls the sandbox without a network.
 func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
+	if req.Body == nil { // which a server never has
+		req = req.Clone(req.Context())
+		req.Body = http.NoBody
+	}
 	r.box.ServeHTTP(recorder, req)
 	r.mu.Lock()
 	answer := r.answer
@@ -302,6 +311,87 @@ func TestARefusalOfAnOrderThatMayExistIsUnknown(t *testing.T) {
 	})
 }
 
+// afterWaiting places an order that has to wait for another replica, whose own order is refused.
+func (s *shop) afterWaiting(limit int64) (err error) {
+	first, second := s.replica(), s.replica()
+	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+		time.Sleep(time.Second)
+		return answer, nil
+	})
+	limited := func(r *orders.Request) { r.Limits = ledger.Limits{DailyCents: &limit} }
+	var both sync.WaitGroup
+	both.Go(func() {
+		if _, err := first.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindInsufficientFunds {
+			s.Errorf("the first: %v", err)
+		}
+	})
+	both.Go(func() {
+		time.Sleep(100 * time.Millisecond)
+		_, err = second.place("studio", "k", "a harbour", limited)
+	})
+	both.Wait()
+	return err
+}
+
+func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
+	t.Run("by the catalog", func(t *testing.T) {
+		inShop(t, 0, func(s *shop) {
+			limit := s.price()
+			err := s.afterWaiting(limit)
+			if _, ok := errors.AsType[*orders.NotPlacedError](err); !ok || catalog.KindOf(err) != catalog.KindInsufficientFunds {
+				s.Errorf("%v", err)
+			}
+			if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 {
+				s.Errorf("%d orders are unknown", n)
+			}
+			if err := s.box.TopUp(s.Context(), s.key, 1000, "top-up"); err != nil {
+				s.Fatal(err)
+			}
+			limited := func(r *orders.Request) { r.Limits = ledger.Limits{DailyCents: &limit} }
+			if _, err := s.replica().place("studio", "other", "a harbour", limited); err != nil {
+				s.Errorf("the reservation is not free: %v", err)
+			}
+		})
+	})
+	t.Run("by a budget", func(t *testing.T) {
+		inShop(t, 0, func(s *shop) {
+			err := s.afterWaiting(s.price() - 1)
+			_, not := errors.AsType[*orders.NotPlacedError](err)
+			if _, budget := errors.AsType[*ledger.BudgetError](err); !budget || !not || catalog.KindOf(err) != 0 {
+				s.Errorf("%v", err)
+			}
+		})
+	})
+}
+
+func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
+	inShop(t, 0, func(s *shop) {
+		r := s.replica()
+		posts := 0
+		r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
+			if posts++; posts > 1 {
+				return answer, nil
+			}
+			time.Sleep(2 * ledger.ClaimTime)
+			for _, order := range s.list(ledger.Filter{Unresolved: true}) {
+				if possible, err := s.ledger.Resolve(s.Context(), order.ID, "another API key", ""); err != nil || !possible {
+					s.Error(possible, err)
+				}
+			}
+			return lost(req, answer)
+		})
+		ctx, cancel := context.WithTimeout(s.Context(), 5*ledger.ClaimTime)
+		defer cancel()
+		_, err := r.orders.Place(ctx, r.held("studio"), r.request("studio", "k", "a harbour"))
+		if catalog.KindOf(err) != catalog.KindOutcomeUnknown || posts < 2 {
+			s.Errorf("%v after %d attempts", err, posts)
+		}
+		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 1 {
+			s.Errorf("%d orders are unknown", n)
+		}
+	})
+}
+
 func TestNothingIsSentAfterTheWindow(t *testing.T) { // T11
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
@@ -309,7 +399,7 @@ func TestNothingIsSentAfterTheWindow(t *testing.T) { // T11
 		_, _ = r.place("studio", "k", "a harbour")
 		time.Sleep(window)
 		posts := s.box.Requests()["POST /generations"]
-		r.recover(time.Hour)
+		r.recover(10 * time.Minute)
 		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown || !errors.Is(err, catalog.ErrResendWindow) {
 			s.Errorf("%v", err)
 		}
@@ -331,7 +421,7 @@ func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // T10
 		other := s.replica()
 		other.key = next
 		posts := s.box.Requests()["POST /generations"]
-		other.recover(time.Hour)
+		other.recover(10 * time.Minute)
 		if _, err := other.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 			s.Errorf("%v", err)
 		}

@@ -24,10 +24,10 @@ func keyOfOwned(owner *string, id string) ownedKey {
 	return ownedKey{owner: *owner, generationID: id}
 }
 
-// Attribution says whose a generation is. It never changes.
+// Attribution says whose a generation is, and what was ordered. It never changes.
 type Attribution struct {
-	Owner, Caller string
-	Labels        map[string]string
+	Owner, Caller, Model string
+	Labels               map[string]string
 }
 
 // Owned says whose generations are, of those that belong to an owner, or where that is nil to anybody. Generations
@@ -46,7 +46,7 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	}
 	found, err := o.find(ctx, owner, asked...)
 	for id, order := range found {
-		a := Attribution{order.Owner, order.Caller, order.Labels}
+		a := Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
 		o.owned.put(keyOfOwned(owner, id), a)
 		own[id] = a
 	}
@@ -65,11 +65,11 @@ func (o *Orders) find(ctx context.Context, owner *string, generationIDs ...strin
 // maxUnsettled is how many generations a watch of everything covers that the catalog need not list.
 const maxUnsettled = 10_000
 
-// Unsettled gives the newest generations of an owner, or where that is nil of everybody, whose money may still
-// move.
-func (o *Orders) Unsettled(ctx context.Context, owner *string) (generationIDs []string, err error) {
+// Unsettled gives the newest generations that a filter chooses, of any state, whose money may still move.
+func (o *Orders) Unsettled(ctx context.Context, f ledger.Filter) (generationIDs []string, err error) {
+	f.Statuses, f.Existing, f.Deleted, f.Unsettled = nil, false, false, true
 	err = ask(ctx, func(ctx context.Context) error {
-		all, err := o.Ledger.List(ctx, ledger.Filter{Owner: owner, Unsettled: true}, ledger.Position{}, maxUnsettled)
+		all, err := o.Ledger.List(ctx, f, ledger.Position{}, maxUnsettled)
 		for _, order := range all {
 			generationIDs = append(generationIDs, order.Generation)
 		}
@@ -86,10 +86,27 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 	return !known || order.Settled, err
 }
 
-// Deleted records a deletion of ours. Where the ledger does not answer, whoever settles the order finds out.
-func (o *Orders) Deleted(ctx context.Context, cred catalog.Credential, generationID string) {
+// Deleted records a deletion of ours, after the states of the generation that wait: an end that is recorded after the
+// deletion is told after it, and its charge counts no more. notFound means that the catalog has answered 404: soon
+// after the order that says nothing. Where the ledger does not answer, the deletion waits too.
+func (o *Orders) Deleted(ctx context.Context, cred catalog.Credential, generationID string, notFound bool) {
 	gone := catalog.Version{Generation: catalog.Generation{ID: generationID, State: catalog.StateDeleted}}
-	if err := o.observe(ctx, generationID, observation(cred, gone, false)); err != nil {
+	seen := o.observation(cred, gone, notFound)
+	if err := o.recordDeletion(ctx, generationID, seen); err != nil {
+		o.recorder.put(sight{seen.APIKey, generationID}, seen)
 		o.Logger.WarnContext(ctx, "the ledger has not recorded a deletion yet", "generation", generationID, "error", err)
 	}
+}
+
+func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen ledger.Observation) error {
+	key := sight{seen.APIKey, generationID}
+	for _, earlier := range o.recorder.of(key) {
+		if isGone(*earlier) {
+			continue // of which nothing more is known
+		}
+		if err := o.recordWaiting(ctx, key, earlier); err != nil {
+			return err
+		}
+	}
+	return o.observe(ctx, generationID, seen)
 }

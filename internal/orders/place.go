@@ -27,9 +27,15 @@ type Config struct {
 	Logger *slog.Logger
 	// Fault counts a fault of the book, and Dearer a charge above the quote. They may be nil.
 	Fault, Dearer func()
-	// Share gives watchers a state that was read to settle an order, and Called counts the request. They may be nil.
+	// Share gives watchers a state that was read to settle an order, Gone tells them that there was none, and Called
+	// counts the request. They may be nil.
 	Share  func(context.Context, catalog.Credential, catalog.Version)
+	Gone   func(ctx context.Context, cred catalog.Credential, generationID string)
 	Called func(catalog.Credential, error)
+	// Told are the owners who are told of events, and Watch watches a generation of theirs until no money can move any
+	// more. They may be nil: nobody is told.
+	Told  func() (owners []string)
+	Watch func(ctx context.Context, cred catalog.Credential, generationID string) error
 }
 
 // Orders takes orders through the ledger to the catalog.
@@ -38,7 +44,7 @@ type Orders struct {
 
 	placed   *recent[placedKey, placedOrder]
 	owned    *recent[ownedKey, Attribution]
-	recorded *recent[string, recordedState]
+	recorded *recent[sight, recordedState]
 	recorder *recorder
 }
 
@@ -53,12 +59,18 @@ func New(cfg Config) *Orders {
 	if cfg.Share == nil {
 		cfg.Share = func(context.Context, catalog.Credential, catalog.Version) {}
 	}
+	if cfg.Gone == nil {
+		cfg.Gone = func(context.Context, catalog.Credential, string) {}
+	}
 	if cfg.Called == nil {
 		cfg.Called = func(catalog.Credential, error) {}
 	}
+	if cfg.Told == nil {
+		cfg.Told = func() []string { return nil }
+	}
 	return &Orders{
 		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, Attribution](maxOwned),
-		recorded: newRecent[string, recordedState](maxOwned), recorder: newRecorder(),
+		recorded: newRecent[sight, recordedState](maxOwned), recorder: newRecorder(),
 	}
 }
 
@@ -140,7 +152,7 @@ func ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte)
 // provenTime is how long the catalog's acceptance of a forwarded API key opens the ledger.
 const provenTime = time.Minute
 
-// Proven makes sure that the catalog has accepted the API key lately: strangers never reach the ledger.
+// Proven makes sure that the catalog has accepted the API key lately: a made-up one never reaches the ledger.
 func (o *Orders) Proven(ctx context.Context, cred catalog.Credential) error {
 	if o.IsProven(cred) {
 		return nil

@@ -39,6 +39,12 @@ func (r *recent[K, V]) put(key K, value V) {
 	r.all[key] = value
 }
 
+func (r *recent[K, V]) forget(key K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, key)
+}
+
 // maxPlaced is how many placed orders are known in memory, for when the ledger is away.
 const maxPlaced = 10_000
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,25 +29,29 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 	return v, text != "" && decoder.Decode(&v) == nil
 }
 
-// recordedGeneration is what the ledger has of the generation of a placed order. It was never seen later than now, or
-// nothing that is seen after it would count: whoever has recorded it may have another clock.
-func recordedGeneration(order ledger.Order) catalog.Generation {
-	placed := placedTime(order)
-	g := catalog.Generation{State: catalog.StateQueued, CreateTime: placed, ObserveTime: placed}
-	if v, ok := decodeRecord(order.Record); ok {
-		g = v.Generation
+// recordedVersion is what the ledger has of the generation of a placed order, with the etag of the state that was seen:
+// the record is less than that. It was never seen later than now, or nothing that is seen after it would count: whoever
+// has recorded it may have another clock.
+func recordedVersion(order ledger.Order) catalog.Version {
+	v, seen := decodeRecord(order.Record)
+	if !seen { // the ledger's time of the order is the same each time
+		v = catalog.Version{Generation: catalog.Generation{State: catalog.StateQueued, CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
-	if now := time.Now(); g.ObserveTime.After(now) {
-		g.ObserveTime = now
+	if now := time.Now(); v.ObserveTime.After(now) {
+		v.ObserveTime = now
 	}
-	g.ID, g.ModelID = order.Generation, order.ModelID
-	if g.CostCents == nil {
-		g.CostCents = order.CostCents
+	v.ID, v.ModelID = order.Generation, order.ModelID
+	if v.CostCents == nil {
+		v.CostCents = order.CostCents
 	}
-	if order.Deleted {
-		g.State, g.File, g.Text = catalog.StateDeleted, nil, nil
+	switch {
+	case order.Deleted: // its etag is the one that every watch gives
+		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
+		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
+	case !seen:
+		v.Etag = v.Generation.Etag()
 	}
-	return g
+	return v
 }
 
 // statuses are the states of the catalog as the ledger has them.
@@ -55,85 +60,184 @@ var statuses = map[catalog.State]ledger.Status{
 	catalog.StateFailed: ledger.Failed, catalog.StateRefunded: ledger.Refunded,
 }
 
+// Told is the generation of an order for those who are told of it: as the ledger has recorded it, with the text of its
+// result, if it has one.
+func Told(order ledger.Order, text *string) (catalog.Version, Attribution) {
+	v := recordedVersion(order)
+	if order.Record != "" && !order.Deleted {
+		v.Text = text
+	}
+	return v, Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
+}
+
+// mostText is how long a text may be that is told.
+const mostText = 64 << 10
+
 // observation is a state as the ledger records it.
-func observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
+func (o *Orders) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Status: statuses[v.State], CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted && !notFound, NotFound: notFound}
 	if v.State != catalog.StateDeleted { // whose record says nothing
 		seen.Record = encodeRecord(v)
 	}
-	if !cred.Held {
-		seen.APIKey = cred.APIKeySum()
+	if v.Text != nil && len(*v.Text) <= mostText && len(o.Told()) > 0 {
+		seen.Text = v.Text
 	}
+	seen.APIKey = forwardedSum(cred)
 	return seen
+}
+
+// forwardedSum is the sum of a forwarded API key, and empty for a held one.
+func forwardedSum(cred catalog.Credential) string {
+	if cred.Held {
+		return ""
+	}
+	return cred.APIKeySum()
 }
 
 const (
 	maxUnrecorded  = 100_000          // states that wait for the ledger
+	maxTexts       = 64 << 20         // bytes of texts with them
 	recordRetry    = time.Second      // before a state is recorded again that the ledger has refused; doubles
 	recordRetryMax = 30 * time.Second // at most
 )
 
-// recorder keeps the states that wait for the ledger: of each generation the newest.
+// sight is a generation, as an API key sees it: what one forwarded API key sees counts for orders of its own alone.
+type sight struct{ apiKey, generationID string }
+
+// recorder keeps the states that wait for the ledger: of each sight those that each tell something, in order.
 type recorder struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	waiting map[string]ledger.Observation
-	order   []string // of the generations in it
+	waiting map[sight][]*ledger.Observation
+	order   []sight // whose states are in it
+	states  int
+	texts   int // bytes
 }
 
 func newRecorder() *recorder {
-	return &recorder{wake: make(chan struct{}, 1), waiting: map[string]ledger.Observation{}}
+	return &recorder{wake: make(chan struct{}, 1), waiting: map[sight][]*ledger.Observation{}}
 }
 
-// put lets a state wait. Where too many do, what is new is left for the settler to see.
-func (r *recorder) put(id string, seen ledger.Observation) {
+// put lets a state wait. Where too many do, it takes the place of the newest state of its generation, and what else is
+// new is not taken: it is left for the next poll and the settler.
+func (r *recorder) put(key sight, seen ledger.Observation) (taken bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.waiting[id]; !ok {
-		if len(r.waiting) >= maxUnrecorded {
-			return
-		}
-		r.order = append(r.order, id)
+	all := r.waiting[key]
+	at := slices.IndexFunc(all, func(old *ledger.Observation) bool { return supersedes(seen, *old) })
+	full := r.states >= maxUnrecorded
+	if last := len(all) - 1; at < 0 && full && last >= 0 && !isGone(seen) && !isGone(*all[last]) {
+		at = last
 	}
-	r.waiting[id] = seen
+	if at < 0 && full || r.texts+textBytes(seen) > maxTexts {
+		return false
+	}
+	if at >= 0 {
+		if seen.CostCents == nil {
+			seen.CostCents = all[at].CostCents
+		}
+		r.texts -= textBytes(*all[at])
+		all[at] = &seen
+	} else {
+		if len(all) == 0 {
+			r.order = append(r.order, key)
+		}
+		r.waiting[key] = append(all, &seen)
+		r.states++
+	}
+	r.texts += textBytes(seen)
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
+	return true
 }
 
-// take gives the state that has waited for longest.
-func (r *recorder) take() (id string, seen ledger.Observation, ok bool) {
+// supersedes reports whether an older state need not be recorded when a newer one is. An end must be: it has an event
+// and a charge of its own. A generation has few states, so few of them wait.
+func supersedes(newer, older ledger.Observation) bool {
+	if isGone(newer) || isGone(older) {
+		return newer.Deleted == older.Deleted && newer.NotFound == older.NotFound
+	}
+	return newer.Status == older.Status || older.Status <= min(newer.Status, ledger.Running)
+}
+
+func isGone(seen ledger.Observation) bool { return seen.Deleted || seen.NotFound }
+
+// first gives the oldest state of the generation that has waited for longest. It waits until it is recorded: whoever
+// records a later state of the generation meanwhile has to know of it.
+func (r *recorder) first() (key sight, seen *ledger.Observation, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.order) == 0 {
-		return "", seen, false
+		return sight{}, nil, false
 	}
-	id, r.order = r.order[0], r.order[1:]
-	seen = r.waiting[id]
-	delete(r.waiting, id)
-	return id, seen, true
+	key = r.order[0]
+	return key, r.waiting[key][0], true
 }
 
-// giveBack lets a state wait again that could not be recorded, unless there is a newer one.
-func (r *recorder) giveBack(id string, seen ledger.Observation) {
+// of gives what waits of a generation.
+func (r *recorder) of(key sight) []*ledger.Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.waiting[id]; !ok {
-		r.waiting[id], r.order = seen, append(r.order, id)
+	return slices.Clone(r.waiting[key])
+}
+
+// done removes a state that was recorded, unless another has taken its place.
+func (r *recorder) done(key sight, seen *ledger.Observation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.Index(r.waiting[key], seen)
+	if at < 0 {
+		return
+	}
+	r.waiting[key] = slices.Delete(r.waiting[key], at, at+1)
+	r.states--
+	r.texts -= textBytes(*seen)
+	if len(r.waiting[key]) > 0 {
+		return
+	}
+	delete(r.waiting, key)
+	if at := slices.Index(r.order, key); at == 0 { // almost always
+		r.order = r.order[1:]
+	} else {
+		r.order = slices.Delete(r.order, at, at+1)
+	}
+}
+
+func textBytes(seen ledger.Observation) int {
+	if seen.Text == nil {
+		return 0
+	}
+	return len(*seen.Text)
+}
+
+// postpone lets other generations go first, after one that could not be recorded.
+func (r *recorder) postpone(key sight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.order) > 1 && r.order[0] == key {
+		r.order = append(r.order[1:], key)
 	}
 }
 
 // Sighted notes a state that this process has seen, for [Orders.Record]. It does not wait. notFound means that a 404
 // alone says that the generation is deleted.
 func (o *Orders) Sighted(cred catalog.Credential, v catalog.Version, notFound bool) {
-	if last, ok := o.recorded.get(v.ID); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
+	key := sight{forwardedSum(cred), v.ID}
+	if last, ok := o.recorded.get(key); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
 		return
 	}
-	o.recorder.put(v.ID, observation(cred, v, notFound))
-	if v.State != catalog.StateDeleted {
-		o.recorded.put(v.ID, recordedState{etag: v.Etag})
+	if v.State != catalog.StateDeleted { // before the ledger is asked, which may have no order of it
+		noted := recordedState{etag: v.Etag}
+		if v.State == catalog.StateFailed && !cred.Held {
+			noted.until = time.Now().Add(failedPause)
+		}
+		o.recorded.put(key, noted)
+	}
+	if !o.recorder.put(key, o.observation(cred, v, notFound)) {
+		o.recorded.forget(key)
 	}
 }
 
@@ -141,16 +245,20 @@ func (o *Orders) Sighted(cred catalog.Credential, v catalog.Version, notFound bo
 // ledger has the id of its order: it is noted again after until.
 type recordedState struct {
 	etag  string
-	until time.Time // zero: the ledger has the order
+	until time.Time // zero: the ledger has the order, and nothing follows from a repeat
 }
 
 // unorderedPause is how long a state is not noted again of which the ledger has no order.
 const unorderedPause = 10 * time.Second
 
+// failedPause is how long a failure is not noted again that a forwarded API key has seen. Nobody settles its order: the
+// ledger finds the end of the refund window at an observation after it.
+const failedPause = 10 * time.Minute
+
 // unordered notes that the ledger had no order of a state.
-func (o *Orders) unordered(generationID string) {
-	if last, ok := o.recorded.get(generationID); ok {
-		o.recorded.put(generationID, recordedState{last.etag, time.Now().Add(unorderedPause)})
+func (o *Orders) unordered(key sight) {
+	if last, ok := o.recorded.get(key); ok {
+		o.recorded.put(key, recordedState{last.etag, time.Now().Add(unorderedPause)})
 	}
 }
 
@@ -160,7 +268,7 @@ func (o *Orders) Record(ctx context.Context) {
 	defer o.recordRest(context.WithoutCancel(ctx))
 	pause := recordRetry
 	for {
-		id, seen, ok := o.recorder.take()
+		key, seen, ok := o.recorder.first()
 		if !ok {
 			select {
 			case <-o.recorder.wake:
@@ -169,11 +277,11 @@ func (o *Orders) Record(ctx context.Context) {
 				return
 			}
 		}
-		if o.observe(ctx, id, seen) == nil {
+		if o.recordWaiting(ctx, key, seen) == nil {
 			pause = recordRetry
 			continue
 		}
-		o.recorder.giveBack(id, seen)
+		o.recorder.postpone(key)
 		if !sleep(ctx, pause) {
 			return
 		}
@@ -186,21 +294,33 @@ func (o *Orders) recordRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for {
-		id, seen, ok := o.recorder.take()
-		if !ok || o.observe(ctx, id, seen) != nil {
+		key, seen, ok := o.recorder.first()
+		if !ok || o.recordWaiting(ctx, key, seen) != nil {
 			return
 		}
 	}
 }
 
+// recordWaiting records a state that waits.
+func (o *Orders) recordWaiting(ctx context.Context, key sight, seen *ledger.Observation) error {
+	err := o.observe(ctx, key.generationID, *seen)
+	if err == nil {
+		o.recorder.done(key, seen)
+	}
+	return err
+}
+
 func (o *Orders) observe(ctx context.Context, id string, seen ledger.Observation) error {
-	ordered := false
+	var observed ledger.Observed
 	err := ask(ctx, func(ctx context.Context) (err error) {
-		ordered, err = o.Ledger.Observe(ctx, id, seen)
+		observed, err = o.Ledger.Observe(ctx, id, seen)
 		return err
 	})
-	if err == nil && !ordered {
-		o.unordered(id)
+	if err == nil && !observed.Ordered {
+		o.unordered(sight{seen.APIKey, id})
+	}
+	if observed.ExceededCents > 0 {
+		o.dearer(id, observed.ExceededCents, *seen.CostCents)
 	}
 	return err
 }

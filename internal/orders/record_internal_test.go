@@ -3,6 +3,7 @@ package orders
 import (
 	"encoding/json"
 	"reflect"
+	"runtime"
 	"testing"
 	"time"
 
@@ -30,28 +31,128 @@ func TestARecordComesBackAsItWasWithoutInputsAndText(t *testing.T) {
 	}
 }
 
+func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
+	seen := catalog.Generation{ID: "g1", State: catalog.StateSucceeded, Inputs: map[string]any{"prompt": "a harbour"}}.Version()
+	gone := catalog.Generation{ID: "g1", State: catalog.StateDeleted}.Version()
+	filled := seen
+	filled.CreateTime = time.Now()
+	for name, row := range map[string]struct {
+		record  string
+		deleted bool
+		want    string
+	}{
+		"never seen": {},
+		"seen":       {record: encodeRecord(filled), want: seen.Etag},
+		"deleted":    {record: encodeRecord(filled), deleted: true, want: gone.Etag},
+	} {
+		order := ledger.Order{Time: time.Now(), Record: row.record, Deleted: row.deleted}
+		order.Generation = "g1"
+		first := recordedVersion(order)
+		order.Age += time.Minute
+		if later := recordedVersion(order); later.Etag != first.Etag || !later.CreateTime.Equal(first.CreateTime) {
+			t.Errorf("%s: it is %+v, then %+v", name, first, later)
+		}
+		if row.want != "" && first.Etag != row.want {
+			t.Errorf("%s: the etag is %s, want %s", name, first.Etag, row.want)
+		}
+	}
+}
+
 func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 	r := newRecorder()
-	r.put("g1", ledger.Observation{Status: ledger.Running})
-	r.put("g2", ledger.Observation{Status: ledger.Running})
-	id, seen, _ := r.take()
-	r.put("g1", ledger.Observation{Status: ledger.Succeeded})
-	r.giveBack(id, seen) // the ledger has refused it, and there is a newer one
+	r.put(sight{generationID: "g1"}, ledger.Observation{Status: ledger.Running, CostCents: new(int64(7))})
+	r.put(sight{generationID: "g2"}, ledger.Observation{Status: ledger.Running})
+	key, seen, _ := r.first()
+	r.put(sight{generationID: "g1"}, ledger.Observation{Status: ledger.Succeeded})
+	r.done(key, seen) // there is a newer one
+	r.postpone(key)
 	for _, want := range []struct {
 		id     string
 		status ledger.Status
 	}{{"g2", ledger.Running}, {"g1", ledger.Succeeded}} {
-		if id, seen, ok := r.take(); !ok || id != want.id || seen.Status != want.status {
-			t.Errorf("it gives %s, %+v, %v, and not %+v", id, seen, ok, want)
+		key, seen, ok := r.first()
+		if !ok || key.generationID != want.id || seen.Status != want.status {
+			t.Errorf("it gives %s, %+v, %v, and not %+v", key, seen, ok, want)
 		}
+		if key.generationID == "g1" && (seen.CostCents == nil || *seen.CostCents != 7) {
+			t.Errorf("the charge of %s is %v", key, seen.CostCents)
+		}
+		r.done(key, seen)
 	}
-	if _, _, ok := r.take(); ok {
+	if _, _, ok := r.first(); ok || r.states != 0 {
 		t.Error("there is more")
 	}
-	for n := range maxUnrecorded + 10 {
-		r.put(time.Duration(n).String(), ledger.Observation{})
+}
+
+func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
+	r := newRecorder()
+	text := "four"
+	failed, refunded, gone := ledger.Observation{Status: ledger.Failed, Text: &text}, ledger.Observation{Status: ledger.Refunded}, ledger.Observation{Deleted: true}
+	for range 2 * maxUnrecorded / 100 {
+		for _, seen := range []ledger.Observation{{Status: ledger.Running}, failed, refunded, gone} {
+			r.put(sight{generationID: "g"}, seen)
+		}
 	}
-	if len(r.waiting) != maxUnrecorded || len(r.order) != maxUnrecorded {
-		t.Errorf("%d wait", len(r.waiting))
+	if r.texts != len(text) || r.states != len(r.of(sight{generationID: "g"})) || r.states > 4 {
+		t.Errorf("%d states and %d bytes wait", r.states, r.texts)
+	}
+	var ends []ledger.Observation
+	for key, seen, ok := r.first(); ok; key, seen, ok = r.first() {
+		if seen.Status != ledger.Running {
+			ends = append(ends, *seen)
+		}
+		r.done(key, seen)
+	}
+	if want := []ledger.Observation{failed, refunded, gone}; !reflect.DeepEqual(ends, want) || r.states != 0 || r.texts != 0 {
+		t.Errorf("the ends are %+v, and %d states and %d bytes are left", ends, r.states, r.texts)
+	}
+}
+
+func TestSoManyStatesWaitForTheLedger(t *testing.T) {
+	r := newRecorder()
+	for n := range maxUnrecorded + 10 {
+		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Status: ledger.Failed})
+	}
+	for n := range 10 {
+		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Status: ledger.Refunded})
+		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Deleted: true})
+	}
+	if len(r.waiting) != maxUnrecorded || len(r.order) != maxUnrecorded || r.states != maxUnrecorded {
+		t.Errorf("%d states of %d generations wait", r.states, len(r.waiting))
+	}
+	if all := r.of(sight{generationID: "0s"}); len(all) != 1 || all[0].Status != ledger.Refunded {
+		t.Errorf("the newest state is %+v", all)
+	}
+}
+
+// Else the ledger, which has no order of it yet, is asked before it is noted, and nothing records the state again.
+func TestAStateIsNotedBeforeTheLedgerIsAsked(t *testing.T) {
+	o, seen := New(Config{}), catalog.Generation{ID: "g", State: catalog.StateSucceeded}.Version()
+	o.recorder.mu.Lock() // nothing is recorded
+	done := make(chan struct{})
+	go func() { o.Sighted(catalog.Credential{Held: true}, seen, false); close(done) }()
+	for start := time.Now(); ; runtime.Gosched() {
+		if _, ok := o.recorded.get(sight{generationID: "g"}); ok {
+			break
+		}
+		if time.Since(start) > 10*time.Second {
+			t.Error("it waits to be recorded, and is not noted")
+			break
+		}
+	}
+	o.recorder.mu.Unlock()
+	<-done
+}
+
+func TestAStateThatFoundNoPlaceIsTakenLater(t *testing.T) {
+	o, seen := New(Config{}), catalog.Generation{ID: "g", State: catalog.StateSucceeded}.Version()
+	o.recorder.states = maxUnrecorded
+	o.Sighted(catalog.Credential{Held: true}, seen, false)
+	o.recorder.states = 0
+	for range 2 {
+		o.Sighted(catalog.Credential{Held: true}, seen, false)
+		if o.recorder.states != 1 {
+			t.Errorf("%d states wait", o.recorder.states)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -63,24 +64,38 @@ func (o *Orders) settleListed(ctx context.Context, held catalog.Credential, due 
 	defer cancel()
 	list, err := o.Catalog.Once().Generations(ctx, held)
 	o.Called(held, err)
-	if err != nil {
+	switch {
+	case leaveAlone(err):
 		return nil, err
+	case err != nil: // a list that can't be had, now or ever: single reads may be
+		return due, nil
 	}
-	listed := make(map[string]catalog.Version, len(list))
+	listed, told := make(map[string]catalog.Version, len(list)), o.Told()
 	for _, v := range list {
 		listed[v.ID] = v
 	}
 	for _, one := range due {
 		v, ok := listed[one.Generation]
-		if !ok || one.Last || v.State.Terminal() && v.CostCents == nil {
+		if !ok || one.Last || leavesOut(v, slices.Contains(told, one.Owner)) {
 			rest = append(rest, one)
 			continue
 		}
-		if err := o.observe(ctx, v.ID, observation(held, v, false)); err != nil {
+		if err := o.observe(ctx, v.ID, o.observation(held, v, false)); err != nil {
 			return nil, err
 		}
 	}
 	return rest, nil
+}
+
+// leavesOut reports whether the record of a list leaves out what a generation that has ended has cost or, where its
+// owner is told, how it has ended.
+func leavesOut(v catalog.Version, told bool) bool {
+	return v.State.Terminal() && (v.CostCents == nil || told && isShort(v))
+}
+
+// isShort reports whether the record of a list leaves out how a generation has ended.
+func isShort(v catalog.Version) bool {
+	return v.State == catalog.StateSucceeded && v.File == nil && v.Text == nil || v.State == catalog.StateFailed && v.FailureMessage == ""
 }
 
 // settleRead looks at one generation, and lets its watchers have what it reads.
@@ -91,13 +106,19 @@ func (o *Orders) settleRead(ctx context.Context, held catalog.Credential, one le
 	read, err := o.Catalog.Once().Generation(ctx, held, one.Generation)
 	o.Called(held, err)
 	switch {
-	case catalog.KindOf(err) == catalog.KindNotFound:
-		return o.observe(ctx, one.Generation, observation(held, catalog.Generation{State: catalog.StateDeleted}.Version(), true))
-	case isOutage(err), catalog.KindOf(err) == catalog.KindCredentialRejected:
+	case catalog.KindOf(err) == catalog.KindNotFound: // for long enough, else it would not be due
+		o.Gone(ctx, held, one.Generation)
+		return o.observe(ctx, one.Generation, o.observation(held, catalog.Generation{State: catalog.StateDeleted}.Version(), true))
+	case leaveAlone(err):
 		return err
 	case err != nil: // an answer that can't be read, now or ever: others may be
 		return o.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	o.Share(ctx, held, read)
-	return o.observe(ctx, one.Generation, observation(held, read, false))
+	return o.observe(ctx, one.Generation, o.observation(held, read, false))
+}
+
+// leaveAlone reports whether an error of one read says that the others would fail too.
+func leaveAlone(err error) bool {
+	return isOutage(err) || catalog.KindOf(err) == catalog.KindCredentialRejected
 }

@@ -99,6 +99,9 @@ func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 		if one := s.list(ledger.Filter{})[0]; !one.Deleted || !one.Settled || one.UnconfirmedCents != *one.CostCents {
 			s.Errorf("it is %+v", one)
 		}
+		if len(r.gone) != 1 || r.gone[0] != g.ID {
+			s.Errorf("watchers are told that %q are deleted", r.gone)
+		}
 		again, err := s.replica().place("studio", "k", "a harbour")
 		if err != nil || again.Generation.State != catalog.StateDeleted {
 			s.Errorf("the replay is %+v, %v", again, err)
@@ -130,6 +133,44 @@ func TestOneReplicaSettlesWithFewReads(t *testing.T) {
 			s.Errorf("%d are unsettled", len(left))
 		}
 	})
+}
+
+func TestSettlingGoesOnWithoutAList(t *testing.T) {
+	for name, row := range map[string]struct {
+		fault   sandbox.Fault
+		settles bool
+	}{
+		"not found":    {sandbox.Fault{Status: 404}, true},
+		"forbidden":    {sandbox.Fault{Status: 403}, true},
+		"unreadable":   {sandbox.Fault{Status: 200, Body: `[[`}, true},
+		"an outage":    {sandbox.Fault{Status: 503}, false},
+		"rate limited": {sandbox.Fault{Status: 429}, false},
+		"unauthorized": {sandbox.Fault{Status: 401}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 100_000, func(s *shop) {
+				r := s.replica()
+				for n := range 25 {
+					mustPlace(s, r, fmt.Sprint("k", n), "a harbour")
+				}
+				row.fault.Route = "GET /generations"
+				broken := s.box.Inject(row.fault)
+				time.Sleep(time.Minute)
+				for range 3 {
+					before, _ := s.reads()
+					settles(time.Minute+time.Second, r)
+					if after, _ := s.reads(); after-before > 10 || !row.settles && after > before {
+						s.Errorf("%d single reads in a minute", after-before)
+					}
+					time.Sleep(time.Minute) // the holder lapses
+				}
+				left := len(s.list(ledger.Filter{Unsettled: true}))
+				if broken.Fired() == 0 || (left < 25) != row.settles {
+					s.Errorf("%d are unsettled after %d lists", left, broken.Fired())
+				}
+			})
+		})
+	}
 }
 
 func TestAnOldOrderIsLookedAtDaily(t *testing.T) {

@@ -1,0 +1,108 @@
+package orders
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+const (
+	followEvery  = 2 * time.Second
+	followAtMost = 10_000 // generations
+)
+
+// Follow watches the generations of those who are told of events, as anybody watches who has a stream, until ctx ends.
+// One process does it for all.
+func (o *Orders) Follow(ctx context.Context, held catalog.Credential) {
+	f := &followed{orders: o, held: held, holder: rand.Text(), watched: map[string]bool{}}
+	defer f.end()
+	for sleep(ctx, followEvery) {
+		if owners := o.Told(); len(owners) == 0 || !f.onDuty(ctx) {
+			f.end()
+		} else {
+			f.begin(ctx, owners)
+		}
+	}
+}
+
+// followed are the generations that this process watches for those who are told.
+type followed struct {
+	orders *Orders
+	held   catalog.Credential
+	holder string
+	until  time.Time // the duty is this process's until then
+	work   sync.WaitGroup
+	stop   context.CancelFunc // of all watches; nil before the first
+
+	ctx     context.Context //nolint:containedctx // of all watches
+	mu      sync.Mutex
+	watched map[string]bool
+}
+
+// onDuty reports whether this process follows for all. While the ledger is away it goes on with what it has.
+func (f *followed) onDuty(ctx context.Context) (taken bool) {
+	now := time.Now()
+	if now.Before(f.until.Add(-ledger.ClaimTime / 2)) {
+		return true
+	}
+	err := ask(ctx, func(ctx context.Context) (err error) {
+		taken, err = f.orders.Ledger.TakeDuty(ctx, "follow", f.holder, ledger.ClaimTime)
+		return err
+	})
+	if taken {
+		f.until = now.Add(ledger.ClaimTime)
+	}
+	return err != nil || taken
+}
+
+// begin watches what is not watched yet.
+func (f *followed) begin(ctx context.Context, owners []string) {
+	var all []string
+	if err := ask(ctx, func(ctx context.Context) (err error) {
+		all, err = f.orders.Ledger.Followed(ctx, owners, followAtMost)
+		return err
+	}); err != nil {
+		return
+	}
+	if f.stop == nil {
+		f.ctx, f.stop = context.WithCancel(ctx)
+	}
+	for _, id := range all {
+		if f.mark(id) {
+			f.work.Go(func() { f.watch(id) })
+		}
+	}
+}
+
+// mark notes that a generation is watched, unless it is.
+func (f *followed) mark(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watched[id] {
+		return false
+	}
+	f.watched[id] = true
+	return true
+}
+
+// watch watches a generation until no money can move any more.
+func (f *followed) watch(id string) {
+	_ = f.orders.Watch(f.ctx, f.held, id)
+	sleep(f.ctx, settleEvery) // then it is watched again, if the ledger still has it unsettled
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.watched, id)
+}
+
+// end ends all watches.
+func (f *followed) end() {
+	if f.stop != nil {
+		f.stop()
+		f.work.Wait()
+		f.stop = nil
+	}
+}

@@ -1,0 +1,118 @@
+package orders_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// tellsEvents lets a replica tell owners of events, and gives the texts of the results that they are told.
+func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
+	texts = new([]string)
+	s.outbox = &ledger.Outbox{
+		Told: func(owner string) (limits ledger.Limits, told bool) { return limits, slices.Contains(owners, owner) },
+		Generation: func(_ ledger.Order, text *string) string {
+			if text == nil {
+				text = new("")
+			}
+			*texts = append(*texts, *text)
+			return "{}"
+		},
+	}
+	if err := s.ledger.Close(); err != nil {
+		s.Fatal(err)
+	}
+	s.open()
+	r.orders.Ledger, r.orders.Told = s.ledger, func() []string { return owners }
+	return texts
+}
+
+// lists compares what is recorded with a list, as a caller's list does, and gives the state that is recorded then.
+func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) ledger.Status {
+	r.Helper()
+	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
+	if err != nil || len(recorded) != 1 || len(listed) != 1 {
+		r.Fatalf("%d are recorded and %d listed, %v", len(recorded), len(listed), err)
+	}
+	r.orders.ListedLater(cred, recorded[0], listed[0])
+	r.record()
+	return r.list(ledger.Filter{})[0].Status
+}
+
+func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
+	for name, row := range map[string]struct {
+		without string // the member that the list leaves out
+		told    []string
+		want    ledger.Status
+	}{
+		"without its text":                           {"textOutput", []string{"studio"}, ledger.Unseen},
+		"without its text, of which nobody is told":  {"textOutput", nil, ledger.Succeeded},
+		"without its text, of which others are told": {"textOutput", []string{"print"}, ledger.Succeeded},
+		"without its cost":                           {"costCents", nil, ledger.Unseen},
+		"without its inputs":                         {"inputs", []string{"studio"}, ledger.Succeeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r := s.replica()
+				texts := s.tellsEvents(r, row.told...)
+				r.placeWithoutCharge(0)
+				time.Sleep(time.Minute)
+				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
+				listed, err := r.client.Generations(s.Context(), r.held("studio"))
+				if err != nil {
+					s.Fatal(err)
+				}
+				if got := r.lists(r.held("studio"), listed...); got != row.want {
+					s.Errorf("the list has it %v, want %v", got, row.want)
+				}
+				settles(3*time.Minute, r)
+				one := s.list(ledger.Filter{})[0]
+				if one.Status != ledger.Succeeded || one.CostCents == nil {
+					s.Errorf("in the end it is %+v", one)
+				}
+				if told := slices.Contains(row.told, "studio"); told != (len(*texts) == 1) || slices.Contains(*texts, "") {
+					s.Errorf("its owner is told %q", *texts)
+				}
+			})
+		})
+	}
+}
+
+func TestAnEndThatNobodyReadsIsRecordedAsListed(t *testing.T) {
+	for name, place := range map[string]func(*replica) (catalog.Credential, catalog.Generation){
+		"of a forwarded API key": func(r *replica) (catalog.Credential, catalog.Generation) {
+			mine := catalog.Forwarded(catalog.NewSecret(r.key))
+			placed, err := r.orders.Place(r.Context(), mine, orders.Request{ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a"}`), IdempotencyKey: "k", UpstreamKey: "k"})
+			if err != nil {
+				r.Fatal(err)
+			}
+			return mine, placed.Generation
+		},
+		"after all is settled": func(r *replica) (catalog.Credential, catalog.Generation) {
+			g := mustPlace(r.shop, r, "k", "a harbour")
+			for range 2 {
+				if _, err := r.ledger.Observe(r.Context(), g.ID, ledger.Observation{Status: ledger.Failed}); err != nil {
+					r.Fatal(err)
+				}
+				time.Sleep(refundWindow)
+			}
+			return r.held("studio"), g
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r := s.replica()
+				cred, g := place(r)
+				g.State, g.Status, g.CostCents = catalog.StateRefunded, "refunded", nil
+				if got := r.lists(cred, g.Version()); got != ledger.Refunded {
+					s.Errorf("it is %v", got)
+				}
+			})
+		})
+	}
+}

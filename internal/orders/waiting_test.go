@@ -1,0 +1,161 @@
+package orders_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// tells opens the ledger again, with an outbox for studio. It gives the status and the deletion that each event tells.
+func (s *shop) tells() (told *[]string) {
+	s.Helper()
+	told = new([]string)
+	if err := s.ledger.Close(); err != nil {
+		s.Fatal(err)
+	}
+	l, err := ledger.Open(s.Context(), ledger.Config{
+		URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow,
+		Outbox: &ledger.Outbox{
+			Told: func(owner string) (ledger.Limits, bool) { return ledger.Limits{}, owner == "studio" },
+			Generation: func(o ledger.Order, _ *string) string {
+				*told = append(*told, fmt.Sprint(o.Status, " ", o.Deleted))
+				return "{}"
+			},
+			Budget: func(ledger.Budget) string { return "{}" },
+		},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.ledger = l
+	return told
+}
+
+// recordAll records what waits.
+func (r *replica) recordAll() {
+	ctx, cancel := context.WithCancel(r.Context())
+	cancel()
+	r.orders.Record(ctx)
+}
+
+// ended is a generation at its end.
+func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Version {
+	g.State, g.Status, g.CostCents = state, "ended", &cents
+	return g.Version()
+}
+
+func TestAnEndThatWaitsIsRecordedBeforeTheNext(t *testing.T) {
+	gone := func(g catalog.Generation) catalog.Version {
+		return catalog.Generation{ID: g.ID, State: catalog.StateDeleted}.Version()
+	}
+	for name, c := range map[string]struct {
+		see  func(*replica, catalog.Credential, catalog.Generation)
+		told []string
+	}{
+		"a deletion is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
+			r.orders.Sighted(cred, ended(g, catalog.StateSucceeded, 7), false)
+			r.orders.Sighted(cred, gone(g), false)
+		}, []string{fmt.Sprint(ledger.Succeeded, " false"), fmt.Sprint(ledger.Succeeded, " true")}},
+		"a deletion of ours": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
+			r.orders.Sighted(cred, ended(g, catalog.StateSucceeded, 7), false)
+			r.orders.Deleted(r.Context(), cred, g.ID, false)
+		}, []string{fmt.Sprint(ledger.Succeeded, " false"), fmt.Sprint(ledger.Succeeded, " true")}},
+		"a refund is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
+			r.orders.Sighted(cred, ended(g, catalog.StateFailed, 7), false)
+			r.orders.Sighted(cred, ended(g, catalog.StateRefunded, 7), false)
+		}, []string{fmt.Sprint(ledger.Failed, " false"), fmt.Sprint(ledger.Refunded, " false")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				told := s.tells()
+				r := s.replica()
+				g := mustPlace(s, r, "k", "a harbour")
+				c.see(r, r.held("studio"), g)
+				r.recordAll()
+				if !slices.Equal(*told, c.told) {
+					s.Errorf("the events are %q, and not %q", *told, c.told)
+				}
+				if one := s.list(ledger.Filter{})[0]; !one.Settled || one.UnconfirmedCents != 0 || one.CostCents == nil {
+					s.Errorf("it is %+v", one)
+				}
+			})
+		})
+	}
+}
+
+func TestADeletionWaitsWhileTheLedgerIsAway(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		g := mustPlace(s, r, "k", "a harbour")
+		r.orders.Sighted(r.held("studio"), ended(g, catalog.StateSucceeded, 7), false)
+		away, cancel := context.WithCancel(s.Context())
+		cancel()
+		r.orders.Deleted(away, r.held("studio"), g.ID, false)
+		r.recordAll()
+		if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Succeeded || !one.Deleted || one.UnconfirmedCents != 0 {
+			s.Errorf("it is %+v", one)
+		}
+	})
+}
+
+func TestWhatAForwardedAPIKeySeesIsRecordedBesideAnother(t *testing.T) {
+	for name, recordBetween := range map[string]bool{"what another has seen has no order": true, "what another has seen waits": false} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r, another := s.replica(), catalog.Forwarded(catalog.NewSecret("another of the account"))
+				mine, g := placeForwarded(r, "a harbour")
+				seen := ended(g, catalog.StateSucceeded, 7)
+				if recordBetween {
+					r.orders.Sighted(another, seen, false)
+					r.recordAll()
+					time.Sleep(time.Second)
+					r.orders.Sighted(mine, seen, false)
+				} else {
+					r.orders.Sighted(mine, seen, false)
+					time.Sleep(time.Second)
+					r.orders.Sighted(another, ended(g, catalog.StateSucceeded, 8), false)
+				}
+				r.recordAll()
+				if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Succeeded {
+					s.Errorf("it is %+v", one)
+				}
+			})
+		})
+	}
+}
+
+func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		mine, g := placeForwarded(r, "a harbour")
+		seen := ended(g, catalog.StateFailed, 7)
+		for range 30 { // reads
+			r.orders.Sighted(mine, seen, false)
+			r.recordAll()
+			time.Sleep(time.Minute)
+		}
+		if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Failed || !one.Settled {
+			s.Errorf("it is %+v", one)
+		}
+	})
+}
+
+// placeForwarded places an order of a caller that forwards its API key.
+func placeForwarded(r *replica, prompt string) (catalog.Credential, catalog.Generation) {
+	r.Helper()
+	cred := catalog.Forwarded(catalog.NewSecret(r.key))
+	receipt, err := r.orders.Place(r.Context(), cred, orders.Request{
+		ModelID: "studio/haiku", Inputs: fmt.Appendf(nil, `{"prompt":%q}`, prompt), IdempotencyKey: "k", UpstreamKey: "k",
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return cred, receipt.Generation
+}
