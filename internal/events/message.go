@@ -1,0 +1,97 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// ContentType is that of an event's document.
+const ContentType = "application/cloudevents+json; charset=utf-8"
+
+// document is an event as CloudEvents 1.0 has it in JSON.
+type document struct {
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Subject         string          `json:"subject"`
+	Time            time.Time       `json:"time"`
+	DataContentType string          `json:"datacontenttype"`
+	Percent         int64           `json:"percent,omitempty"`
+	Data            json.RawMessage `json:"data"`
+}
+
+// Document writes the document of an event: the same each time that the event is sent.
+func Document(e ledger.Event) ([]byte, error) {
+	return json.Marshal(document{
+		SpecVersion: "1.0", ID: e.ID, Source: "/easel/teams/" + e.Owner, Type: e.Type, Subject: e.Subject, Time: e.Time,
+		DataContentType: "application/json", Percent: e.Percent, Data: json.RawMessage(e.Data),
+	})
+}
+
+// Secrets sign what is sent: each makes a signature of its own.
+type Secrets [][]byte
+
+const (
+	secretPrefix            = "whsec_"
+	leastSecret, mostSecret = 24, 64 // bytes
+)
+
+// ParseSecrets reads a file of secrets: one line, or two while a receiver changes from one to the other. Its errors
+// never repeat what is in the file.
+func ParseSecrets(contents ...[]byte) (all Secrets, err error) {
+	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(string(contents[0]), "\r\n", "\n"), "\n"), "\n")
+	if len(lines) > 2 {
+		return nil, errors.New("has more than two lines: one secret, or two while it is changed")
+	}
+	for _, line := range lines {
+		text, prefixed := strings.CutPrefix(line, secretPrefix)
+		secret, err := base64.StdEncoding.DecodeString(text)
+		if !prefixed || err != nil || len(secret) < leastSecret || len(secret) > mostSecret {
+			return nil, errors.New("has a line that is no secret: " + secretPrefix + " and the base64 of 24 to 64 random bytes")
+		}
+		all = append(all, secret)
+	}
+	return all, nil
+}
+
+// Sign is the signature of a document as Standard Webhooks has it, by each secret.
+func (s Secrets) Sign(id string, at time.Time, body []byte) string {
+	signatures := make([]string, len(s))
+	for n, secret := range s {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
+		mac.Write(body)
+		signatures[n] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	return strings.Join(signatures, " ")
+}
+
+// request is the POST of an event.
+func request(ctx context.Context, url string, secrets Secrets, e ledger.Event, at time.Time) (*http.Request, error) {
+	body, err := Document(e)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", ContentType)
+	r.Header.Set("User-Agent", "easel")
+	r.Header.Set("Webhook-Id", e.ID)
+	r.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	r.Header.Set("Webhook-Signature", secrets.Sign(e.ID, at, body))
+	return r, nil
+}

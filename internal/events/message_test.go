@@ -1,0 +1,143 @@
+package events_test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+
+// The example of the specification's own libraries.
+func TestASignatureIsThatOfStandardWebhooks(t *testing.T) {
+	secrets, err := events.ParseSecrets([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := secrets.Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
+		t.Errorf("it is %s, want %s", got, want)
+	}
+}
+
+func TestAFileOfSecretsHasOneOrTwo(t *testing.T) {
+	for text, want := range map[string]int{
+		oneSecret: 1, oneSecret + "\n": 1, oneSecret + "\r\n": 1, oneSecret + "\n" + otherSecret: 2, "": 0, "\n": 0, oneSecret + "\n\n" + otherSecret: 0,
+		oneSecret + "\n" + oneSecret + "\n" + oneSecret: 0, strings.TrimPrefix(oneSecret, "whsec_"): 0, "whsec_": 0, "whsec_c2hvcnQ=": 0, "whsec_!": 0, " " + oneSecret: 0,
+	} {
+		secrets, err := events.ParseSecrets([]byte(text))
+		if len(secrets) != want || (err == nil) != (want > 0) {
+			t.Errorf("%q has %d secrets, %v", text, len(secrets), err)
+		}
+		if err != nil && strings.Contains(err.Error(), "ZWFz") {
+			t.Errorf("the error repeats the file: %v", err)
+		}
+	}
+}
+
+func TestADocumentIsACloudEvent(t *testing.T) {
+	at := time.Date(2027, 1, 31, 12, 0, 0, 5000, time.UTC)
+	text, err := events.Document(ledger.Event{ID: "evt_1", Owner: "studio", Type: ledger.EventBudget, Subject: "day.2027-01-31", Percent: 80, Time: at, Data: `{"spentCents":"7"}`})
+	want := `{"specversion":"1.0","id":"evt_1","source":"/easel/teams/studio","type":"easel.budget.threshold","subject":"day.2027-01-31",` +
+		`"time":"2027-01-31T12:00:00.000005Z","datacontenttype":"application/json","percent":80,"data":{"spentCents":"7"}}`
+	if err != nil || string(text) != want {
+		t.Errorf("it is %s, %v", text, err)
+	}
+}
+
+// inTowns runs a test with each database, in real time.
+func inTowns(t *testing.T, test func(*office)) {
+	for name, url := range map[string]func() string{
+		"SQLite": func() string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }, "PostgreSQL": func() string { return proctest.Database(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t, url(), nil)
+			test(o)
+		})
+	}
+}
+
+func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
+	inTowns(t, func(o *office) {
+		got := make(chan post, 10)
+		elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("a redirect was followed") }))
+		defer elsewhere.Close()
+		answers := []int{http.StatusTemporaryRedirect, http.StatusOK}
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			got <- post{id: r.Method + " " + r.RequestURI, header: r.Header, body: body}
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(answers[0])
+			answers = answers[1:]
+		}))
+		defer receiver.Close()
+		o.teams.Set(map[string]events.Team{"studio": {URL: receiver.URL + "/a?b=c", SecretFile: o.secrets}})
+		sender := o.realSender()
+		defer o.run(sender)()
+		o.order("studio", "g1", ledger.Succeeded)
+		for range 2 {
+			p := <-got
+			secrets, _ := events.ParseSecrets([]byte(oneSecret))
+			seconds := int64(0)
+			_, _ = fmt.Sscan(p.header.Get("webhook-timestamp"), &seconds)
+			if p.id != "POST /a?b=c" || p.header.Get("webhook-signature") != secrets.Sign(p.header.Get("webhook-id"), time.Unix(seconds, 0), p.body) ||
+				p.header.Get("content-type") != events.ContentType || time.Since(time.Unix(seconds, 0)) > time.Minute {
+				o.Errorf("it has got %+v", p)
+			}
+			document := map[string]any{}
+			if err := json.Unmarshal(p.body, &document); err != nil || document["id"] != p.header.Get("webhook-id") || document["subject"] != "g1" {
+				o.Errorf("the document is %s, %v", p.body, err)
+			}
+		}
+	})
+}
+
+// realSender sends over the network.
+func (o *office) realSender() *events.Sender {
+	o.receivers = nil
+	o.sender = events.New(events.Config{Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.DiscardHandler), Count: func(_, outcome string, n int64) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.counts[outcome] += n
+	}})
+	return o.sender
+}
+
+func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
+	inTowns(t, func(o *office) {
+		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("it was told") }))
+		receiver.Config.ErrorLog = log.New(io.Discard, "", 0)
+		receiver.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		receiver.StartTLS()
+		defer receiver.Close()
+		o.teams.Set(map[string]events.Team{"studio": {URL: receiver.URL + "/with-a-token", SecretFile: o.secrets}})
+		defer o.run(o.realSender())()
+		o.order("studio", "g1", ledger.Succeeded)
+		for {
+			all, err := o.book.Events(o.Context(), ledger.EventFilter{}, 10)
+			if err != nil || len(all) != 1 {
+				o.Fatalf("there are %+v, %v", all, err)
+			}
+			if all[0].Attempts > 0 {
+				if p := all[0].Problem; !strings.Contains(p, "certificate") || strings.Contains(p, "with-a-token") {
+					o.Errorf("the problem is %q", p)
+				}
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package events
+
+import (
+	"maps"
+	"time"
+)
+
+const (
+	mostInFlight    = 16
+	outageLeast     = time.Second      // before a receiver is asked again that has failed; doubles
+	outageAtMost    = 15 * time.Second // at most
+	outageDoublings = 4
+)
+
+// receiver is how the receiver of a team behaves. While it fails, one event at a time asks for all.
+type receiver struct {
+	inFlight map[string]bool // events by id; false: it has ended since the ledger was last asked, which may not know yet
+	failures int             // in a row
+	rest     time.Time       // it is left alone until then
+}
+
+// room is how many events may leave now, before the ledger is asked which.
+func (r *receiver) room(now time.Time) int {
+	maps.DeleteFunc(r.inFlight, func(_ string, leaving bool) bool { return !leaving })
+	switch {
+	case now.Before(r.rest):
+		return 0
+	case r.failures > 0:
+		return max(0, 1-len(r.inFlight))
+	}
+	return mostInFlight - len(r.inFlight)
+}
+
+// done notes the end of an attempt.
+func (r *receiver) done(id string, ok bool, now time.Time) {
+	r.inFlight[id] = false
+	if ok {
+		r.failures, r.rest = 0, time.Time{}
+		return
+	}
+	r.rest = now.Add(min(outageLeast<<min(r.failures, outageDoublings), outageAtMost))
+	r.failures++
+}

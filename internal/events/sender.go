@@ -1,0 +1,342 @@
+package events
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/reload"
+)
+
+const (
+	lookEvery     = time.Second      // how often the ledger is asked what is due; what this process writes wakes it
+	ledgerTimeout = 5 * time.Second  // of one question to the ledger
+	sendTimeout   = 10 * time.Second // of one attempt
+	stopTimeout   = 2 * time.Second  // of the attempts that are under way at the end
+	forgetEvery   = time.Hour
+	giveUpEvery   = time.Minute // for those who are told no more
+	mostAnswer    = 64 << 10    // bytes of an answer that are read, to use the connection again
+)
+
+// What comes of an attempt to send an event.
+const (
+	OutcomeSent    = "sent"
+	OutcomeFailed  = "failed"
+	OutcomeGivenUp = "given_up"
+)
+
+// Config has the dependencies of a [Sender].
+type Config struct {
+	Ledger *ledger.Ledger // required
+	Teams  *Teams         // required
+	Logger *slog.Logger   // required
+	// Transport reaches the receivers. Nil is one over TCP and TLS.
+	Transport http.RoundTripper
+	// Count counts what has come of the events of a team. It may be called with 0, and be nil.
+	Count func(team, outcome string, events int64)
+}
+
+// Sender sends the events of the ledger. Of all processes one sends at a time.
+type Sender struct {
+	cfg    Config
+	client *http.Client
+	holder string
+	wake   chan struct{}
+	work   sync.WaitGroup
+
+	until, forgotten time.Time // the duty is this process's until then
+
+	left   bool                 // where nobody is told: something may be pending all the same
+	looked time.Time            // when that was last looked at
+	gaveUp map[string]time.Time // when those were last looked at who are told no more
+
+	mu        sync.Mutex
+	receivers map[string]*receiver
+	secrets   map[string]*reload.Value[Secrets]
+}
+
+// New makes a Sender. It asks nobody.
+func New(cfg Config) *Sender {
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: sendTimeout, MaxResponseHeaderBytes: mostAnswer,
+			MaxIdleConnsPerHost: mostInFlight, IdleConnTimeout: time.Minute,
+		}
+	}
+	if cfg.Count == nil {
+		cfg.Count = func(string, string, int64) {}
+	}
+	return &Sender{
+		cfg: cfg, holder: rand.Text(), wake: make(chan struct{}, 1), left: true,
+		client:    &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		receivers: map[string]*receiver{}, secrets: map[string]*reload.Value[Secrets]{}, gaveUp: map[string]time.Time{},
+	}
+}
+
+// Wake says that an event was written. It does not wait.
+func (s *Sender) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends what is due until ctx ends. Where no team is told it gives up what is left of those that were, and asks nobody
+// when nothing is.
+func (s *Sender) Run(ctx context.Context) {
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer s.work.Wait()
+	defer func() { time.AfterFunc(stopTimeout, stop) }()
+	ticks := time.NewTicker(lookEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-s.wake:
+			s.left = true // something was written
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+		if now := time.Now(); len(s.cfg.Teams.Names()) > 0 {
+			s.left = true
+			s.look(ctx, sending, s.cfg.Ledger.DueEventOwners, now)
+		} else if s.left && now.Sub(s.looked) >= giveUpEvery {
+			s.looked, s.left = now, s.look(ctx, sending, s.cfg.Ledger.PendingEventOwners, now)
+		}
+	}
+}
+
+// look sends what is due to the owners that are found, and reports whether some may have been. While the ledger is away
+// nothing is sent.
+func (s *Sender) look(ctx, sending context.Context, find func(context.Context) ([]string, error), now time.Time) (some bool) {
+	var owners []string
+	err := ask(ctx, func(ctx context.Context) (err error) {
+		owners, err = find(ctx)
+		return err
+	})
+	if err != nil || len(owners) == 0 || !s.onDuty(ctx) {
+		return err != nil || len(owners) > 0
+	}
+	for _, owner := range owners {
+		if team, told := s.cfg.Teams.Get(owner); told {
+			s.serve(ctx, sending, owner, team)
+		} else if s.turnToGiveUp(owner, now) {
+			s.giveUp(ctx, owner, true)
+		}
+	}
+	return true
+}
+
+// onDuty reports whether this process sends for all, and takes the duty where nobody has it.
+func (s *Sender) onDuty(ctx context.Context) bool {
+	now := time.Now()
+	if now.Before(s.until.Add(-ledger.ClaimTime / 2)) {
+		return true
+	}
+	taken := false
+	err := ask(ctx, func(ctx context.Context) (err error) {
+		taken, err = s.cfg.Ledger.TakeDuty(ctx, "events", s.holder, ledger.ClaimTime)
+		return err
+	})
+	switch {
+	case err != nil:
+		return now.Before(s.until)
+	case !taken:
+		return false
+	}
+	s.until = now.Add(ledger.ClaimTime)
+	if now.Sub(s.forgotten) >= forgetEvery {
+		s.forgotten = now
+		_ = ask(ctx, s.cfg.Ledger.ForgetEvents) // the next time does it too
+	}
+	return true
+}
+
+// serve sends as much to a team as its receiver takes.
+func (s *Sender) serve(ctx, sending context.Context, owner string, team Team) {
+	room, most := s.room(owner)
+	if room == 0 {
+		return
+	}
+	var due []ledger.Event
+	if err := ask(ctx, func(ctx context.Context) (err error) {
+		due, err = s.cfg.Ledger.DueEvents(ctx, owner, most)
+		return err
+	}); err != nil {
+		return
+	}
+	for _, e := range due {
+		if room > 0 && s.begin(e) {
+			room--
+			s.work.Go(func() { s.send(sending, team, e) })
+		}
+	}
+}
+
+// room is how many events may leave to a team now, and how many due ones to look at: some are on their way.
+func (s *Sender) room(owner string) (room, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.receivers[owner]
+	if r == nil {
+		r = &receiver{inFlight: map[string]bool{}}
+		s.receivers[owner] = r
+	}
+	room = r.room(time.Now())
+	return room, room + len(r.inFlight)
+}
+
+// begin notes that an event leaves, unless it is on its way or was when the ledger was asked.
+func (s *Sender) begin(e ledger.Event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inFlight := s.receivers[e.Owner].inFlight
+	if _, known := inFlight[e.ID]; known {
+		return false
+	}
+	inFlight[e.ID] = true
+	return true
+}
+
+// send makes one attempt, and records what has come of it.
+func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
+	err := s.post(ctx, team, e)
+	ok := ctx.Err() == nil && s.record(ctx, e, err)
+	s.mu.Lock()
+	s.receivers[e.Owner].done(e.ID, ok, time.Now())
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// record records what has come of an attempt, and reports whether another may follow at once. An event whose arrival the
+// ledger does not take is sent again.
+func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) bool {
+	if failed == nil {
+		s.cfg.Count(e.Owner, OutcomeSent, 1)
+		return ask(ctx, func(ctx context.Context) error { return s.cfg.Ledger.Sent(ctx, e.ID) }) == nil
+	}
+	s.cfg.Count(e.Owner, OutcomeFailed, 1)
+	if e.Attempts == 0 {
+		s.cfg.Logger.WarnContext(ctx, "an event was not taken; it is sent again", "team", e.Owner, "event", e.ID, "type", e.Type, "error", failed)
+	}
+	_ = ask(ctx, func(ctx context.Context) error { return s.cfg.Ledger.NotSent(ctx, e.ID, failed.Error()) })
+	s.giveUp(ctx, e.Owner, false)
+	return false
+}
+
+// giveUp gives up what could not be sent in time: what was tried, or all.
+func (s *Sender) giveUp(ctx context.Context, owner string, all bool) {
+	given := int64(0)
+	err := ask(ctx, func(ctx context.Context) (err error) {
+		given, err = s.cfg.Ledger.GiveUp(ctx, owner, all)
+		return err
+	})
+	if err == nil && given > 0 {
+		s.cfg.Count(owner, OutcomeGivenUp, given)
+		s.cfg.Logger.ErrorContext(ctx, "events were given up: easel events replay sends them again", "team", owner, "events", given)
+	}
+}
+
+// turnToGiveUp reports whether it is time to look at somebody who is told no more. The first time it is not: the count of
+// what is given up begins at 0 then, as a metric has to be seen before it grows.
+func (s *Sender) turnToGiveUp(owner string, now time.Time) bool {
+	last, met := s.gaveUp[owner]
+	if !met {
+		s.cfg.Count(owner, OutcomeGivenUp, 0)
+	} else if now.Sub(last) < giveUpEvery {
+		return false
+	}
+	s.gaveUp[owner] = now
+	return met
+}
+
+// Errors of a receiver that repeat neither its address nor its answer.
+var (
+	errRequest    = errors.New("the request to the receiver can't be made")
+	errLate       = fmt.Errorf("the receiver has not answered within %v", sendTimeout)
+	errUnreadable = errors.New("the receiver is not reached, or its answer can't be read")
+)
+
+// post sends an event once. Its errors never repeat the receiver's address or its answer.
+func (s *Sender) post(ctx context.Context, team Team, e ledger.Event) error {
+	secrets, err := s.secretsOf(team)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	r, err := request(ctx, team.URL, secrets, e, time.Now())
+	if err != nil {
+		return errRequest
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode < 200 || answer.StatusCode > 299 {
+		return fmt.Errorf("the receiver has answered %d", answer.StatusCode)
+	}
+	_, _ = io.CopyN(io.Discard, answer.Body, mostAnswer) // the status says it all
+	return nil
+}
+
+// unreachable is the error of a receiver that does not answer. Of the others it repeats only what has neither the
+// address nor the answer in it: each may have a secret in it.
+func unreachable(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errLate
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("the receiver is not reached: %w", failed)
+	}
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("the receiver is not reached: %w", untrusted)
+	}
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
+		return errLate
+	}
+	return errUnreadable
+}
+
+// secretsOf gives the secrets of a team. Their file is read again when it changes.
+func (s *Sender) secretsOf(team Team) (Secrets, error) {
+	s.mu.Lock()
+	known := s.secrets[team.SecretFile]
+	s.mu.Unlock()
+	if known != nil {
+		return known.Get(), nil
+	}
+	known, err := reload.Open("secret of events", s.cfg.Logger, ParseSecrets, team.SecretFile)
+	if err != nil {
+		return nil, err
+	}
+	secrets := known.Get()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets[team.SecretFile] = known
+	return secrets, nil
+}
+
+// CheckSecrets says what is wrong with a file of secrets.
+func CheckSecrets(file string) error {
+	_, err := reload.Open("secret of events", slog.New(slog.DiscardHandler), ParseSecrets, file)
+	return err
+}
+
+// ask bounds a question to the ledger.
+func ask(ctx context.Context, question func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	return question(ctx)
+}
