@@ -35,12 +35,14 @@ func newAdmission(limits Limits, accepted func(apiKey string) bool) *admission {
 	}
 }
 
-// mostGenerations is how many generations a watch may name, as the contract has it.
+// mostGenerations is how many generations a watch may name, and of how many it may say what it knows, as the
+// contract has it.
 const mostGenerations = 1000
 
-var errManyGenerations = service.InvalidRequest(service.Violation{
-	Field: "generation_ids", Description: fmt.Sprintf("must contain no more than %d item(s)", mostGenerations),
-})
+// errManyGenerations refuses a request whose named field has more.
+func errManyGenerations(field string) error {
+	return service.InvalidRequest(service.Violation{Field: field, Description: fmt.Sprintf("must contain no more than %d item(s)", mostGenerations)})
+}
 
 // priorityOf are the priorities of all calls of the contract that wait for a place.
 var priorityOf = map[string]priority{
@@ -58,14 +60,21 @@ var priorityOf = map[string]priority{
 // admit admits a call by its request, or says why not. ctx is that of a call that has been
 // authenticated. release ends what the call takes of the limits.
 func (a *admission) admit(ctx context.Context, method string, streams bool, from origin, request any) (release func(), err error) {
-	many, ok := request.(interface{ GetGenerationIds() []string })
+	many, ok := request.(interface {
+		GetGenerationIds() []string
+		GetKnownEtags() map[string]string
+	})
 	if !ok {
 		return a.admitMethod(ctx, method, streams, from)
 	}
-	if len(many.GetGenerationIds()) > mostGenerations {
-		return nil, errManyGenerations // at once: a request that waits holds its memory
+	named, known := len(many.GetGenerationIds()), len(many.GetKnownEtags())
+	switch { // at once: a request that waits holds its memory
+	case named > mostGenerations:
+		return nil, errManyGenerations("generation_ids")
+	case known > mostGenerations:
+		return nil, errManyGenerations("known_etags")
 	}
-	releaseGenerations, err := a.admitGenerations(ctx, len(many.GetGenerationIds()))
+	releaseGenerations, err := a.admitGenerations(ctx, max(named, known))
 	if err != nil {
 		return nil, err
 	}

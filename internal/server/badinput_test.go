@@ -108,6 +108,7 @@ func orderStruct(name string, v *structpb.Value) *easelv1.CreateGenerationReques
 }
 
 func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // I2 I4 I5
+	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		for _, bad := range badInputs {
 			t.Run(bad.name, func(t *testing.T) {
@@ -123,6 +124,7 @@ func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // I2 I4 I
 }
 
 func TestAStreamHoldsTheRulesOfTheContractToo(t *testing.T) {
+	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, _ *stack, c caller) {
 		watch := func(req *easelv1.WatchGenerationRequest) error {
 			return c.watch(t.Context(), req, func(*easelv1.WatchGenerationResponse) {})
@@ -150,6 +152,7 @@ func TestAStreamHoldsTheRulesOfTheContractToo(t *testing.T) {
 func second[A any](_ A, err error) error { return err }
 
 func TestWhatOnlyGRPCCanSayIsHeldToo(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	c := grpcCaller{s, s.key}
 	for name, row := range map[string]struct {
@@ -181,6 +184,7 @@ func TestWhatOnlyGRPCCanSayIsHeldToo(t *testing.T) {
 }
 
 func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // I3
+	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		for _, id := range []string{"%2f", "%2e%2e", "..%2fme", "...", "a?b", "a#b", "a;b", "a&b=c", "x:wait", "x:watch", "content"} {
 			_, err := get(t, c, id)
@@ -195,6 +199,7 @@ func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // I3
 }
 
 func TestOneThousandIdsAreWatchedAndOneMoreIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	c := grpcCaller{s, s.key}
 	for name, ids := range map[string][]string{

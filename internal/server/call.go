@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
@@ -24,7 +24,7 @@ type received struct {
 	bytes   int
 }
 
-var errSlowRequest = service.Fail(codes.DeadlineExceeded, reasonSlowBody, fmt.Sprintf("the request did not arrive within %v", requestTimeout))
+var errSlowRequest = service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", requestTimeout))
 
 // call is one call on its way through the interceptor.
 type call struct {
@@ -60,6 +60,9 @@ func (c *call) serve(ctx context.Context, handle func(context.Context, *call) er
 	}
 	return handle(ctx, c)
 }
+
+// status is the status of how the call has ended, for its caller.
+func (c *call) status(cause error) *status.Status { return service.StatusFor(c.ctx, cause) }
 
 // hold counts the call against its limits until each reference to it was released.
 func (c *call) hold() (release func()) {

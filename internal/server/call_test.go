@@ -187,7 +187,7 @@ func TestTheBudgetOfBytesIsSharedByOwner(t *testing.T) {
 	b := newRequestBytes(800)
 	take := func(owner string, n int) string {
 		h := b.of(owner)
-		return service.Reason(service.Status(h.set(n)))
+		return service.Detail[*errdetails.ErrorInfo](service.Status(h.set(n))).GetReason()
 	}
 	for n, step := range []struct {
 		owner string

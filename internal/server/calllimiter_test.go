@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -27,7 +28,7 @@ func TestTheLastCallsAreKeptForHigherPriorities(t *testing.T) {
 		refused := func(p priority) {
 			t.Helper()
 			began := time.Now()
-			if _, err := limiter.acquire(t.Context(), p, "anybody"); service.Reason(service.Status(err)) != "OVERLOADED" || time.Since(began) != callWait {
+			if _, err := limiter.acquire(t.Context(), p, "anybody"); service.Reason(service.Status(err)) != easelv1.ErrorReason_OVERLOADED || time.Since(began) != callWait {
 				t.Errorf("priority %d is answered %v after %v", p, err, time.Since(began))
 			}
 		}

@@ -19,6 +19,7 @@ func fullMethods() map[string]bool {
 // longLived are the calls that may stay open for long. They count as streams and not in the call limiter, as
 // they take no connection to the catalog meanwhile.
 var longLived = map[string]bool{
+	"/easel.v1.AccountService/WatchAccount":          true,
 	"/easel.v1.GenerationService/WatchGeneration":    true,
 	"/easel.v1.GenerationService/WatchGenerations":   true,
 	"/easel.v1.GenerationService/WaitGeneration":     true,

@@ -38,7 +38,7 @@ const undecodable = protowire.MaxValidNumber
 
 // Unmarshal implements encoding.CodecV2. A request that can't be decoded is the caller's mistake, with a
 // log line and the reason of the contract; the library would answer INTERNAL and log nothing. So
-// Unmarshal notes the error in an unknown field of the message, and the rules refuse the request.
+// Unmarshal notes it in an unknown field of the message, and the rules refuse the request.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if in, ok := v.(*received); ok {
 		v, in.bytes = in.message, data.Len()
@@ -49,19 +49,14 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return err
 	}
 	protobuf.Reset(message)
-	message.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, undecodable, protowire.BytesType), err.Error()))
+	message.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, undecodable, protowire.VarintType), 0))
 	return nil
 }
 
-// decodeFailure gives what was wrong with a message that could not be decoded.
-func decodeFailure(message protobuf.Message) (text string, failed bool) {
-	unknown := message.ProtoReflect().GetUnknown()
-	number, _, n := protowire.ConsumeTag(unknown)
-	if n < 0 || number != undecodable {
-		return "", false
-	}
-	text, _ = protowire.ConsumeString(unknown[n:])
-	return text, true
+// decodeFailed reports whether a message could not be decoded.
+func decodeFailed(message protobuf.Message) bool {
+	number, _, n := protowire.ConsumeTag(message.ProtoReflect().GetUnknown())
+	return n >= 0 && number == undecodable
 }
 
 // checkedStream admits a streaming call when its request has come.

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +28,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // caller speaks to the facade in one of its two forms. Scenarios are written once and run
@@ -35,10 +38,10 @@ type caller interface {
 	call(ctx context.Context, method string, req, resp proto.Message) error
 	// watch hands on each message of a watch until it ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany opens a watch of many and leaves at its first message.
-	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest) error
-	// watchManyOut stays until a watch of many ends.
-	watchManyOut(ctx context.Context, req *easelv1.WatchGenerationsRequest) error
+	// watchMany hands on each message of a watch of many until it ends, or until each wants no more.
+	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
+	// watchAccount hands on each message of a watch of the account until it ends, or each wants no more.
+	watchAccount(ctx context.Context, req *easelv1.WatchAccountRequest, each func(*easelv1.WatchAccountResponse) (more bool)) error
 	// download gives the bytes that arrived.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
 }
@@ -54,6 +57,52 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 			})
 		})
 	}
+}
+
+// operator is the operator of [overTeams].
+const operator = "ops"
+
+// overEveryStack is overBoth, and runs the scenario once more on each database, behind a held API key with a ledger.
+func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
+	overBoth(t, scenario, change...)
+	usually := func(o *options) { o.sandbox.Speed = usualSpeed }
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		s.owner, s.caller = "studio", "poster"
+		scenario(t, s, as(s.caller))
+	}, append([]func(*options){usually}, change...)...)
+}
+
+// shared says whether the scenario's caller shares the API key with others.
+func (s *stack) shared() bool { return s.caller != "" }
+
+// wantOwned checks that a generation says who owns it and who ordered it, where that is not the API key.
+func (s *stack) wantOwned(g *easelv1.Generation) {
+	s.Helper()
+	if g.GetOwner() != s.owner || g.GetCaller() != s.caller {
+		s.Errorf("it is %q's, by %q; want %q's, by %q", g.GetOwner(), g.GetCaller(), s.owner, s.caller)
+	}
+}
+
+// another is a caller of another owner.
+func (s *stack) another(c caller) caller {
+	s.Helper()
+	if s.shared() {
+		return withKeyOf(c, "shop")
+	}
+	key, err := s.sandbox.CreateKey(s.Context(), sandbox.KeyConfig{BalanceCents: 100})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return withKeyOf(c, key)
+}
+
+// sentAs is what the catalog is sent for an idempotency key of the scenario's caller.
+func (s *stack) sentAs(key string) string {
+	if !s.shared() {
+		return key
+	}
+	sent := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(s.owner)))
+	return fmt.Sprintf("%x", sha256.Sum256(append(sent, s.owner+key...)))
 }
 
 // overBothOnPorts is overBoth in real time, over connections of the system.
@@ -100,20 +149,28 @@ func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	return unlessEOF(err)
 }
 
-func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest) error {
+func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), req)
-	if err == nil {
-		_, err = stream.Recv()
+	for err == nil {
+		var m *easelv1.WatchGenerationsResponse
+		if m, err = stream.Recv(); err == nil && !each(m) {
+			return nil
+		}
 	}
-	return err
+	return unlessEOF(err)
 }
 
-func (c grpcCaller) watchManyOut(ctx context.Context, req *easelv1.WatchGenerationsRequest) error {
-	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), req)
-	for err == nil {
-		_, err = stream.Recv()
+func (c grpcCaller) watchAccount(ctx context.Context, req *easelv1.WatchAccountRequest, each func(*easelv1.WatchAccountResponse) bool) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	stream, err := easelv1.NewAccountServiceClient(c.grpc).WatchAccount(c.keyed(ctx), req)
+	for more := true; err == nil && more; {
+		var m *easelv1.WatchAccountResponse
+		if m, err = stream.Recv(); err == nil {
+			more = each(m)
+		}
 	}
 	return unlessEOF(err)
 }
@@ -199,8 +256,63 @@ func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	})
 }
 
-func (c restCaller) watchManyOut(ctx context.Context, req *easelv1.WatchGenerationsRequest) error {
-	return c.lines(c.request(ctx, "GenerationService/WatchGenerations", req), func([]byte) error { return nil })
+// errEnough ends a stream that the caller has seen enough of.
+var errEnough = errors.New("enough")
+
+func oneMessage(*easelv1.WatchGenerationsResponse) (more bool) { return false }
+func toTheEnd(*easelv1.WatchGenerationsResponse) (more bool)   { return true }
+
+func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
+	return c.manyLines(c.request(ctx, "GenerationService/WatchGenerations", req), each)
+}
+
+// manyLines hands on each message of a watch of many.
+func (c restCaller) manyLines(r *http.Request, each func(*easelv1.WatchGenerationsResponse) bool) error {
+	err := c.lines(r, func(line []byte) error {
+		m := &easelv1.WatchGenerationsResponse{}
+		if err := protojson.Unmarshal(line, m); err != nil {
+			return fmt.Errorf("the line %s: %w", line, err)
+		}
+		if !each(m) {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// postCaller opens watches of many by POST.
+type postCaller struct{ restCaller }
+
+func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
+	text, err := protojson.Marshal(req)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.restURL+"/v1/generations:watch", bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.key)
+	r.Header.Set("Content-Type", "application/json")
+	return c.manyLines(r, each)
+}
+
+func (c restCaller) watchAccount(ctx context.Context, req *easelv1.WatchAccountRequest, each func(*easelv1.WatchAccountResponse) bool) error {
+	err := c.lines(c.request(ctx, "AccountService/WatchAccount", req), func(line []byte) error {
+		m := &easelv1.WatchAccountResponse{}
+		if err := protojson.Unmarshal(line, m); err != nil {
+			return fmt.Errorf("the line %s: %w", line, err)
+		}
+		if !each(m) {
+			return io.EOF
+		}
+		return nil
+	})
+	return unlessEOF(err)
 }
 
 // lines hands on each line of a stream until it ends.
@@ -229,20 +341,6 @@ func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 		}
 	}
 	return lines.Err()
-}
-
-func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest) error {
-	answer, err := c.http.Do(c.request(ctx, "GenerationService/WatchGenerations", req))
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(answer.Body)
-		return restError(answer, body)
-	}
-	_, err = bufio.NewReader(answer.Body).ReadString('\n')
-	return err
 }
 
 func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
@@ -324,7 +422,7 @@ func addToQuery(query url.Values, form string, fields map[string]any) {
 			}
 		case map[string]any:
 			inner := name + ".%s"
-			if strings.HasSuffix(name, "labels") {
+			if strings.HasSuffix(name, "labels") || name == "known_etags" {
 				inner = name + "[%s]"
 			}
 			addToQuery(query, inner, value)

@@ -62,7 +62,7 @@ func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
 	}
 	for n, want := range map[int]string{limit: "INVALID_REQUEST", limit + 1: "REQUEST_TOO_LARGE"} {
 		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", strings.Repeat(" ", n-1)+"1"))
-		if got := service.Reason(servertest.RESTStatus(t, body)); got != want {
+		if got := service.Reason(servertest.RESTStatus(t, body)).String(); got != want {
 			t.Errorf("a body of %d bytes is refused as %s, want %s", n, got, want)
 		}
 	}

@@ -38,6 +38,7 @@ var errorTable = []row{
 	{name: "401 in a wait", call: "wait", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "401 in a watch", call: "watch", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "401 in a watch of many", call: "watch many", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
+	{name: "401 in a watch of the account", call: "watch account", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "402", call: "create", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
 	{name: "403", call: "read", fault: answer(403, `{}`), code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
 	{name: "404 on a generation", call: "read", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
@@ -76,22 +77,27 @@ var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string
 // errorCalls are the calls of the table: each is of a method, and meets its fault on a route of the
 // catalog, unless it asks the catalog nothing.
 var errorCalls = map[string]struct{ method, route string }{
-	"account":    {"AccountService/GetAccount", "GET /me"},
-	"usage":      {"AccountService/ListUsage", ""},
-	"models":     {"ModelService/ListModels", "GET /models"},
-	"model":      {"ModelService/GetModel", "GET /models/detail"},
-	"quote":      {"GenerationService/QuoteGeneration", "POST /quote"},
-	"create":     {"GenerationService/CreateGeneration", "POST /generations"},
-	"read":       {"GenerationService/GetGeneration", "GET /generations/{id}"},
-	"list":       {"GenerationService/ListGenerations", "GET /generations"},
-	"wait":       {"GenerationService/WaitGeneration", "GET /generations/{id}"},
-	"watch":      {"GenerationService/WatchGeneration", "GET /generations/{id}"},
-	"watch many": {"GenerationService/WatchGenerations", "GET /generations"},
-	"content":    {"GenerationService/DownloadGeneration", "GET /generations/{id}/content"},
-	"delete":     {"GenerationService/DeleteGeneration", "DELETE /generations/{id}"},
+	"account":       {"AccountService/GetAccount", "GET /me"},
+	"watch account": {"AccountService/WatchAccount", "GET /me"},
+	"usage":         {"AccountService/ListUsage", ""},
+	"models":        {"ModelService/ListModels", "GET /models"},
+	"model":         {"ModelService/GetModel", "GET /models/detail"},
+	"quote":         {"GenerationService/QuoteGeneration", "POST /quote"},
+	"create":        {"GenerationService/CreateGeneration", "POST /generations"},
+	"read":          {"GenerationService/GetGeneration", "GET /generations/{id}"},
+	"list":          {"GenerationService/ListGenerations", "GET /generations"},
+	"wait":          {"GenerationService/WaitGeneration", "GET /generations/{id}"},
+	"watch":         {"GenerationService/WatchGeneration", "GET /generations/{id}"},
+	"watch many":    {"GenerationService/WatchGenerations", "GET /generations"},
+	"content":       {"GenerationService/DownloadGeneration", "GET /generations/{id}/content"},
+	"delete":        {"GenerationService/DeleteGeneration", "DELETE /generations/{id}"},
 }
 
 func TestTheErrorTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it races nothing that other calls do not: make test runs it without the race detector")
+	}
+	t.Parallel()
 	for _, row := range errorTable {
 		t.Run(row.name, func(t *testing.T) { overBoth(t, row.meet, func(o *options) { o.sandbox.Speed = 0.01 }) })
 	}
@@ -149,7 +155,9 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "watch":
 		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: elsewhere}, func(*easelv1.WatchGenerationResponse) {})
 	case "watch many":
-		return c.watchManyOut(ctx, &easelv1.WatchGenerationsRequest{})
+		return c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, toTheEnd)
+	case "watch account":
+		return c.watchAccount(ctx, &easelv1.WatchAccountRequest{}, func(*easelv1.WatchAccountResponse) bool { return true })
 	case "content":
 		_, err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id})
 		return err
@@ -238,6 +246,7 @@ func (h withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestAPriceAboveTheLimitIsRefusedAndNamed(t *testing.T) { // U20
+	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		req := order(t, picture, "k", "a lake")
 		req.MaxCostCents = proto.Int64(0)
@@ -254,6 +263,7 @@ func TestAPriceAboveTheLimitIsRefusedAndNamed(t *testing.T) { // U20
 }
 
 func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
@@ -263,6 +273,7 @@ func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
 }
 
 func TestOtherBytesThanThoseBegunWithAreRefused(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
@@ -272,6 +283,7 @@ func TestOtherBytesThanThoseBegunWithAreRefused(t *testing.T) {
 }
 
 func TestAResultThatBreaksOffIsResumedOrSaidToBeBroken(t *testing.T) { // U16
+	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, &easelv1.CreateGenerationRequest{
 			ModelId: picture, IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x", "size": "640x400"}),
@@ -296,6 +308,7 @@ func TestAResultThatBreaksOffIsResumedOrSaidToBeBroken(t *testing.T) { // U16
 }
 
 func TestWithoutAKeyNothingIsAnswered(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	for form, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
 		for call := range errorCalls {

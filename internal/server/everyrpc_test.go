@@ -25,7 +25,6 @@ var notResent = map[string]string{
 // notSimulated are the calls that the simulation leaves out.
 var notSimulated = map[string]string{
 	"AccountService/GetAccount":         "one read of the catalog, of which the hub knows nothing",
-	"AccountService/ListUsage":          "one read of the ledger, which moves no money",
 	"ModelService/ListModels":           "one read of the catalog, as GetAccount is",
 	"ModelService/GetModel":             "the same",
 	"GenerationService/QuoteGeneration": "the same: a quote moves no money",

@@ -12,7 +12,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/reload"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // newPublicGRPC is the gRPC server that callers reach.
@@ -64,7 +66,13 @@ func grpcOptions(config Config, calls *interceptor) []grpc.ServerOption {
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.StatsHandler(calls.stats),
 		grpc.StreamInterceptor(calls.stream),
+		grpc.UnknownServiceHandler(refuseUnknown),
 	}
+}
+
+// refuseUnknown refuses a call that no service has, with a reason, which the library's own refusal would not have.
+func refuseUnknown(any, grpc.ServerStream) error {
+	return service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
 }
 
 // guarded registers services so that each call passes the interceptor before its request is

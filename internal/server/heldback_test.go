@@ -336,7 +336,7 @@ func TestAttackStreamsUnderMadeUpKeysThatAskNothing(t *testing.T) { // A3
 		synctest.Wait()
 		began := time.Now()
 		for range 10 {
-			if err := honest.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{g.GetGenerationId()}}); err != nil {
+			if err := honest.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{g.GetGenerationId()}}, oneMessage); err != nil {
 				t.Errorf("an honest watch is answered with %v", err)
 			}
 		}

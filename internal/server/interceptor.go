@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
@@ -74,6 +75,9 @@ func (i *interceptor) unary(method string, handler grpc.MethodHandler) grpc.Stre
 }
 
 func (i *interceptor) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if srv == nil { // a made-up method: no log line and no metric carries its name
+		return handler(srv, stream)
+	}
 	return i.around(stream.Context(), info.FullMethod, true, func(ctx context.Context, c *call) error {
 		return handler(srv, &checkedStream{ServerStream: stream, ctx: ctx, call: c})
 	})
@@ -87,7 +91,7 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, h
 	ctx, span := i.tracing.begin(ctx, method)
 	c := &call{interceptor: i, method: method, streams: streams, start: time.Now(), ctx: ctx, span: span}
 	cause := c.caught(func() error { return c.serve(ctx, handle) })
-	st, took := service.Status(cause), time.Since(c.start)
+	st, took := c.status(cause), time.Since(c.start)
 	i.log(c, st, cause, took)
 	c.span.end(st, took)
 	return st.Err()
@@ -95,7 +99,7 @@ func (i *interceptor) around(ctx context.Context, method string, streams bool, h
 
 // errPanicked ends a call that has panicked. The caller does not get the value of the panic, which may
 // hold anything.
-var errPanicked = service.Fail(codes.Internal, reasonInternal, "internal error")
+var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
 // panicked logs a panic.
 func (i *interceptor) panicked(c *call, value any) error {
@@ -107,7 +111,7 @@ func (i *interceptor) log(c *call, st *status.Status, cause error, took time.Dur
 	attrs := append(make([]slog.Attr, 0, 10),
 		slog.String("method", c.method),
 		slog.String("code", st.Code().String()),
-		slog.String("reason", service.Reason(st)),
+		slog.String("reason", service.Detail[*errdetails.ErrorInfo](st).GetReason()),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("peer", c.from.peer),
 	)

@@ -117,7 +117,7 @@ func TestAPanicBeforeAnybodyIsAskedIsAnInternalErrorToo(t *testing.T) {
 			tracing: tracing, logger: slog.New(slog.NewJSONHandler(logs, nil)),
 			origin: func(context.Context) origin { panic("the secret of the house") },
 		}
-		err = i.stream(nil, &contextStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
+		err = i.stream(struct{}{}, &contextStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
 		if servertest.WantError(t, err, codes.Internal, "INTERNAL"); strings.Count(logs.String(), "\n") != 2 {
 			t.Errorf("%s is logged as\n%s", method, logs)
 		}
@@ -129,7 +129,7 @@ func TestACallThatWasTakenBackBeforeItBeganIsNoWorkAndNoLine(t *testing.T) {
 	cancel()
 	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
 		i := &interceptor{} // it has nothing to work with
-		err := i.stream(nil, &contextStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method}, nil)
+		err := i.stream(struct{}{}, &contextStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method}, nil)
 		if status.Code(err) != codes.Canceled {
 			t.Errorf("%s ends with %v", method, err)
 		}
@@ -142,7 +142,7 @@ func TestEachCallIsOneLine(t *testing.T) {
 		if req.GetGenerationId() == "broken" {
 			return nil, errors.New("what only the log may know")
 		}
-		return nil, service.Fail(codes.NotFound, "GENERATION_NOT_FOUND", "no such render")
+		return nil, service.Fail(easelv1.ErrorReason_GENERATION_NOT_FOUND, "no such render")
 	}
 	s := serve(t, studio)
 	for _, id := range []string{"missing", "broken"} {

@@ -22,20 +22,20 @@ import (
 
 // overTeams runs a scenario over both forms and on both databases, behind a held API key with a ledger: poster and banner are of the team
 // studio, which has a budget; shop has no team, and ops is an operator.
-func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller)) {
+func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	lines := "teams:\n  studio: {budget: {daily_cents: 2000, monthly_cents: 30000}}\ncallers:\n"
 	for _, who := range []string{"poster, team: studio", "banner, team: studio", "shop", "ops, operator: true"} {
 		name, _, _ := strings.Cut(who, ",")
 		lines += fmt.Sprintf("  - {name: %s, tokens: [sha256:%x]}\n", who, sha256.Sum256([]byte(name)))
 	}
-	for name, database := range databases(t) {
+	for name, database := range databases() {
 		for form, as := range forms {
 			t.Run(form+", "+name, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "callers")
 				if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				s := heldStackFrom(t, file, func(o *options) { o.ledger, o.sandbox.Speed = database(t), 0.01 })
+				s := heldStackFrom(t, file, append([]func(*options){func(o *options) { o.ledger, o.sandbox.Speed = database(t), 0.01 }}, change...)...)
 				scenario(t, s, func(name string) caller { return as(s, name) })
 			})
 		}
@@ -57,6 +57,7 @@ func idsOf(all []*easelv1.Generation) (ids []string) {
 }
 
 func TestAListIsTheOwnersAndAnOperatorsEverybodys(t *testing.T) {
+	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		a := create(t, as("poster"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
 		b := create(t, as("banner"), labelled(t, picture, "b", map[string]string{"job": "7", "cost.center": "x y"})).GetGenerationId()
@@ -103,6 +104,7 @@ func listPage(t *testing.T, c caller, req *easelv1.ListGenerationsRequest) (*eas
 }
 
 func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
+	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		for n := range 3 {
 			create(t, as("poster"), order(t, text, fmt.Sprint(n), "a lake"))
@@ -141,6 +143,7 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 }
 
 func TestAListThatTheCatalogDoesNotGiveCostsTheResultsAlone(t *testing.T) {
+	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		id := create(t, as("shop"), order(t, text, "k", "a lake")).GetGenerationId()
 		for name, fault := range map[string]sandbox.Fault{"unreadable": answer(200, `[[`), "refused": answer(403, `{}`), "gone": {Reset: true}} {
@@ -155,8 +158,31 @@ func TestAListThatTheCatalogDoesNotGiveCostsTheResultsAlone(t *testing.T) {
 	})
 }
 
+func TestADeleteThatIsNotFoundSoonAfterTheOrderDeletesNothing(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		id := create(t, as("shop"), order(t, text, "k", "a lake")).GetGenerationId()
+		unseen := answer(404, `{}`)
+		unseen.Route = "DELETE /generations/{id}"
+		hidden := s.sandbox.Inject(unseen)
+		err := as("shop").call(t.Context(), "GenerationService/DeleteGeneration",
+			&easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true}, &easelv1.DeleteGenerationResponse{})
+		if err != nil || hidden.Fired() == 0 {
+			t.Errorf("the delete ends with %v after %d answers", err, hidden.Fired())
+		}
+		if g, err := get(t, as("shop"), id); err != nil || g.GetState() == easelv1.State_STATE_DELETED {
+			t.Errorf("the render is %v, %v", g, err)
+		}
+		one, err := s.ledger.Own(t.Context(), nil, id)
+		if err != nil || one[id].Deleted || one[id].Settled {
+			t.Errorf("the order is %+v, %v", one[id], err)
+		}
+	})
+}
+
 func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
-	for name, database := range databases(t) {
+	t.Parallel()
+	for name, database := range databases() {
 		for form, as := range forms {
 			t.Run(form+", "+name, func(t *testing.T) {
 				s := ledgerStack(t, database(t), []string{"shop"})
@@ -188,6 +214,18 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 	}
 }
 
+func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
+		create(t, as("shop"), order(t, text, "k", "a lake"))
+		ended := &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_SUCCEEDED}}
+		eventually(t, "the end is recorded, though nobody watches", func() bool {
+			listAll(t, as("shop"), nil, 0)
+			return len(listAll(t, as("shop"), ended, 0)) == 1
+		})
+	}, func(o *options) { o.sandbox.Speed = 100 })
+}
+
 // usageOf is all rows of usage, by their dimensions.
 func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*easelv1.UsageRow {
 	t.Helper()
@@ -207,6 +245,7 @@ func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*
 }
 
 func TestUsageIsCountedByWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		cost := func(by, model, key, job string) int64 {
 			return create(t, as(by), labelled(t, model, key, map[string]string{"job": job})).GetCostCents()
@@ -246,6 +285,7 @@ func TestUsageIsCountedByWhatIsAskedFor(t *testing.T) {
 }
 
 func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
+	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		cost := create(t, as("poster"), order(t, text, "k", "a lake")).GetCostCents()
 		for name, budgets := range map[string]int{"poster": 2, "banner": 2, "shop": 0, "ops": 0} {
@@ -272,6 +312,7 @@ func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
 }
 
 func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		other, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
 		if err != nil {
@@ -293,10 +334,11 @@ func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
 		}
 		err = withKeyOf(c, "wrong").call(t.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{})
 		wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 401)
-	}, func(o *options) { o.ledger = databases(t)["SQLite"](t) })
+	}, func(o *options) { o.ledger = sqliteLedger(t) })
 }
 
 func TestALedgerThatIsAwayIsToldWithoutTheDatabasesOwnWords(t *testing.T) {
+	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		if err := s.ledger.Close(); err != nil {
 			t.Fatal(err)

@@ -362,10 +362,10 @@ func probeManyIDs(t *testing.T, _ *stack, c caller) {
 		}
 		return req
 	}
-	if err := c.watchMany(t.Context(), watch(idsLimit)); err != nil {
+	if err := c.watchMany(t.Context(), watch(idsLimit), oneMessage); err != nil {
 		t.Errorf("%d ids: %v", idsLimit, err)
 	}
-	wantStatus(t, c.watchMany(t.Context(), watch(idsLimit+1)), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+	wantStatus(t, c.watchMany(t.Context(), watch(idsLimit+1), oneMessage), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
 }
 
 func probeWait(t *testing.T, _ *stack, c caller) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -78,7 +78,7 @@ func (l *Local) Authenticate(r *http.Request) (context.Context, error) {
 }
 
 // ReadBody reads the body of a request for a method, within its time and the budget of bytes. ctx is
-// that of Authenticate. release gives the bytes back, when the call has ended.
+// that of Authenticate. release gives the bytes back, when the call has ended or lets the body go.
 func (l *Local) ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Request, method string) (body []byte, release func(), err error) {
 	held := l.calls.admission.bytes.of(l.calls.admission.owner(ctx, method))
 	body, err = readHeld(http.MaxBytesReader(w, r.Body, int64(l.bodyLimit)), l.bodyLimit, &held)
@@ -89,7 +89,7 @@ func (l *Local) ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Req
 	// The answer may take longer than the body did. A refused request keeps its deadline: the standard
 	// library reads the remainder of a body before it releases the connection.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as in limitReads
-	if err := held.arrived(method, len(body)); err != nil {
+	if err := held.keep(len(body)); err != nil {
 		held.release()
 		return nil, nil, err
 	}
@@ -126,7 +126,7 @@ func (l *Local) unreadableBody(err error) error {
 		return own // the budget is used up
 	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return service.Fail(codes.ResourceExhausted, reasonTooLarge, fmt.Sprintf("the body is larger than %d bytes", l.bodyLimit))
+		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes", l.bodyLimit))
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		return errSlowRequest

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -50,13 +51,13 @@ func closureOf(st *status.Status) string {
 		return "refused" // the request asks for what there is not, or not yet
 	}
 	switch service.Reason(st) {
-	case "SERVER_DRAINING":
+	case easelv1.ErrorReason_SERVER_DRAINING:
 		return "draining"
-	case "STREAM_MAX_AGE":
+	case easelv1.ErrorReason_STREAM_MAX_AGE:
 		return "max_age"
-	case "READER_TOO_SLOW":
+	case easelv1.ErrorReason_READER_TOO_SLOW:
 		return "reader_too_slow"
-	case "UPSTREAM_CREDENTIAL_REJECTED":
+	case easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED:
 		return "credential_rejected"
 	}
 	return "failed"

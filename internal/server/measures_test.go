@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
@@ -23,15 +24,15 @@ func TestEachEndOfAStreamHasAReasonOfTheClosedSet(t *testing.T) {
 		{nil, "done"},
 		{context.Canceled, "caller_left"},
 		{context.DeadlineExceeded, "deadline"},
-		{service.Fail(codes.Unavailable, "SERVER_DRAINING", ""), "draining"},
-		{service.Fail(codes.Unavailable, "STREAM_MAX_AGE", ""), "max_age"},
-		{service.Fail(codes.Unavailable, "UPSTREAM_UNAVAILABLE", ""), "failed"},
-		{service.Fail(codes.ResourceExhausted, "READER_TOO_SLOW", ""), "reader_too_slow"},
-		{service.Fail(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", ""), "credential_rejected"},
-		{service.Fail(codes.Internal, "UPSTREAM_CREDENTIAL_REJECTED", ""), "credential_rejected"},
-		{service.Fail(codes.NotFound, "GENERATION_NOT_FOUND", ""), "refused"},
-		{service.Fail(codes.FailedPrecondition, "CONTENT_NOT_READY", ""), "refused"},
-		{service.Fail(codes.DataLoss, "CONTENT_CHANGED", ""), "failed"},
+		{service.Fail(easelv1.ErrorReason_SERVER_DRAINING, ""), "draining"},
+		{service.Fail(easelv1.ErrorReason_STREAM_MAX_AGE, ""), "max_age"},
+		{service.Fail(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, ""), "failed"},
+		{service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, ""), "reader_too_slow"},
+		{service.Fail(easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, ""), "credential_rejected"},
+		{service.Fail(easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, ""), "credential_rejected"},
+		{service.Fail(easelv1.ErrorReason_GENERATION_NOT_FOUND, ""), "refused"},
+		{service.Fail(easelv1.ErrorReason_CONTENT_NOT_READY, ""), "refused"},
+		{service.Fail(easelv1.ErrorReason_CONTENT_CHANGED, ""), "failed"},
 	} {
 		if got := closureOf(service.Status(test.err)); got != test.want {
 			t.Errorf("%v is %s, want %s", test.err, got, test.want)

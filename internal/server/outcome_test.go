@@ -34,6 +34,7 @@ const (
 )
 
 func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
+	t.Parallel()
 	limit := int64(0)
 	for name, row := range map[string]struct {
 		change func(*easelv1.CreateGenerationRequest)
@@ -90,6 +91,7 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
 }
 
 func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // A10
+	t.Parallel()
 	s := newStack(t)
 	for name, change := range map[string]func(*http.Request){
 		"no JSON":              func(*http.Request) {},
@@ -159,6 +161,7 @@ func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 }
 
 func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // T1
+	t.Parallel()
 	s := heldStack(t, []string{"shop", "blog"})
 	shop := create(t, grpcCaller{s, "shop"}, order(t, text, "monday", "a lake"))
 	blog := create(t, grpcCaller{s, "blog"}, order(t, text, "monday", "a hill"))
@@ -180,6 +183,7 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // T1
 }
 
 func TestAnonymousCallersAreOneOwner(t *testing.T) { // T1
+	t.Parallel()
 	var s *stack
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
 	s = newStack(t, func(o *options) { o.service.Held, o.service.AllowAnonymous = &held, true })

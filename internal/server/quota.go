@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -66,5 +66,5 @@ func (q *quota) inUse() int {
 func (q *quota) exceeded() error {
 	text := fmt.Sprintf("one caller may have %d %s open at once", q.each, q.what)
 	failure := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "caller", Description: text}}}
-	return service.Fail(codes.ResourceExhausted, reasonStreamQuota, text+": "+q.instead, failure, retryInfo(q.refused.delay()))
+	return service.Fail(easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, text+": "+q.instead, failure, retryInfo(q.refused.delay()))
 }

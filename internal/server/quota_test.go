@@ -178,12 +178,16 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 
 func TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded(t *testing.T) { // L5
 	q := newStreamQuota(2, 3)
-	for n, step := range []struct{ caller, want string }{
-		{"a", ""}, {"a", ""}, {"a", "STREAM_QUOTA_EXCEEDED"}, {"b", ""}, {"b", "OVERLOADED"}, {"c", "OVERLOADED"},
+	const counted, tooMany, full = easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, easelv1.ErrorReason_OVERLOADED
+	for n, step := range []struct {
+		caller string
+		want   easelv1.ErrorReason
+	}{
+		{"a", counted}, {"a", counted}, {"a", tooMany}, {"b", counted}, {"b", full}, {"c", full},
 	} {
 		_, err := q.acquire(step.caller, 1)
 		if got := service.Reason(service.Status(err)); got != step.want {
-			t.Errorf("stream %d, of %s: %q, want %q", n+1, step.caller, got, step.want)
+			t.Errorf("stream %d, of %s: %v, want %v", n+1, step.caller, got, step.want)
 		}
 	}
 }

@@ -25,7 +25,10 @@ var streams = map[string]func(ctx context.Context, c caller, id string, heartbea
 	},
 	"a watch of many": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
 		req := &easelv1.WatchGenerationsRequest{GenerationIds: []string{id}, HeartbeatInterval: durationpb.New(heartbeat)}
-		return c.watchManyOut(ctx, req)
+		return c.watchMany(ctx, req, toTheEnd)
+	},
+	"a watch of the account": func(ctx context.Context, c caller, _ string, heartbeat time.Duration) error {
+		return c.watchAccount(ctx, &easelv1.WatchAccountRequest{HeartbeatInterval: durationpb.New(heartbeat)}, func(*easelv1.WatchAccountResponse) bool { return true })
 	},
 	"a wait": func(ctx context.Context, c caller, id string, _ time.Duration) error {
 		req := &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(10 * time.Minute)}
@@ -72,7 +75,7 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // A9
 // wantRemoved checks the end of a stream. Over REST it has begun with 200.
 func wantRemoved(t *testing.T, err error) {
 	t.Helper()
-	if st := statusOf(t, err); st.Code() != codes.Unauthenticated || service.Reason(st) != "CALLER_UNKNOWN" {
+	if st := statusOf(t, err); st.Code() != codes.Unauthenticated || service.Reason(st) != easelv1.ErrorReason_CALLER_UNKNOWN {
 		t.Errorf("it ended with %v", err)
 	}
 }

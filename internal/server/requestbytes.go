@@ -72,7 +72,15 @@ func (h *heldBytes) set(bytes int) error {
 
 // arrived keeps counting a large request until its call has ended, but for a call that may last.
 func (h *heldBytes) arrived(method string, bytes int) error {
-	if bytes <= largeRequest || longLived[method] {
+	if longLived[method] {
+		bytes = 0
+	}
+	return h.keep(bytes)
+}
+
+// keep keeps counting a large request until it is released.
+func (h *heldBytes) keep(bytes int) error {
+	if bytes <= largeRequest {
 		bytes = 0
 	}
 	return h.set(bytes)

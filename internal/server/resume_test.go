@@ -80,7 +80,8 @@ func TestASummaryIsOnlySentWhereTheWholeWasRead(t *testing.T) {
 }
 
 func TestAReconnectWithTheKnownEtagStillGetsTheBytes(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		id := finished(t, c, "64x40")
 		end, err := get(t, c, id)
 		if err != nil {
@@ -96,7 +97,8 @@ func TestAReconnectWithTheKnownEtagStillGetsTheBytes(t *testing.T) {
 }
 
 func TestContentThatIsGoneIsNotSaidToCome(t *testing.T) {
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		id := finished(t, c, "64x40")
 		for _, status := range []int{204, 404, 410} {
 			fault := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: status, Body: " "})
@@ -111,7 +113,8 @@ func TestContentThatIsGoneIsNotSaidToCome(t *testing.T) {
 }
 
 func TestAnOrderThatTheCatalogDoesNotShowYetIsNotSaidToBeMissing(t *testing.T) { // U10
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		hidden := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["read"].route, Status: 404, Body: `{}`})
 		got, err := get(t, c, g.GetGenerationId())
@@ -133,7 +136,8 @@ func TestAnOrderThatTheCatalogDoesNotShowYetIsNotSaidToBeMissing(t *testing.T) {
 }
 
 func TestAModelThatIsNotThereIsNamedWhereverItIsAskedFor(t *testing.T) {
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		gone := sandbox.Fault{Status: 404, Body: `{"code":"MODEL_NOT_FOUND"}`}
 		for method, route := range map[string]string{"QuoteGeneration": "POST /quote", "CreateGeneration": "POST /generations"} {
 			gone.Route = route

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
@@ -20,17 +22,17 @@ type rules struct {
 	validator protovalidate.Validator
 }
 
-func newRules() (rules, error) {
+// newRules compiles the rules, once for all servers of a process: a rule that can't be compiled fails the start, and
+// the first call is as fast as the second.
+var newRules = sync.OnceValues(func() (rules, error) {
 	var requests []protoreflect.MessageDescriptor
 	service.Methods(func(m protoreflect.MethodDescriptor) { requests = append(requests, m.Input()) })
-	// All rules are compiled here: a rule that can't be compiled fails the start, and the first call is
-	// as fast as the second.
 	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...), protovalidate.WithDisableLazy())
 	if err != nil {
 		return rules{}, fmt.Errorf("compile the rules of the contract: %w", err)
 	}
 	return rules{validator: validator}, nil
-}
+})
 
 // check completes an order with the idempotency key of the REST header, then checks the request. The
 // error lists every violation.
@@ -39,8 +41,8 @@ func (r rules) check(ctx context.Context, req any) error {
 	if !ok {
 		return nil
 	}
-	if fault, failed := decodeFailure(message); failed {
-		return service.InvalidRequest(service.Violation{Description: "the request can't be decoded: " + fault})
+	if decodeFailed(message) {
+		return service.InvalidRequest(service.Violation{Description: "the request can't be decoded: it is no " + string(message.ProtoReflect().Descriptor().FullName())})
 	}
 	if order, ok := req.(*easelv1.CreateGenerationRequest); ok {
 		if err := takeIdempotencyKey(ctx, order); err != nil {
@@ -71,9 +73,10 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf names the field that a rule of a whole message is about: the rule is called like it.
+// fieldOf names the field that a rule of a whole message is about: the rule is called like it, or like a field in it.
 func fieldOf(message proto.Message, rule string) string {
-	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(rule)) != nil {
+	name, _, _ := strings.Cut(rule, ".")
+	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {
 		return rule
 	}
 	return ""

@@ -21,7 +21,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios are the promises of the contract. Each runs over gRPC and over REST.
+// These scenarios are the promises of the contract. Each runs over gRPC and over REST, with a forwarded API key
+// and behind a held one.
 
 const (
 	picture = "studio/landscape"
@@ -49,11 +50,17 @@ func order(t *testing.T, model, key, prompt string) *easelv1.CreateGenerationReq
 // create places an order that must succeed.
 func create(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Generation {
 	t.Helper()
+	return created(t, c, req).GetGeneration()
+}
+
+// created is the whole answer to an order that must succeed.
+func created(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.CreateGenerationResponse {
+	t.Helper()
 	resp := &easelv1.CreateGenerationResponse{}
 	if err := c.call(t.Context(), "GenerationService/CreateGeneration", req, resp); err != nil {
 		t.Fatal(err)
 	}
-	return resp.GetGeneration()
+	return resp
 }
 
 func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
@@ -102,26 +109,59 @@ func last(t *testing.T, updates []*easelv1.GenerationUpdate) *easelv1.Generation
 	return updates[len(updates)-1].GetGeneration()
 }
 
-func balance(t *testing.T, c caller) int64 {
+func accountOf(t *testing.T, c caller) *easelv1.Account {
 	t.Helper()
 	resp := &easelv1.GetAccountResponse{}
 	if err := c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, resp); err != nil {
 		t.Fatal(err)
 	}
-	return resp.GetAccount().GetBalanceCents()
+	return resp.GetAccount()
 }
 
-func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // U20
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
-		before := balance(t, c)
+// balance is that of the API key, as an operator is told where the caller is not.
+func balance(t *testing.T, s *stack, c caller) int64 {
+	t.Helper()
+	told := accountOf(t, c)
+	if s.shared() {
+		if told.BalanceCents != nil || len(told.GetUpstreamFields().GetFields()) > 0 {
+			t.Errorf("%s is told of the account: %v", s.caller, told)
+		}
+		told = accountOf(t, withKeyOf(c, operator))
+	}
+	return told.GetBalanceCents()
+}
+
+// quote is the quote for an order, with the balance as an operator is told where the caller is not.
+func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Quote {
+	t.Helper()
+	ask := func(c caller) *easelv1.Quote {
 		resp := &easelv1.QuoteGenerationResponse{}
-		req := order(t, picture, "k", "a lake at dawn")
 		if err := c.call(t.Context(), "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{
 			ModelId: req.GetModelId(), Inputs: req.GetInputs(),
 		}, resp); err != nil {
 			t.Fatal(err)
 		}
-		quote := resp.GetQuote()
+		return resp.GetQuote()
+	}
+	told := ask(c)
+	if s.shared() {
+		if told.BalanceCents != nil || told.Affordable != nil {
+			t.Errorf("a quote tells %s of the balance: %v", s.caller, told)
+		}
+		price := told.GetPriceCents()
+		if told = ask(withKeyOf(c, operator)); told.GetPriceCents() != price {
+			t.Errorf("the price is %d, an operator's %d", price, told.GetPriceCents())
+		}
+	}
+	return told
+}
+
+func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // U20
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
+		before := balance(t, s, c)
+		req := order(t, picture, "k", "a lake at dawn")
+		quote := quote(t, s, c, req)
 		if quote.GetBalanceCents() != before || !quote.GetAffordable() || quote.GetCurrencyCode() != "EUR" {
 			t.Errorf("quote %v with a balance of %d", quote, before)
 		}
@@ -129,15 +169,17 @@ func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // U20
 		if g.GetCostCents() != quote.GetPriceCents() {
 			t.Errorf("cost %d, quoted %d", g.GetCostCents(), quote.GetPriceCents())
 		}
-		if after := balance(t, c); before-after != quote.GetPriceCents() || quote.GetPriceCents() <= 0 {
+		if after := balance(t, s, c); before-after != quote.GetPriceCents() || quote.GetPriceCents() <= 0 {
 			t.Errorf("balance %d before, %d after, quoted %d", before, after, quote.GetPriceCents())
 		}
 	})
 }
 
 func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake at dawn"))
+		s.wantOwned(g)
 		if g.GetState() != easelv1.State_STATE_QUEUED || g.GetTerminal() || g.GetModelId() != picture {
 			t.Errorf("created as %v", g)
 		}
@@ -149,6 +191,7 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 		if end.GetState() != easelv1.State_STATE_SUCCEEDED || !end.GetTerminal() || end.GetFile() == nil || end.GetTerminalTime() == nil {
 			t.Errorf("ended as %v", end)
 		}
+		s.wantOwned(end)
 		data, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
 		if err != nil {
 			t.Fatal(err)
@@ -161,9 +204,11 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 }
 
 func TestATextIsOrderedAndStandsInTheGeneration(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, text, "k", "a lake at dawn"))
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		s.wantOwned(end)
 		if lines := strings.Count(end.GetText().GetText(), "\n"); lines != 2 {
 			t.Errorf("the haiku is %q", end.GetText().GetText())
 		}
@@ -173,8 +218,9 @@ func TestATextIsOrderedAndStandsInTheGeneration(t *testing.T) {
 }
 
 func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		before := balance(t, c)
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
+		before := balance(t, s, c)
 		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
 		if g.GetCostCents() == 0 { // the balance may have the refund already
 			t.Error("the order says that it cost nothing")
@@ -183,7 +229,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 		if end.GetState() != easelv1.State_STATE_REFUNDED || end.GetFailureMessage() == "" {
 			t.Errorf("settled as %v", end)
 		}
-		if after := balance(t, c); after != before {
+		if after := balance(t, s, c); after != before {
 			t.Errorf("balance %d before and %d after the refund", before, after)
 		}
 		if audit := s.audit(); audit.RefundCents != audit.ChargeCents || audit.RefundCents == 0 {
@@ -193,24 +239,29 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 }
 
 func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { // U14
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-		first := create(t, c, order(t, text, "k", "a lake"))
-		again := create(t, c, order(t, text, "k", "a lake"))
-		if first.GetGenerationId() != again.GetGenerationId() {
-			t.Errorf("ids %s and %s under one key", first.GetGenerationId(), again.GetGenerationId())
+		first := created(t, c, order(t, text, "k", "a lake"))
+		again := created(t, c, order(t, text, "k", "a lake"))
+		if one, other := first.GetGeneration().GetGenerationId(), again.GetGeneration().GetGenerationId(); one != other {
+			t.Errorf("ids %s and %s under one key", one, other)
+		}
+		if recorded := s.ledger != nil; first.GetReplayed() || again.GetReplayed() != recorded {
+			t.Errorf("the first says replayed %v, the second %v, with a ledger: %v", first.GetReplayed(), again.GetReplayed(), recorded)
 		}
 		if n := s.sandbox.Requests()["POST /generations"]; n != 2 || lost.Fired() != 1 {
 			t.Errorf("%d orders posted and %d answers lost, want 2 and 1", n, lost.Fired())
 		}
-		if n := s.audit().ChargesByIdempotencyKey["k"]; n != 1 {
-			t.Errorf("%d charges, want 1", n)
+		if n := s.audit().ChargesByIdempotencyKey; len(n) != 1 || n[s.sentAs("k")] != 1 {
+			t.Errorf("the charges are %v, want one under %s", n, s.sentAs("k"))
 		}
 	})
 }
 
 func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		id := g.GetGenerationId()
 		started, deleted := make(chan struct{}), make(chan error, 1)
@@ -245,7 +296,8 @@ func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
 }
 
 func TestAnActiveRenderIsDeletedOnlyByForce(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		err := c.call(t.Context(), "GenerationService/DeleteGeneration",
 			&easelv1.DeleteGenerationRequest{GenerationId: g.GetGenerationId()}, &easelv1.DeleteGenerationResponse{})
@@ -257,7 +309,8 @@ func TestAnActiveRenderIsDeletedOnlyByForce(t *testing.T) {
 }
 
 func TestAWaitThatRunsOutAnswersWithTheNewestState(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		resp := &easelv1.WaitGenerationResponse{}
 		err := c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
@@ -284,7 +337,8 @@ func TestAWaitAnswersShortlyBeforeTheCallersOwnDeadline(t *testing.T) {
 }
 
 func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		data, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{
 			GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(30 * time.Second),
@@ -296,7 +350,8 @@ func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
 }
 
 func TestListsComeInPagesThatMissNothing(t *testing.T) { // I5
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		want := map[string]bool{}
 		for i := range 7 {
 			want[create(t, c, order(t, text, fmt.Sprintf("k%d", i), "a lake")).GetGenerationId()] = true
@@ -310,6 +365,7 @@ func TestListsComeInPagesThatMissNothing(t *testing.T) { // I5
 			}
 			pages++
 			for _, g := range resp.GetGenerations() {
+				s.wantOwned(g)
 				delete(want, g.GetGenerationId())
 			}
 			if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
@@ -326,6 +382,7 @@ func TestListsComeInPagesThatMissNothing(t *testing.T) { // I5
 }
 
 func TestAListIsFilteredByModelAndStateWithoutALedger(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		for _, n := range []string{"a", "b", "c"} {
 			wait(t, c, create(t, c, order(t, text, n, "a lake")).GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
@@ -377,7 +434,8 @@ func listAll(t *testing.T, c caller, filter *easelv1.GenerationFilter, size int3
 }
 
 func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		list := &easelv1.ListModelsResponse{}
 		if err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{}, list); err != nil {
 			t.Fatal(err)
@@ -410,7 +468,8 @@ func TestModelsAreListedAndReadWithTheirInputs(t *testing.T) {
 }
 
 func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // I2
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, &easelv1.CreateGenerationRequest{
 			ModelId: text, IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","seed":9007199254740993}`,
 		})
@@ -422,17 +481,11 @@ func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // I2
 }
 
 func TestARenderOfAnotherKeyIsExactlyAsUnknownAsNone(t *testing.T) { // L7
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, text, "k", "a lake"))
-		other, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
-		another := caller(grpcCaller{s, other})
-		if _, rest := c.(restCaller); rest {
-			another = restCaller{s, other}
-		}
-		_, err = get(t, another, g.GetGenerationId())
+		another := s.another(c)
+		_, err := get(t, another, g.GetGenerationId())
 		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 		_, none := get(t, another, "1234567890123456")
 		a, b := statusOf(t, err), statusOf(t, none)
@@ -440,14 +493,15 @@ func TestARenderOfAnotherKeyIsExactlyAsUnknownAsNone(t *testing.T) { // L7
 			t.Errorf("the errors differ: %v and %v", a, b)
 		}
 		err = another.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			t.Errorf("the caller of another API key was told %v", m)
+			t.Errorf("another caller was told %v", m)
 		})
 		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 	})
 }
 
 func TestAnAnswerOfARunningWatchIsServedWithoutARead(t *testing.T) {
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		ctx, cancel := context.WithCancel(t.Context())
 		told := make(chan struct{})
@@ -483,7 +537,8 @@ func TestAnAnswerOfARunningWatchIsServedWithoutARead(t *testing.T) {
 }
 
 func TestARequestIsNotChangedByTheCall(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		req := order(t, text, "k", "a lake")
 		before := proto.CloneOf(req)
 		create(t, c, req)

@@ -65,7 +65,7 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // A4
 		}
 		eventually(t, "all of them stand", func() bool { return s.hub.Stats().Watches == server.CallerGenerations/idsLimit })
 		more := func() error {
-			return c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{"one-more"}})
+			return c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{"one-more"}}, oneMessage)
 		}
 		wantStatus(t, more(), codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED", 429)
 		cancel()

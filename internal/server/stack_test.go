@@ -35,9 +35,15 @@ type stack struct {
 	restURL string
 	ledger  *ledger.Ledger // nil where there is none
 	usage   func() []server.Usage
+	// Who calls in a scenario behind a held API key, and who owns what it orders; "" with a forwarded one.
+	caller, owner string
+
 	stop    context.CancelFunc // begins the drain
 	stopped chan error         // what Serve returned
 }
+
+// usualSpeed is how fast the sandbox renders where a test wants nothing else.
+const usualSpeed = 200
 
 // options are what a test wants different.
 type options struct {
@@ -56,7 +62,7 @@ type options struct {
 func newStack(t *testing.T, change ...func(*options)) *stack {
 	t.Helper()
 	o := options{
-		sandbox: sandbox.Config{Seed: 11, Speed: 200},
+		sandbox: sandbox.Config{Seed: 11, Speed: usualSpeed},
 		hub:     watch.Config{MinInterval: 20 * time.Millisecond, MaxInterval: 200 * time.Millisecond, Rate: 1000},
 		wrap:    telemetry.UpstreamTransport,
 		server:  server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
@@ -82,7 +88,8 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	client, err := catalog.New(catalog.Config{
 		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 		Called: func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) },
-		Ordered: func(ctx context.Context, order catalog.Order, g catalog.Generation, err error) {
+		Ordered: func(ctx context.Context, cred catalog.Credential, order catalog.Order, g catalog.Generation, err error) {
+			s.hub.Ordered(cred)
 			observer.Ordered(ctx, service.Caller(ctx), order.ModelID, g, err)
 		},
 	})

@@ -5,25 +5,16 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
-)
-
-// Reasons of refusals that are the server's own. The rest are package service's and package rest's.
-const (
-	reasonInternal    = "INTERNAL"
-	reasonTooLarge    = "REQUEST_TOO_LARGE"
-	reasonSlowBody    = "REQUEST_BODY_TIMEOUT"
-	reasonStreamQuota = "STREAM_QUOTA_EXCEEDED"
-	reasonOverloaded  = "OVERLOADED"
 )
 
 // overload refuses what exceeds a limit for all callers together.
 func overload(text string, after time.Duration) error {
-	return service.Fail(codes.ResourceExhausted, reasonOverloaded, text+": try again a little later", retryInfo(after))
+	return service.Fail(easelv1.ErrorReason_OVERLOADED, text+": try again a little later", retryInfo(after))
 }
 
 func retryInfo(after time.Duration) protoadapt.MessageV1 {

@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"errors"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +51,7 @@ func wantStatus(t *testing.T, err error, code codes.Code, reason string, http in
 	return st
 }
 
-// wantFields checks that exactly these fields are named as bad.
+// wantFields checks that exactly these fields are named as bad: over REST as JSON has them.
 func wantFields(t *testing.T, st *status.Status, want ...string) {
 	t.Helper()
 	bad, _ := detailOf[*errdetails.BadRequest](t, st)
@@ -57,11 +59,25 @@ func wantFields(t *testing.T, st *status.Status, want ...string) {
 	for _, v := range bad.GetFieldViolations() {
 		got = append(got, v.GetField())
 	}
+	if strings.Contains(t.Name(), "/REST") {
+		want = slices.Clone(want)
+		for n, name := range want {
+			want[n] = inCamelCase(name)
+		}
+	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("fields %q, want %q (%v)", got, want, bad)
 	}
+}
+
+// inCamelCase is the path of a field as JSON has it, but for the names of inputs.
+func inCamelCase(path string) string {
+	if strings.HasPrefix(path, "inputs.") {
+		return path
+	}
+	return regexp.MustCompile("_[a-z]").ReplaceAllStringFunc(path, func(s string) string { return strings.ToUpper(s[1:]) })
 }
 
 func retryDelay(st *status.Status) time.Duration {

@@ -17,16 +17,21 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
 // databases are those that a ledger may stand in.
-func databases(t *testing.T) map[string]func(*testing.T) string {
-	return map[string]func(*testing.T) string{
-		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
-		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },
+func databases() map[string]func(*testing.T) string {
+	if testing.Short() { // the goroutines are the same: make test has both without the race detector
+		return map[string]func(*testing.T) string{"PostgreSQL": postgresLedger}
 	}
+	return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 }
+
+func postgresLedger(t *testing.T) string { return proctest.Database(t) }
+
+func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
 
 // ledgerStack is a stack with a held API key and a ledger, for callers without teams whose tokens are their names.
 func ledgerStack(t *testing.T, url string, names []string, change ...func(*options)) *stack {
@@ -49,9 +54,10 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 }
 
 func TestAForeignGenerationIsAnsweredAsOneThatDoesNotExist(t *testing.T) { // T2
+	t.Parallel()
 	for form, as := range forms {
 		t.Run(form, func(t *testing.T) {
-			s := ledgerStack(t, databases(t)["SQLite"](t), []string{"shop", "blog"})
+			s := ledgerStack(t, sqliteLedger(t), []string{"shop", "blog"})
 			id := create(t, as(s, "shop"), order(t, text, "k", "a lake")).GetGenerationId()
 			unknown := strings.Repeat("0", len(id))
 			tried := 0
@@ -65,7 +71,7 @@ func TestAForeignGenerationIsAnsweredAsOneThatDoesNotExist(t *testing.T) { // T2
 				for _, about := range []string{id, unknown} {
 					err := callAny(t.Context(), as(s, "blog"), m, aboutOne(m, about))
 					st := statusOf(t, err)
-					if st.Code() != codes.NotFound || service.Reason(st) != "GENERATION_NOT_FOUND" {
+					if st.Code() != codes.NotFound || service.Reason(st) != easelv1.ErrorReason_GENERATION_NOT_FOUND {
 						t.Errorf("%s: %v", name, err)
 					}
 					answers = append(answers, strings.ReplaceAll(protojson.Format(st.Proto()), about, "ID"))
@@ -86,6 +92,8 @@ func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, req
 	switch request := request.(type) {
 	case *easelv1.WatchGenerationRequest:
 		return c.watch(ctx, request, func(*easelv1.WatchGenerationResponse) {})
+	case *easelv1.WatchAccountRequest:
+		return c.watchAccount(ctx, request, func(*easelv1.WatchAccountResponse) bool { return true })
 	case *easelv1.DownloadGenerationRequest:
 		_, err := c.download(ctx, request)
 		return err
@@ -94,7 +102,8 @@ func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, req
 }
 
 func TestAWatchOfEverythingIsOfOnesOwn(t *testing.T) {
-	s := ledgerStack(t, databases(t)["SQLite"](t), []string{"shop", "blog"}, func(o *options) { o.sandbox.Speed = 0.01 })
+	t.Parallel()
+	s := ledgerStack(t, sqliteLedger(t), []string{"shop", "blog"}, func(o *options) { o.sandbox.Speed = 0.01 })
 	first := create(t, grpcCaller{s, "shop"}, order(t, text, "k", "a lake")).GetGenerationId()
 	create(t, grpcCaller{s, "blog"}, order(t, text, "k", "a hill"))
 	ctx, leave := context.WithTimeout(t.Context(), 30*time.Second)
@@ -127,10 +136,40 @@ func TestAWatchOfEverythingIsOfOnesOwn(t *testing.T) {
 	}
 }
 
+func TestTheCatalogsWordsAboutTheBalanceAreForOperators(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		refused := answer(402, `{"message": "balance 1234 cents, price 5678 cents"}`)
+		for name, test := range map[string]struct {
+			row
+			faults []sandbox.Fault
+		}{
+			"an order":          {row{call: "create", reason: "INSUFFICIENT_BALANCE"}, []sandbox.Fault{refused}},
+			"an order in doubt": {row{call: "create", reason: "SUBMISSION_OUTCOME_UNKNOWN", retry: true}, []sandbox.Fault{{Reset: true, Count: 1}, refused}},
+			"a quote":           {row{call: "quote", reason: "INSUFFICIENT_BALANCE"}, []sandbox.Fault{refused}},
+		} {
+			for by, told := range map[string]bool{"shop": false, "poster": false, "ops": true} {
+				t.Run(name+" of "+by, func(t *testing.T) {
+					defer s.sandbox.ClearFaults()
+					for _, fault := range test.faults {
+						fault.Route = errorCalls[test.call].route
+						s.sandbox.Inject(fault)
+					}
+					st := statusOf(t, test.make(t, as(by), ""))
+					if text := protojson.Format(st.Proto()); service.Reason(st).String() != test.reason || strings.Contains(text, "1234") != told {
+						t.Error(text)
+					}
+				})
+			}
+		}
+	})
+}
+
 func TestLabelsStayWithTheOrder(t *testing.T) {
+	t.Parallel()
 	for form, as := range forms {
 		t.Run(form, func(t *testing.T) {
-			s := ledgerStack(t, databases(t)["SQLite"](t), []string{"shop"})
+			s := ledgerStack(t, sqliteLedger(t), []string{"shop"})
 			request := order(t, text, "k", "a lake")
 			request.Labels = map[string]string{"campaign": "spring"}
 			answer := &easelv1.CreateGenerationResponse{}

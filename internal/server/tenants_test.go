@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"maps"
@@ -80,6 +79,7 @@ func (v visit) mine() bool { return v.by.owned[v.id] != nil }
 // visits has a case for every RPC: what it must do for the owner and for the others.
 var visits = map[string]func(visit){
 	"AccountService/GetAccount":            visit.account,
+	"AccountService/WatchAccount":          visit.watchAccount,
 	"AccountService/ListUsage":             visit.usage,
 	"ModelService/ListModels":              visit.models,
 	"ModelService/GetModel":                visit.model,
@@ -95,11 +95,13 @@ var visits = map[string]func(visit){
 }
 
 func TestNothingOfOneKeyIsVisibleToOrUsableByAnother(t *testing.T) { // L7
+	t.Parallel()
 	overBoth(t, keepApart, func(o *options) { o.sandbox.Speed = 20 })
 }
 
 func TestNothingOfOneTeamIsVisibleToOrUsableByAnother(t *testing.T) { // T2
-	for name, database := range databases(t) {
+	t.Parallel()
+	for name, database := range databases() {
 		t.Run(name, func(t *testing.T) {
 			for form, as := range forms {
 				t.Run(form, func(t *testing.T) {
@@ -222,12 +224,38 @@ func (v visit) account() {
 	resp := &easelv1.GetAccountResponse{}
 	if err := v.by.call(v.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, resp); err != nil {
 		v.Error(err)
-	} else if v.ledger != nil {
-		if resp.GetAccount().BalanceCents != nil || len(resp.GetAccount().GetUpstreamFields().GetFields()) > 0 {
-			v.Errorf("%s is told of the account: %v", v.by.name, resp.GetAccount())
+		return
+	}
+	v.ownAccount(resp.GetAccount(), tenantBalance-v.by.charged)
+}
+
+// watchAccount waits for the balance, which may be as of before the last orders at first.
+func (v visit) watchAccount() {
+	v.none["AccountService/WatchAccount"]++
+	ctx, leave := context.WithTimeout(v.Context(), time.Minute)
+	defer leave()
+	balance := tenantBalance - v.by.charged
+	err := v.by.watchAccount(ctx, &easelv1.WatchAccountRequest{}, func(m *easelv1.WatchAccountResponse) bool {
+		account := m.GetUpdate().GetAccount()
+		if account == nil || account.BalanceCents != nil && *account.BalanceCents > balance {
+			return true
 		}
-	} else if got, want := resp.GetAccount().GetBalanceCents(), tenantBalance-v.by.charged; got != want {
-		v.Errorf("%s has %d cents, want %d", v.by.name, got, want)
+		v.ownAccount(account, balance)
+		return false
+	})
+	if err != nil {
+		v.Error(err)
+	}
+}
+
+// ownAccount checks that an account is that of the caller's API key, or says nothing of the held one.
+func (v visit) ownAccount(account *easelv1.Account, balance int64) {
+	if v.ledger != nil {
+		if account.BalanceCents != nil || len(account.GetUpstreamFields().GetFields()) > 0 {
+			v.Errorf("%s is told of the account: %v", v.by.name, account)
+		}
+	} else if got := account.GetBalanceCents(); got != balance {
+		v.Errorf("%s has %d cents, want %d", v.by.name, got, balance)
 	}
 }
 
@@ -362,64 +390,45 @@ func (v visit) watchMany() {
 	mixed := append([]string{v.id}, v.ids...)
 	slices.Sort(mixed)
 	mixed = slices.Compact(mixed)
-	states, err := manyStates(v.Context(), v.by.caller, mixed[:min(50, len(mixed))])
-	if err != nil {
-		v.Error(err)
+	mixed = mixed[:min(50, len(mixed))]
+	known := map[string]string{}
+	for _, id := range mixed {
+		known[id] = "e"
 	}
-	for id, g := range states {
-		mine := v.by.owned[id] != nil
-		if v.by.gone[id] && g.GetState() == easelv1.State_STATE_DELETED {
-			continue
+	for _, req := range []*easelv1.WatchGenerationsRequest{{GenerationIds: mixed}, {KnownEtags: known}} {
+		states, err := manyStates(v.Context(), v.by.caller, req, mixed)
+		if err != nil {
+			v.Error(err)
 		}
-		if bare := g.GetState() == easelv1.State_STATE_DELETED && g.GetModelId() == "" && g.GetInputs() == nil && g.CostCents == nil; bare == mine {
-			v.Errorf("%s (own: %v) is told %v", v.by.name, mine, g)
+		for id, g := range states {
+			v.judgeOneOfMany(id, g)
 		}
 	}
 }
 
-// manyStates opens a watch of many and gives the first state of each of them.
-func manyStates(ctx context.Context, c caller, ids []string) (map[string]*easelv1.Generation, error) {
+// judgeOneOfMany sees that a watch of many tells of no more than is the caller's.
+func (v visit) judgeOneOfMany(id string, g *easelv1.Generation) {
+	mine := v.by.owned[id] != nil
+	if v.by.gone[id] && g.GetState() == easelv1.State_STATE_DELETED {
+		return
+	}
+	if bare := g.GetState() == easelv1.State_STATE_DELETED && g.GetModelId() == "" && g.GetInputs() == nil && g.CostCents == nil; bare == mine {
+		v.Errorf("%s (own: %v) is told %v", v.by.name, mine, g)
+	}
+}
+
+// manyStates opens a watch of many and gives the first state of each, until it has those of some.
+func manyStates(ctx context.Context, c caller, req *easelv1.WatchGenerationsRequest, until []string) (map[string]*easelv1.Generation, error) {
 	ctx, leave := context.WithTimeout(ctx, 30*time.Second)
 	defer leave()
-	req := &easelv1.WatchGenerationsRequest{GenerationIds: ids}
 	states := map[string]*easelv1.Generation{}
-	take := func(m *easelv1.WatchGenerationsResponse) (more bool) {
+	err := c.watchMany(ctx, req, func(m *easelv1.WatchGenerationsResponse) (more bool) {
 		if g := m.GetUpdate().GetGeneration(); g != nil {
 			states[g.GetGenerationId()] = g
 		}
-		return len(states) < len(ids)
-	}
-	switch c := c.(type) {
-	case grpcCaller:
-		stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), req)
-		for more := true; err == nil && more; {
-			var m *easelv1.WatchGenerationsResponse
-			if m, err = stream.Recv(); err == nil {
-				more = take(m)
-			}
-		}
-		return states, err
-	case restCaller:
-		r := c.request(ctx, "GenerationService/WatchGenerations", req)
-		r.Header.Set("Accept", "application/x-ndjson")
-		answer, err := c.http.Do(r)
-		if err != nil {
-			return nil, err
-		}
-		defer answer.Body.Close()
-		lines := bufio.NewScanner(answer.Body)
-		for lines.Scan() {
-			m := &easelv1.WatchGenerationsResponse{}
-			if err := protojson.Unmarshal(lines.Bytes(), m); err != nil {
-				return states, fmt.Errorf("%s: %w", lines.Bytes(), err)
-			}
-			if !take(m) {
-				return states, nil
-			}
-		}
-		return states, fmt.Errorf("the watch ended: %w", lines.Err())
-	}
-	return nil, fmt.Errorf("no caller that is known: %T", c)
+		return slices.ContainsFunc(until, func(id string) bool { return states[id] == nil })
+	})
+	return states, err
 }
 
 func (v visit) download() {

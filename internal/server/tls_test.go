@@ -139,6 +139,7 @@ func parseURL(t *testing.T, raw string) *url.URL {
 }
 
 func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
+	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for _, test := range []struct {
 		name     string
@@ -202,6 +203,7 @@ func (s *site) getWith(ctx context.Context, t *testing.T, config *tls.Config) (s
 }
 
 func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
+	t.Parallel()
 	files, others := newTLSFiles(t, "server"), newTLSFiles(t, "other")
 	s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 	config := files.clientConfig(t, nil)
@@ -212,6 +214,7 @@ func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
 }
 
 func TestAttackWithoutAClientCertificate(t *testing.T) { // A13
+	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for _, test := range []struct {
 		auth   ClientAuth
@@ -248,6 +251,7 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // A13
 }
 
 func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
+	t.Parallel()
 	files := newTLSFiles(t, "server")
 	s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 	config := files.clientConfig(t, nil)
@@ -355,6 +359,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
 }
 
 func TestCertificatesThatCannotBeReadAreRefusedAtStart(t *testing.T) {
+	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for name, tls := range map[string]TLS{
 		"a file that is not there": {CertFile: files.CertFile + ".not", KeyFile: files.KeyFile},

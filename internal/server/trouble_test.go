@@ -16,6 +16,7 @@ import (
 )
 
 func TestUpstreamTroubleIsToldInHeartbeatsAndTheWatchGoesOn(t *testing.T) { // U1 U4
+	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		trouble := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: 503})
@@ -42,6 +43,7 @@ func TestUpstreamTroubleIsToldInHeartbeatsAndTheWatchGoesOn(t *testing.T) { // U
 }
 
 func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		told := 0
@@ -57,6 +59,7 @@ func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
 }
 
 func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // U7
+	t.Parallel()
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") })
 	s := newStack(t, func(o *options) { o.service.Held, o.service.AllowAnonymous = &held, true })
 	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
@@ -68,6 +71,7 @@ func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // U7
 }
 
 func TestAStreamAtItsMaximumAgeSaysSo(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		closing := easelv1.StreamClosingReason_STREAM_CLOSING_REASON_UNSPECIFIED
@@ -82,6 +86,7 @@ func TestAStreamAtItsMaximumAgeSaysSo(t *testing.T) {
 }
 
 func TestAQuoteDoesNotFailForTheBalance(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 500})
 		resp := &easelv1.QuoteGenerationResponse{}
@@ -95,6 +100,10 @@ func TestAQuoteDoesNotFailForTheBalance(t *testing.T) {
 }
 
 func TestEveryDialectIsOrderedAndWatchedThroughTheWholeStack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each has the same goroutines: make test runs it without the race detector")
+	}
+	t.Parallel()
 	for _, dialect := range sandbox.Dialects() {
 		t.Run(dialect.Name, func(t *testing.T) {
 			s := newStack(t, func(o *options) { o.sandbox.Dialect = dialect })
@@ -113,6 +122,7 @@ func TestEveryDialectIsOrderedAndWatchedThroughTheWholeStack(t *testing.T) {
 }
 
 func TestTheCallLineNamesTheCallerOfAHeldKey(t *testing.T) {
+	t.Parallel()
 	var logs lockedText
 	s := newStack(t, func(o *options) {
 		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") })
@@ -146,6 +156,7 @@ func (l *lockedText) take() string {
 }
 
 func TestAWatchThatHasBegunHearsOfARenderThatIsNotThereAsDeleted(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		trouble := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: 503})
 		var state easelv1.State

@@ -23,8 +23,8 @@ func TestAPIKeysThatWereNeverAcceptedShareAPart(t *testing.T) { // A3
 		}
 		began := time.Now()
 		_, err := n.acquire(t.Context(), "c", 1)
-		if got := service.Reason(service.Status(err)); got != "OVERLOADED" || time.Since(began) != unverifiedWait {
-			t.Errorf("one too many is answered %q after %v", got, time.Since(began))
+		if got := service.Reason(service.Status(err)); got != easelv1.ErrorReason_OVERLOADED || time.Since(began) != unverifiedWait {
+			t.Errorf("one too many is answered %v after %v", got, time.Since(began))
 		}
 		left, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -119,8 +119,8 @@ func TestAWatchOfTooManyGenerationsWaitsForNothing(t *testing.T) { // A4
 		began := time.Now()
 		_, err := g.admit(t.Context(), easelv1.GenerationService_WatchGenerations_FullMethodName, true, origin{},
 			&easelv1.WatchGenerationsRequest{GenerationIds: make([]string, mostGenerations+1)})
-		if got := service.Reason(service.Status(err)); got != "INVALID_REQUEST" || time.Since(began) != 0 {
-			t.Errorf("it is answered %q after %v", got, time.Since(began))
+		if got := service.Reason(service.Status(err)); got != easelv1.ErrorReason_INVALID_REQUEST || time.Since(began) != 0 {
+			t.Errorf("it is answered %v after %v", got, time.Since(began))
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestUnverifiedAPIKeysTakeAPartOfTheGenerationIDs(t *testing.T) { // A4
 			}
 			release = append(release, end)
 		}
-		if _, err := watch(); service.Reason(service.Status(err)) != "OVERLOADED" {
+		if _, err := watch(); service.Reason(service.Status(err)) != easelv1.ErrorReason_OVERLOADED {
 			t.Errorf("one too many is answered %v", err)
 		}
 		accepted.Store(true)

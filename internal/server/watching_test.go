@@ -40,7 +40,8 @@ func TestOneHundredWatchersCostTheRequestsOfOne(t *testing.T) { // L4
 }
 
 func TestAWatcherThatJoinsAfterTheEndGetsTheResultAtOnce(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, text, "k", "a lake"))
 		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
@@ -51,7 +52,8 @@ func TestAWatcherThatJoinsAfterTheEndGetsTheResultAtOnce(t *testing.T) {
 }
 
 func TestAReconnectWithTheKnownEtagCostsNoRepeat(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, text, "k", "a lake"))
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		beats := 0
@@ -71,7 +73,8 @@ func TestAReconnectWithTheKnownEtagCostsNoRepeat(t *testing.T) {
 }
 
 func TestAWatchThatAsksForItCarriesTheBytesOfTheResult(t *testing.T) {
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		var data []byte
 		var summary *easelv1.ContentSummary
@@ -174,7 +177,8 @@ func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
 }
 
 func TestADrainEndsAWaitAndSaysWhenToComeBack(t *testing.T) {
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		ended := make(chan error, 1)
 		go func() {

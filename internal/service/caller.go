@@ -7,9 +7,9 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -35,8 +35,9 @@ func (c call) seesAccount() bool { return c.listed == nil || c.operator }
 func (c call) allowsModel(id string) bool { return c.team.Allows(id) }
 
 // limits are the budgets of the owner of a call.
-func limits(ctx context.Context) ledger.Limits {
-	team := who(ctx).team
+func limits(ctx context.Context) ledger.Limits { return limitsOf(who(ctx).team) }
+
+func limitsOf(team callers.Team) ledger.Limits {
 	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
 }
 
@@ -119,7 +120,7 @@ func (s *Service) Authenticate(ctx context.Context, certificate Certificate) (co
 	}
 	if s.cfg.Held == nil {
 		if token == "" {
-			return nil, Fail(codes.Unauthenticated, "CREDENTIAL_MISSING",
+			return nil, Fail(easelv1.ErrorReason_CREDENTIAL_MISSING,
 				"send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
 		}
 		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token))}), nil
@@ -171,7 +172,7 @@ func (s *Service) anonymous(list *callers.List) (call, error) {
 	if s.cfg.AllowAnonymous {
 		return call{credential: s.held(""), caller: callers.Anonymous, listed: list}, nil
 	}
-	return call{}, Fail(codes.Unauthenticated, "CALLER_UNKNOWN",
+	return call{}, Fail(easelv1.ErrorReason_CALLER_UNKNOWN,
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
 }
 
@@ -183,9 +184,9 @@ func (s *Service) held(owner string) catalog.Credential {
 }
 
 var (
-	errTokenUnknown       = Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "the service token is not known here")
-	errCertificateUnknown = Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "no caller here has a name of the client certificate")
-	errCallerChanged      = Fail(codes.Unauthenticated, "CALLER_UNKNOWN", "this caller, its team or what it may see has changed since the call began")
+	errTokenUnknown       = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the service token is not known here")
+	errCertificateUnknown = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has a name of the client certificate")
+	errCallerChanged      = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "this caller, its team or what it may see has changed since the call began")
 )
 
 // stillKnown gives what tells an open stream whether its caller may still call: since it began, the caller may
@@ -226,7 +227,7 @@ func bearer(ctx context.Context) (string, error) {
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.TrimSpace(token)
 	if len(values) > 1 || !strings.EqualFold(scheme, "bearer") || token == "" || strings.ContainsFunc(token, notVisible) || len(token) > 4096 {
-		return "", Fail(codes.Unauthenticated, "CREDENTIAL_MALFORMED",
+		return "", Fail(easelv1.ErrorReason_CREDENTIAL_MALFORMED,
 			"authorization must be sent once, as: Bearer <key>")
 	}
 	return token, nil

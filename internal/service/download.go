@@ -9,9 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -154,8 +152,8 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	if !g.State.Terminal() || early {
 		return notReady(err)
 	}
-	info := &errdetails.ErrorInfo{Reason: "NO_CONTENT", Metadata: map[string]string{"state": states[g.State].String()}}
-	return NewStatus(codes.FailedPrecondition, "this render has no file, it is "+g.State.String(), info).Err()
+	return NewStatus(easelv1.ErrorReason_NO_CONTENT, "this render has no file, it is "+g.State.String(),
+		map[string]string{"state": states[g.State].String()}).Err()
 }
 
 // notReady keeps the catalog's error for content that will come.

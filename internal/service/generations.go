@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -68,7 +68,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if len(req.GetLabels()) > 0 && s.cfg.Orders == nil {
 		return nil, &orderError{errNoLedger("labels"), OrderNotPlacedByThisCall}
 	}
-	receipt, err := s.place(ctx, req, inputs)
+	receipt, err := s.place(withFailureTimeout(ctx), req, inputs)
 	if err != nil {
 		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(credential(ctx), err)}
 	}
@@ -77,7 +77,21 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil { // its attribution alone is missing
 		whose = orders.Attribution{}
 	}
-	return &easelv1.CreateGenerationResponse{Generation: s.message(update, whose), Replayed: receipt.Replayed}, nil
+	replayed := receipt.Replayed && s.cfg.Orders != nil // a process without a ledger knows of its own time alone
+	return &easelv1.CreateGenerationResponse{Generation: s.message(update, whose), Replayed: replayed}, nil
+}
+
+// metadataFailureTimeout is how a caller asks to hear of attempts that fail, see the contract's CreateGeneration.
+const metadataFailureTimeout = "easel-failure-timeout"
+
+// withFailureTimeout takes the failure timeout from the call's metadata. What is no duration is none.
+func withFailureTimeout(ctx context.Context) context.Context {
+	for _, text := range metadata.ValueFromIncomingContext(ctx, metadataFailureTimeout) {
+		if d, err := time.ParseDuration(text); err == nil && d > 0 {
+			return catalog.WithFailureTimeout(ctx, d)
+		}
+	}
+	return ctx
 }
 
 // noted tells the hub of an order that was placed. What the ledger replays later is no news to it, and may be older
@@ -159,9 +173,9 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	if err != nil && (!missing(err) || !req.GetAllowMissing()) {
 		return nil, aboutGeneration(err, id)
 	}
-	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
+	s.cfg.Hub.Deleted(ctx, credential(ctx), id, missing(err))
 	if s.cfg.Orders != nil && s.cfg.Orders.IsProven(credential(ctx)) {
-		s.cfg.Orders.Deleted(ctx, credential(ctx), id)
+		s.cfg.Orders.Deleted(ctx, credential(ctx), id, missing(err))
 	}
 	return &easelv1.DeleteGenerationResponse{}, nil
 }
@@ -180,7 +194,7 @@ func (s *generations) finished(ctx context.Context, id string) error {
 		}
 	}
 	if !finished {
-		return Fail(codes.FailedPrecondition, "GENERATION_ACTIVE",
+		return Fail(easelv1.ErrorReason_GENERATION_ACTIVE,
 			"the render is not finished, and the catalog does not say what becomes of its price: set force to delete it all the same")
 	}
 	return nil

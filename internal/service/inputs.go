@@ -145,7 +145,7 @@ func checkMembers(decoder *json.Decoder, opening json.Delim, depth int) error {
 	for isName := opening == '{'; ; isName = opening == '{' && !isName {
 		token, err := decoder.Token()
 		if err != nil {
-			return errors.New("is not valid JSON: " + err.Error())
+			return fmt.Errorf("is not valid JSON after %d bytes", decoder.InputOffset())
 		}
 		switch token := token.(type) {
 		case json.Delim:

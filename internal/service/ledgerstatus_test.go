@@ -34,7 +34,7 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := fmt.Errorf("an order: %w", row.err)
 			st := Status(err)
-			if st.Code() != row.code || Reason(st) != row.reason || (Detail[*errdetails.RetryInfo](st) != nil) != row.retry {
+			if st.Code() != row.code || Reason(st).String() != row.reason || (Detail[*errdetails.RetryInfo](st) != nil) != row.retry {
 				t.Errorf("it is told as %v", st.Proto())
 			}
 			if strings.Contains(fmt.Sprint(st.Proto()), "db.internal") {

@@ -20,16 +20,21 @@ import (
 // resultsTimeout is how long a list of the ledger waits for the catalog, which has the results.
 const resultsTimeout = 5 * time.Second
 
-// ListGenerations lists what the ledger has, and without one what the catalog lists.
+// ListGenerations lists what the ledger has, and without one what the catalog lists. The last pages tell of what the
+// catalog lists and the ledger does not know, unless the ledger says who sees what.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
-	if s.cfg.Orders == nil {
-		return s.listOfCatalog(ctx, req)
-	}
-	filter, err := ledgerFilter(ctx, req.GetFilter())
+	filter, err := s.ledgerFilter(ctx, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	kind := listKind("orders", filter.Owner, req.GetFilter())
+	if s.cfg.Orders == nil {
+		return s.listOfCatalog(ctx, req)
+	}
+	kind, unordered := listKind("orders", filter.Owner, req.GetFilter()), listKind("unordered", filter.Owner, req.GetFilter())
+	hasUnordered := !s.hides(ctx, filter.Owner) && len(filter.Labels) == 0
+	if last, ok := readToken(unordered, req.GetPageToken()); ok && hasUnordered {
+		return s.listUnordered(ctx, req, unordered, last)
+	}
 	after, err := readPosition(kind, req.GetPageToken())
 	if err != nil {
 		return nil, err
@@ -42,28 +47,72 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	if err != nil {
 		return nil, err
 	}
+	if len(recorded) == 0 && hasUnordered {
+		return s.listUnordered(ctx, req, unordered, "")
+	}
 	out := &easelv1.ListGenerationsResponse{}
-	if len(recorded) > size {
+	listed, answered := s.listed(ctx, min(len(recorded), size))
+	switch {
+	case len(recorded) > size:
 		recorded = recorded[:size]
 		out.NextPageToken = writePosition(kind, recorded[size-1].Position)
+	case hasUnordered && (!answered || s.areUnordered(ctx, listed, req.GetFilter())):
+		out.NextPageToken = writeToken(unordered, "")
 	}
-	out.Generations = s.withResults(ctx, recorded)
+	out.Generations = s.withResults(ctx, recorded, listed)
 	return out, nil
+}
+
+// listUnordered lists what the catalog lists and the ledger does not know, after a generation or from the beginning.
+func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenerationsRequest, kind, last string) (*easelv1.ListGenerationsResponse, error) {
+	all, err := s.cfg.Catalog.Generations(ctx, credential(ctx))
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := s.unordered(ctx, all, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	token := ""
+	if last != "" {
+		token = req.GetPageToken()
+	}
+	return catalogPage(all, chosen, kind, req.GetPageSize(), token)
+}
+
+// unordered tells which generations of the catalog's list a filter chooses and the ledger does not know.
+func (s *generations) unordered(ctx context.Context, all []catalog.Version, filter *easelv1.GenerationFilter) (func(catalog.Version) bool, error) {
+	ids := make([]string, len(all))
+	for n, g := range all {
+		ids[n] = g.ID
+	}
+	ordered, err := s.cfg.Orders.Owned(ctx, viewer(ctx), ids...)
+	return func(g catalog.Version) bool {
+		_, known := ordered[g.ID]
+		return !known && chooses(filter, g.Generation)
+	}, err
+}
+
+// areUnordered reports whether there may be any of them.
+func (s *generations) areUnordered(ctx context.Context, all []catalog.Version, filter *easelv1.GenerationFilter) bool {
+	chosen, err := s.unordered(ctx, all, filter)
+	return err != nil || slices.ContainsFunc(all, chosen)
 }
 
 // listOfCatalog lists what the catalog lists.
 func (s *generations) listOfCatalog(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	filter := req.GetFilter()
-	if len(filter.GetLabels()) > 0 || filter.GetOwner() != "" {
-		return nil, errNoLedger("filters by label and owner")
-	}
 	all, err := s.cfg.Catalog.Generations(ctx, credential(ctx))
 	if err != nil {
 		return nil, err
 	}
 	chosen := func(g catalog.Version) bool { return chooses(filter, g.Generation) }
-	id := func(g catalog.Version) string { return g.ID }
-	items, next, err := page(all, chosen, id, listKind("generations", nil, filter), req.GetPageSize(), req.GetPageToken())
+	return catalogPage(all, chosen, listKind("generations", nil, filter), req.GetPageSize(), req.GetPageToken())
+}
+
+// catalogPage is a page of what the catalog lists.
+func catalogPage(all []catalog.Version, chosen func(catalog.Version) bool, kind string, size int32, token string) (*easelv1.ListGenerationsResponse, error) {
+	items, next, err := page(all, chosen, func(g catalog.Version) string { return g.ID }, kind, size, token)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +140,11 @@ var recordedStates = map[easelv1.State][]ledger.Status{
 	easelv1.State_STATE_UNRECOGNIZED: {-1}, // none: the ledger keeps the last state that is known
 }
 
-// ledgerFilter is a filter in the words of the ledger.
-func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger.Filter, error) {
+// ledgerFilter is a filter in the words of the ledger. Without one, labels and owners can't be told.
+func (s *Service) ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger.Filter, error) {
+	if s.cfg.Orders == nil && (len(filter.GetLabels()) > 0 || filter.GetOwner() != "") {
+		return ledger.Filter{}, errNoLedger("filters by label and owner")
+	}
 	f := ledger.Filter{Owner: viewer(ctx), ModelID: filter.GetModelId(), Labels: filter.GetLabels()}
 	if owner := filter.GetOwner(); owner != "" {
 		if !who(ctx).operator {
@@ -108,39 +160,36 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	return f, nil
 }
 
-// withResults are the messages of recorded generations, with inputs and results where the catalog lists them.
-func (s *generations) withResults(ctx context.Context, recorded []orders.Listed) (all []*easelv1.Generation) {
-	listed := s.listed(ctx, len(recorded))
+// withResults are the messages of recorded generations, with inputs and results where the catalog lists them. A later
+// state that it lists is for the ledger: the list has those that it can filter by.
+func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed []catalog.Version) (all []*easelv1.Generation) {
+	byID := make(map[string]catalog.Version, len(listed))
+	for _, g := range listed {
+		byID[g.ID] = g
+	}
 	for _, r := range recorded {
 		g := r.Generation
-		if newest, ok := listed[g.ID]; ok {
+		if newest, ok := byID[g.ID]; ok {
+			s.cfg.Orders.ListedLater(credential(ctx), r, newest)
 			g.Inputs = newest.Inputs
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
 				g.Text, g.File = newest.Text, newest.File
 			}
 		}
-		all = append(all, attributed(generationMessage(g, g.Etag()), r.Attribution))
+		all = append(all, attributed(generationMessage(g, r.Etag), r.Attribution))
 	}
 	return all
 }
 
-// listed is what the catalog lists, by id. It is empty where the catalog does not answer, and is not asked for
-// nothing.
-func (s *generations) listed(ctx context.Context, wanted int) map[string]catalog.Version {
+// listed is what the catalog lists. It is not asked for nothing, and answered is false where it does not answer.
+func (s *generations) listed(ctx context.Context, wanted int) (all []catalog.Version, answered bool) {
 	if wanted == 0 {
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
 	defer cancel()
 	all, err := s.cfg.Catalog.Generations(ctx, credential(ctx))
-	if err != nil {
-		return nil
-	}
-	byID := make(map[string]catalog.Version, len(all))
-	for _, g := range all {
-		byID[g.ID] = g
-	}
-	return byID
+	return all, err == nil
 }
 
 // listKind names a list in its page tokens by all that chooses its rows: a token is of no use for another list.

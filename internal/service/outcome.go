@@ -44,7 +44,7 @@ func (e *orderError) Unwrap() error { return e.err }
 // outcomeOf gives what is known of an order that was not placed. Where the ledger does not answer after the order
 // may have been sent, the error is the catalog client's.
 func outcomeOf(cred catalog.Credential, err error) OrderOutcome {
-	if _, ok := errors.AsType[*orders.NotPlacedError](err); ok && cred.Held {
+	if _, ok := errors.AsType[*orders.NotPlacedError](err); ok && cred.Held && catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 		return OrderNotPlaced
 	}
 	upstream, sent := errors.AsType[*catalog.Error](err)

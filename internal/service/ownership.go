@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,6 +28,7 @@ const (
 // Visibilities has every method of the contract.
 var Visibilities = map[string]Visibility{
 	easelv1.AccountService_GetAccount_FullMethodName:            ForOperators,
+	easelv1.AccountService_WatchAccount_FullMethodName:          ForOperators,
 	easelv1.AccountService_ListUsage_FullMethodName:             ByOwner,
 	easelv1.ModelService_ListModels_FullMethodName:              Everybody,
 	easelv1.ModelService_GetModel_FullMethodName:                Everybody,
@@ -81,14 +84,19 @@ func (s *Service) hides(ctx context.Context, owner *string) bool {
 // seen says whose generations are, of those that the ledger knows as an owner's. Whoever sees all of them does so
 // without the ledger too.
 func (s *Service) seen(ctx context.Context, owner *string, ids ...string) (map[string]orders.Attribution, error) {
-	if s.cfg.Orders == nil || !credential(ctx).Held && !s.cfg.Orders.IsProven(credential(ctx)) {
-		return nil, nil
-	}
-	own, err := s.cfg.Orders.Owned(ctx, owner, ids...)
+	own, err := s.known(ctx, owner, ids...)
 	if !s.hides(ctx, owner) {
 		return own, nil //nolint:nilerr // its labels alone are missing
 	}
 	return own, err
+}
+
+// known says whose generations are, of those that the ledger knows as an owner's.
+func (s *Service) known(ctx context.Context, owner *string, ids ...string) (map[string]orders.Attribution, error) {
+	if s.cfg.Orders == nil || !credential(ctx).Held && !s.cfg.Orders.IsProven(credential(ctx)) {
+		return nil, nil
+	}
+	return s.cfg.Orders.Owned(ctx, owner, ids...)
 }
 
 // message is the message of a state, with whose it is.
@@ -105,54 +113,103 @@ func attributed(g *easelv1.Generation, whose orders.Attribution) *easelv1.Genera
 	return g
 }
 
-// hidden are the updates of generations that do not exist for the call, in a watch of many.
-func hidden(ids []string) (updates []*watch.Update) {
-	now := time.Now()
-	for _, id := range ids {
-		g := catalog.Generation{ID: id, State: catalog.StateDeleted, TerminalTime: now, ObserveTime: now}
-		updates = append(updates, &watch.Update{Generation: g, Etag: g.Etag(), Initial: true, Missing: true})
-	}
-	return updates
+// hidden is the update of a generation that does not exist for the call, in a watch of many.
+func hidden(id string) *watch.Update {
+	g, now := catalog.Generation{ID: id, State: catalog.StateDeleted}, time.Now()
+	etag := g.Etag() // the same each time
+	g.TerminalTime, g.ObserveTime = now, now
+	return &watch.Update{Generation: g, Etag: etag, Initial: true, Missing: true}
 }
 
-// ownWatch keeps to a caller's own in a watch of everything. What the ledger can't tell about for now waits for
-// the next event.
-type ownWatch struct {
+const (
+	askTimeout = time.Second // of a question to the ledger within a watch, which holds up its heartbeats
+	askPause   = time.Second // how long the ledger is not asked after it has failed in a watch
+)
+
+// attributions says within a watch of many whose generations are. A ledger that is slow or away is left alone for a
+// while, so that the watch goes on.
+type attributions struct {
 	service *Service
 	ctx     context.Context
-	waiting map[string]*watch.Update
-	askAt   time.Time // the ledger is not asked before, after it has failed
-	sent    int
+	owner   *string   // whose generations are asked for; nil is everybody's
+	must    bool      // none is wanted but those that the ledger knows: it has to answer
+	askAt   time.Time // the ledger is not asked before
 }
 
-// askPause is how long the ledger is not asked after it has failed in a watch.
-const askPause = time.Second
+// errAskedLately is why the ledger is not asked.
+var errAskedLately = errors.New("the ledger has not answered just now")
 
-// own gives the updates of an event that are the caller's, with whose they are.
-func (w *ownWatch) own(event watch.Event) (updates []*watch.Update) {
+func (a *attributions) of(ids ...string) (map[string]orders.Attribution, error) {
+	if time.Now().Before(a.askAt) {
+		return nil, errAskedLately
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, askTimeout)
+	defer cancel()
+	own, err := a.patiently(ctx, ids...)
+	if err != nil {
+		a.askAt = time.Now().Add(askPause)
+	}
+	return own, err
+}
+
+// patiently asks before the watch has begun.
+func (a *attributions) patiently(ctx context.Context, ids ...string) (map[string]orders.Attribution, error) {
+	if a.must {
+		if err := a.service.cfg.Orders.Proven(ctx, credential(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	return a.service.known(ctx, a.owner, ids...)
+}
+
+// ownWatch keeps to what the ledger knows in a watch of everything: a caller's own, or what a filter by labels or
+// owner chooses. What the ledger can't tell about for now waits for the next event, and of what it does not know it is
+// asked again.
+type ownWatch struct {
+	ask     *attributions
+	wants   func(*watch.Update, orders.Attribution) bool
+	waiting map[string]*watch.Update
+	unknown unknowns
+}
+
+// own gives the updates of an event that are wanted, and whose they are.
+func (w *ownWatch) own(event watch.Event) (updates []*watch.Update, own map[string]orders.Attribution) {
+	now := time.Now()
+	w.await(event, now)
+	if len(w.waiting) == 0 {
+		return nil, nil
+	}
+	ids := slices.Sorted(maps.Keys(w.waiting))
+	own, err := w.ask.of(ids...)
+	for _, id := range ids {
+		update := w.waiting[id]
+		whose, ok := own[id]
+		switch {
+		case ok:
+			if update = w.unknown.known(update); w.wants(update, whose) {
+				updates = append(updates, update)
+			}
+		case err == nil:
+			w.unknown.note(update, now)
+		default:
+			continue
+		}
+		delete(w.waiting, id)
+	}
+	return updates, own
+}
+
+// await adds what the ledger is to be asked about now.
+func (w *ownWatch) await(event watch.Event, now time.Time) {
+	for _, update := range w.unknown.due(now) {
+		if id := update.Generation.ID; w.waiting[id] == nil { // else a newer state waits
+			w.waiting[id] = update
+		}
+	}
 	if event.Update != nil {
 		w.waiting[event.Update.Generation.ID] = event.Update
 	}
-	if len(w.waiting) == 0 || time.Now().Before(w.askAt) {
-		return nil
-	}
-	ids := make([]string, 0, len(w.waiting))
-	for id := range w.waiting {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	own, err := w.service.seen(w.ctx, viewer(w.ctx), ids...)
-	for _, id := range ids {
-		if _, ok := own[id]; ok {
-			updates = append(updates, w.waiting[id])
-		}
-		if _, ok := own[id]; ok || err == nil {
-			delete(w.waiting, id)
-		}
-	}
-	if err != nil {
-		w.askAt = time.Now().Add(askPause)
-	}
-	w.sent += len(updates)
-	return updates
 }
+
+// wake is when the ledger is to be asked again though nothing happens.
+func (w *ownWatch) wake() time.Time { return w.unknown.askAt }

@@ -6,31 +6,6 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-type accounts struct {
-	*Service
-	easelv1.UnimplementedAccountServiceServer
-}
-
-// GetAccount reads the balance, and the owner's budgets. What a caller may not see of the account is absent.
-func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
-	account, err := s.cfg.Catalog.Account(ctx, credential(ctx))
-	if err != nil {
-		return nil, err
-	}
-	if !who(ctx).seesAccount() {
-		account.BalanceCents, account.Extra = nil, nil
-	}
-	out := accountMessage(account)
-	if s.cfg.Orders != nil {
-		budgets, err := s.cfg.Orders.Budgets(ctx, *orderer(ctx), limits(ctx))
-		if err != nil {
-			return nil, err
-		}
-		out.Budgets = budgetMessages(budgets)
-	}
-	return &easelv1.GetAccountResponse{Account: out}, nil
-}
-
 type models struct {
 	*Service
 	easelv1.UnimplementedModelServiceServer

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -69,6 +68,6 @@ func guarded(do func() error) (err error) {
 
 // tooSlow is the error of a caller that has taken no message for too long.
 func tooSlow(timeout time.Duration) error {
-	return Fail(codes.ResourceExhausted, "READER_TOO_SLOW",
+	return Fail(easelv1.ErrorReason_READER_TOO_SLOW,
 		"the caller took no message for "+timeout.String()+"; connect again and read faster")
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -23,7 +22,6 @@ import (
 )
 
 const (
-	domain        = "easel" // of every ErrorInfo
 	retryDelay    = time.Second
 	detailsLimit  = 3 << 10 // bytes of all details, so that trailers stay below 4 KiB
 	violationText = 512     // bytes of one description
@@ -31,40 +29,39 @@ const (
 
 // rule is the status of one kind of catalog error. The text tells the caller what to do.
 type rule struct {
-	code   codes.Code
-	reason string
+	reason easelv1.ErrorReason
 	text   string
 	retry  bool // RetryInfo: trying again may help
 }
 
 // rules is the one map from the kinds of the catalog's errors to statuses.
 var rules = map[catalog.Kind]rule{
-	catalog.KindInvalidInput:       {codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", "the catalog refuses the input", false},
-	catalog.KindCredentialRejected: {codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects this API key: it is wrong or was revoked", false},
-	catalog.KindInsufficientFunds:  {codes.FailedPrecondition, "INSUFFICIENT_BALANCE", "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
-	catalog.KindForbidden:          {codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "the catalog does not allow this with this API key", false},
-	catalog.KindNotFound:           {codes.NotFound, "NOT_FOUND", "the catalog has no such record", false},
-	catalog.KindPriceAboveLimit:    {codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", "the price is above max_cost_cents: this call has sent no order", false},
-	catalog.KindDailyCap:           {codes.ResourceExhausted, "API_KEY_DAILY_CAP", "the API key has reached its daily cap", false},
-	catalog.KindKeyReused:          {codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", "this idempotency_key stands for another order: its own model and inputs, sent with it, tell of it", false},
-	catalog.KindInProgress:         {codes.Aborted, "SUBMISSION_IN_PROGRESS", "the catalog is still busy with this idempotency_key; send it again", true},
-	catalog.KindContentNotReady:    {codes.FailedPrecondition, "CONTENT_NOT_READY", "the result is not there yet", true},
-	catalog.KindNoContent:          {codes.FailedPrecondition, "NO_CONTENT", "this render has no file", false},
-	catalog.KindInputsTooLarge:     {codes.InvalidArgument, "INPUTS_TOO_LARGE", "the inputs are larger than the catalog takes", false},
-	catalog.KindOutOfRange:         {codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "read_offset lies past the end of the result", false},
-	catalog.KindRateLimited:        {codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "the catalog asks to slow down", true},
-	catalog.KindBusy:               {codes.ResourceExhausted, "OVERLOADED", "this server has no room for it now, and has sent nothing: try again a little later", true},
-	catalog.KindUnavailable:        {codes.Unavailable, "UPSTREAM_UNAVAILABLE", "the catalog does not answer", true},
-	catalog.KindOutcomeUnknown:     {codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "it is not known whether the order was taken: send the same idempotency_key again", true},
-	catalog.KindRedirect:           {codes.Internal, "UPSTREAM_REDIRECT_REFUSED", "the catalog answered with a redirect, which is never followed: check the base URL", false},
-	catalog.KindContract:           {codes.Internal, "UPSTREAM_CONTRACT_MISMATCH", "the catalog answered with something its specification has no room for: check the base URL", false},
-	catalog.KindMalformed:          {codes.Internal, "UPSTREAM_MALFORMED_RESPONSE", "the catalog's answer can't be read", false},
-	catalog.KindInterrupted:        {codes.Unavailable, "CONTENT_INTERRUPTED", "the result broke off; go on from next_offset", true},
-	catalog.KindContentChanged:     {codes.DataLoss, "CONTENT_CHANGED", "the bytes are not those that were begun with; start again from 0", false},
+	catalog.KindInvalidInput:       {easelv1.ErrorReason_UPSTREAM_INVALID_INPUT, "the catalog refuses the input", false},
+	catalog.KindCredentialRejected: {easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, "the catalog rejects this API key: it is wrong or was revoked", false},
+	catalog.KindInsufficientFunds:  {easelv1.ErrorReason_INSUFFICIENT_BALANCE, "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
+	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog does not allow this with this API key", false},
+	catalog.KindNotFound:           {easelv1.ErrorReason_NOT_FOUND, "the catalog has no such record", false},
+	catalog.KindPriceAboveLimit:    {easelv1.ErrorReason_PRICE_ABOVE_LIMIT, "the price is above max_cost_cents: this call has sent no order", false},
+	catalog.KindDailyCap:           {easelv1.ErrorReason_API_KEY_DAILY_CAP, "the API key has reached its daily cap", false},
+	catalog.KindKeyReused:          {easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, "this idempotency_key stands for another order: its own model and inputs, sent with it, tell of it", false},
+	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still busy with this idempotency_key; send it again", true},
+	catalog.KindContentNotReady:    {easelv1.ErrorReason_CONTENT_NOT_READY, "the result is not there yet", true},
+	catalog.KindNoContent:          {easelv1.ErrorReason_NO_CONTENT, "this render has no file", false},
+	catalog.KindInputsTooLarge:     {easelv1.ErrorReason_INPUTS_TOO_LARGE, "the inputs are larger than the catalog takes", false},
+	catalog.KindOutOfRange:         {easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "read_offset lies past the end of the result", false},
+	catalog.KindRateLimited:        {easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, "the catalog asks to slow down", true},
+	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server has no room for it now, and has sent nothing: try again a little later", true},
+	catalog.KindUnavailable:        {easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog does not answer", true},
+	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "it is not known whether the order was taken: send the same idempotency_key again", true},
+	catalog.KindRedirect:           {easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED, "the catalog answered with a redirect, which is never followed: check the base URL", false},
+	catalog.KindContract:           {easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH, "the catalog answered with something its specification has no room for: check the base URL", false},
+	catalog.KindMalformed:          {easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE, "the catalog's answer can't be read", false},
+	catalog.KindInterrupted:        {easelv1.ErrorReason_CONTENT_INTERRUPTED, "the result broke off; go on from next_offset", true},
+	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the bytes are not those that were begun with; start again from 0", false},
 }
 
-// heldRejected is the status of a 401 to the held API key, which the operator must mend.
-var heldRejected = rule{codes.Internal, "UPSTREAM_CREDENTIAL_REJECTED", "the catalog rejects the API key that this server holds: its operator must act", false}
+// heldRejected is the text of a 401 to the held API key, which the operator must mend: it is INTERNAL.
+const heldRejected = "the catalog rejects the API key that this server holds: its operator must act"
 
 // Violation names one broken rule of a request.
 type Violation struct {
@@ -84,28 +81,7 @@ func InvalidRequest(violations ...Violation) error {
 	if len(violations) > 0 {
 		text = clip(strings.TrimPrefix(violations[0].Field+": ", ": ")+strings.TrimPrefix(violations[0].Description, ": "), 1<<10)
 	}
-	return Fail(codes.InvalidArgument, "INVALID_REQUEST", text, bad)
-}
-
-// Fail makes an error of our own: a status with ErrorInfo and details.
-func Fail(code codes.Code, reason, text string, details ...protoadapt.MessageV1) error {
-	return NewStatus(code, text, &errdetails.ErrorInfo{Reason: reason}, details...).Err()
-}
-
-// NewStatus makes a status that is small enough for trailers.
-func NewStatus(code codes.Code, text string, info *errdetails.ErrorInfo, details ...protoadapt.MessageV1) *status.Status {
-	for _, d := range details {
-		if bad, ok := d.(*errdetails.BadRequest); ok {
-			shorten(bad)
-		}
-	}
-	info.Domain = domain
-	st := status.New(code, clip(text, 1<<10))
-	full, err := st.WithDetails(append([]protoadapt.MessageV1{info}, details...)...)
-	if err != nil {
-		return st // only for code OK, which no caller passes
-	}
-	return full
+	return Fail(easelv1.ErrorReason_INVALID_REQUEST, text, bad)
 }
 
 // shorten leaves out the violations that do not fit into trailers, and says so.
@@ -129,17 +105,25 @@ func clip(text string, n int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// Status is the one place where an error becomes a status. It is nil, which means OK, where there is no
-// error.
-func Status(err error) *status.Status {
+// Status is the status of an error for whoever may see the account. It is nil, which means OK, where there is no error.
+func Status(err error) *status.Status { return statusOf(err, true) }
+
+// StatusFor is the status of an error for the caller of a call. The catalog's words about the balance may have figures:
+// they are for those who may see the account.
+func StatusFor(ctx context.Context, err error) *status.Status {
+	return statusOf(err, who(ctx).seesAccount())
+}
+
+// statusOf is the one place where an error becomes a status.
+func statusOf(err error, seesAccount bool) *status.Status {
 	if err == nil {
 		return nil
 	}
 	if order, ok := errors.AsType[*orderError](err); ok {
-		return withOrderOutcome(Status(order.err), order.outcome)
+		return withOrderOutcome(statusOf(order.err, seesAccount), order.outcome)
 	}
 	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
-		return fromCatalog(upstream, err)
+		return fromCatalog(upstream, err, seesAccount || !ofBalance(upstream))
 	}
 	if own, ok := errors.AsType[ownStatus](err); ok {
 		return reasoned(own.GRPCStatus())
@@ -152,12 +136,11 @@ func Status(err error) *status.Status {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return NewStatus(codes.DeadlineExceeded, "the caller's deadline has passed", &errdetails.ErrorInfo{Reason: "DEADLINE_EXCEEDED"})
+		return NewStatus(easelv1.ErrorReason_DEADLINE_EXCEEDED, "the caller's deadline has passed", nil)
 	case errors.Is(err, context.Canceled):
-		return NewStatus(codes.Canceled, "the caller went away", &errdetails.ErrorInfo{Reason: "CANCELLED"})
+		return NewStatus(easelv1.ErrorReason_CANCELLED, "the caller went away", nil)
 	}
-	// The text of an unforeseen error is for the log, not for the caller.
-	return NewStatus(codes.Internal, "internal error", &errdetails.ErrorInfo{Reason: "INTERNAL"})
+	return unforeseen()
 }
 
 // fromLedger is the status of an error of the ledger, or nil. The database's own words are for the log.
@@ -167,14 +150,14 @@ func fromLedger(err error) *status.Status {
 	}
 	retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)}
 	if _, ok := errors.AsType[*ledger.Unavailable](err); ok {
-		return NewStatus(codes.Unavailable, "the ledger does not answer: try again", &errdetails.ErrorInfo{Reason: "LEDGER_UNAVAILABLE"}, retry)
+		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger does not answer: try again", nil, retry)
 	}
 	if _, ok := errors.AsType[*ledger.Doubt](err); ok || errors.Is(err, ledger.ErrGenerationTaken) {
 		unknown := rules[catalog.KindOutcomeUnknown]
-		return NewStatus(unknown.code, unknown.text, &errdetails.ErrorInfo{Reason: unknown.reason}, retry)
+		return NewStatus(unknown.reason, unknown.text, nil, retry)
 	}
 	if errors.Is(err, orders.ErrModelNotAllowed) {
-		return NewStatus(codes.PermissionDenied, "this server does not let your team order from this model", &errdetails.ErrorInfo{Reason: "MODEL_NOT_ALLOWED"})
+		return NewStatus(easelv1.ErrorReason_MODEL_NOT_ALLOWED, "this server does not let your team order from this model", nil)
 	}
 	return nil
 }
@@ -190,20 +173,20 @@ func LedgerFailed(err error) bool {
 // window begins, which is too far for a RetryInfo.
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
-	info := &errdetails.ErrorInfo{Reason: "BUDGET_EXCEEDED", Metadata: map[string]string{
+	metadata := map[string]string{
 		"window":          e.Period,
 		"reset_time":      e.Reset.UTC().Format(time.RFC3339),
 		"remaining_cents": strconv.FormatInt(e.RemainingCents, 10),
 		"price_cents":     strconv.FormatInt(e.PriceCents, 10),
-	}}
-	return NewStatus(codes.ResourceExhausted, text, info, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+	}
+	return NewStatus(easelv1.ErrorReason_BUDGET_EXCEEDED, text, metadata, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
 		Subject: "team", Description: "the team's budget of this " + e.Period,
 	}}})
 }
 
 // errNoLedger is the error of a request for what only a ledger knows.
 func errNoLedger(what string) error {
-	return Fail(codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED", what+" need a ledger, and this server has none: its operator sets EASEL_LEDGER_URL")
+	return Fail(easelv1.ErrorReason_LEDGER_NOT_CONFIGURED, what+" need a ledger, and this server has none: its operator sets EASEL_LEDGER_URL")
 }
 
 // ownStatus is an error that has a status.
@@ -212,56 +195,32 @@ type ownStatus interface {
 	GRPCStatus() *status.Status
 }
 
-// reasoned is a status with a reason. A refusal by a library has none yet: it gets the name of its
-// code.
-func reasoned(st *status.Status) *status.Status {
-	if st.Code() == codes.OK || Reason(st) != "" {
-		return st
-	}
-	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Domain: domain, Reason: code.Code(st.Code()).String()})
-	if err != nil { // only for code OK
-		return st
-	}
-	return detailed
-}
-
-// Reason is the reason that a status gives, or "".
-func Reason(st *status.Status) string { return Detail[*errdetails.ErrorInfo](st).GetReason() }
-
-// Detail is the detail of type M of a status, or nil.
-func Detail[M proto.Message](st *status.Status) (found M) {
-	for _, any := range st.Details() {
-		if m, ok := any.(M); ok {
-			return m
-		}
-	}
-	return found
-}
-
 // status is the status after the closing message.
 func (c *closing) status() *status.Status {
-	info := &errdetails.ErrorInfo{Reason: "SERVER_DRAINING"}
+	reason := easelv1.ErrorReason_SERVER_DRAINING
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
-		info.Reason = "STREAM_MAX_AGE"
+		reason = easelv1.ErrorReason_STREAM_MAX_AGE
 	}
-	return NewStatus(codes.Unavailable, c.Error()+": connect again", info, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
+	return NewStatus(reason, c.Error()+": connect again", nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
 }
 
-func fromCatalog(e *catalog.Error, err error) *status.Status {
+// ofBalance reports whether an error's message is the catalog's about a balance that is too low.
+func ofBalance(e *catalog.Error) bool {
+	return e.Kind == catalog.KindInsufficientFunds || e.Withheld == catalog.KindInsufficientFunds
+}
+
+func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	r, ok := rules[e.Kind]
 	if !ok {
-		r = rule{codes.Internal, "INTERNAL", "internal error", false}
+		return unforeseen()
 	}
-	if e.Kind == catalog.KindCredentialRejected && e.Held {
-		r = heldRejected
-	}
-	info := &errdetails.ErrorInfo{Reason: r.reason, Metadata: map[string]string{}}
+	metadata := map[string]string{}
 	if e.Status != 0 {
-		info.Metadata["upstream_status"] = strconv.Itoa(e.Status)
+		metadata["upstream_status"] = strconv.Itoa(e.Status)
 	}
-	details := kindDetails(e, info)
+	details := kindDetails(e, metadata)
 	if about, ok := errors.AsType[*aboutError](err); ok && e.Kind == catalog.KindNotFound {
-		info.Reason = about.reason
+		r.reason = about.reason
 		details = append(details, &errdetails.ResourceInfo{ResourceType: about.resource, ResourceName: clip(about.name, 256)})
 	}
 	windowOver := errors.Is(e, catalog.ErrResendWindow)
@@ -272,22 +231,24 @@ func fromCatalog(e *catalog.Error, err error) *status.Status {
 		}
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 	}
-	text := r.text
+	code, text := codesOf[r.reason], r.text
 	switch {
+	case e.Kind == catalog.KindCredentialRejected && e.Held:
+		code, text = codes.Internal, heldRejected
 	case windowOver:
 		text = "it is not known whether the order was taken, and it is too late to send it again: " +
 			"an operator must look at the account; do not order again before that"
 	case e.Kind == catalog.KindOutcomeUnknown && e.Unsent:
 		text = "the catalog could not be reached, and this call has sent no order: send the same idempotency_key again"
 	}
-	if e.Message != "" {
+	if withMessage && e.Message != "" {
 		text += ": " + e.Message
 	}
-	return NewStatus(r.code, text, info, details...)
+	return newStatus(code, r.reason, text, metadata, details...)
 }
 
 // kindDetails are the details that only one kind has.
-func kindDetails(e *catalog.Error, info *errdetails.ErrorInfo) []protoadapt.MessageV1 {
+func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
 	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:
 		return []protoadapt.MessageV1{badRequest(e)}
@@ -300,9 +261,9 @@ func kindDetails(e *catalog.Error, info *errdetails.ErrorInfo) []protoadapt.Mess
 			Subject: "api_key", Description: "the daily cap of the API key",
 		}}}}
 	case catalog.KindPriceAboveLimit:
-		info.Metadata["price_cents"] = strconv.FormatInt(e.PriceCents, 10)
+		metadata["price_cents"] = strconv.FormatInt(e.PriceCents, 10)
 	case catalog.KindInterrupted:
-		info.Metadata["next_offset"] = strconv.FormatInt(e.NextOffset, 10)
+		metadata["next_offset"] = strconv.FormatInt(e.NextOffset, 10)
 	}
 	return nil
 }
@@ -322,8 +283,9 @@ func badRequest(e *catalog.Error) *errdetails.BadRequest {
 
 // aboutError says which record an upstream error is about.
 type aboutError struct {
-	err                    error
-	reason, resource, name string
+	err            error
+	reason         easelv1.ErrorReason
+	resource, name string
 }
 
 func (e *aboutError) Error() string {
@@ -332,11 +294,11 @@ func (e *aboutError) Error() string {
 func (e *aboutError) Unwrap() error { return e.err }
 
 func aboutGeneration(err error, id string) error {
-	return &aboutError{err, "GENERATION_NOT_FOUND", "easel.v1.Generation", id}
+	return &aboutError{err, easelv1.ErrorReason_GENERATION_NOT_FOUND, "easel.v1.Generation", id}
 }
 
 func aboutModel(err error, id string) error {
-	return &aboutError{err, "MODEL_NOT_FOUND", "easel.v1.Model", id}
+	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "easel.v1.Model", id}
 }
 
 // noGeneration is the error for a generation that the catalog does not know.

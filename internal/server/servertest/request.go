@@ -71,11 +71,12 @@ func RESTStatus(t *testing.T, body string) *status.Status {
 func WantError(t *testing.T, err error, code codes.Code, reason string) *status.Status {
 	t.Helper()
 	st := status.Convert(err)
-	if st.Code() != code || service.Reason(st) != reason {
-		t.Fatalf("got %v with reason %q, want %v with %q", err, service.Reason(st), code, reason)
+	info := service.Detail[*errdetails.ErrorInfo](st)
+	if st.Code() != code || info.GetReason() != reason {
+		t.Fatalf("got %v with reason %q, want %v with %q", err, info.GetReason(), code, reason)
 	}
-	if info := service.Detail[*errdetails.ErrorInfo](st); info.GetDomain() != "easel" {
-		t.Errorf("the domain is %q", info.GetDomain())
+	if info.GetDomain() != "easel" || service.Reason(st).String() != reason {
+		t.Errorf("the domain is %q, and %q is in the contract as %v", info.GetDomain(), reason, service.Reason(st))
 	}
 	return st
 }

@@ -38,6 +38,7 @@ type Studio struct {
 	Model       func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error)
 	Watch       func(*easelv1.WatchGenerationRequest, WatchStream) error
 	WatchAll    func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
+	WatchMoney  func(*easelv1.WatchAccountRequest, grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error
 	OpenContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
 	// Draining is closed by Drain.
@@ -66,7 +67,7 @@ func (s *Studio) Authenticate(ctx context.Context, certificate service.Certifica
 	s.certificates = append(s.certificates, certificate)
 	s.seen = append(s.seen, md)
 	if given := md.Get("authorization"); (len(given) == 0 || given[0] != "Bearer key") && certificate.Name() == "" {
-		return nil, service.Fail(codes.Unauthenticated, "CREDENTIAL_MISSING", "no key")
+		return nil, service.Fail(easelv1.ErrorReason_CREDENTIAL_MISSING, "no key")
 	}
 	return ctx, nil
 }
@@ -131,6 +132,11 @@ func (s *Studio) WatchGeneration(req *easelv1.WatchGenerationRequest, stream Wat
 // WatchGenerations sends what WatchAll does.
 func (s *Studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	return s.WatchAll(req, stream)
+}
+
+// WatchAccount sends what WatchMoney does.
+func (s *Studio) WatchAccount(req *easelv1.WatchAccountRequest, stream grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error {
+	return s.WatchMoney(req, stream)
 }
 
 // Content opens what OpenContent does.

@@ -1,0 +1,446 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/prototext"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// manyForms are the forms of a watch of many.
+var manyForms = map[string]func(s *stack, key string) caller{
+	"gRPC": forms["gRPC"],
+	"GET":  forms["REST"],
+	"POST": func(s *stack, key string) caller { return postCaller{restCaller{s, key}} },
+}
+
+// overMany runs a scenario over each form of a watch of many, in virtual time.
+func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
+	for name, form := range manyForms {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStack(t, append(change, func(o *options) { o.memory = true })...)
+				scenario(t, s, form(s, s.key))
+			})
+		})
+	}
+}
+
+// first is what a watch of many tells until the caller has caught up.
+type first struct {
+	updates map[string]*easelv1.Generation
+	count   int32 // of caught_up
+}
+
+// etags are those of all that was told, but of what is gone.
+func (f first) etags() map[string]string {
+	etags := map[string]string{}
+	for id, g := range f.updates {
+		if g.GetState() != easelv1.State_STATE_DELETED {
+			etags[id] = g.GetEtag()
+		}
+	}
+	return etags
+}
+
+// catchUp opens a watch of many and leaves when the caller has caught up.
+func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (told first) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	told = first{map[string]*easelv1.Generation{}, -1}
+	err := c.watchMany(ctx, req, func(m *easelv1.WatchGenerationsResponse) (more bool) {
+		if g := m.GetUpdate().GetGeneration(); g != nil {
+			if told.updates[g.GetGenerationId()] != nil || !m.GetUpdate().GetInitial() {
+				t.Errorf("it is told again: %v", m)
+			}
+			told.updates[g.GetGenerationId()] = g
+		}
+		if m.GetCaughtUp() != nil {
+			told.count = m.GetCaughtUp().GetGenerationCount()
+		}
+		return told.count < 0
+	})
+	if err != nil || told.count < 0 {
+		t.Fatalf("caught up with %d, and ended with %v", told.count, err)
+	}
+	return told
+}
+
+// want compares what was told with states by id, and with the count.
+func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
+	t.Helper()
+	got := map[string]easelv1.State{}
+	for id, g := range f.updates {
+		got[id] = g.GetState()
+	}
+	if !maps.Equal(got, states) || int(f.count) != count {
+		t.Errorf("%s: told %v, and caught up with %d; want %v and %d", what, got, f.count, states, count)
+	}
+}
+
+const (
+	succeeded = easelv1.State_STATE_SUCCEEDED
+	deleted   = easelv1.State_STATE_DELETED
+)
+
+// finishedTexts orders renders that end, and gives their ids.
+func finishedTexts(t *testing.T, c caller, n int) (ids []string) {
+	t.Helper()
+	for i := range n {
+		id := create(t, c, order(t, text, fmt.Sprint("finished-", i), "a lake")).GetGenerationId()
+		wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func erase(t *testing.T, c caller, id string) {
+	t.Helper()
+	req := &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}
+	if err := c.call(t.Context(), "GenerationService/DeleteGeneration", req, &easelv1.DeleteGenerationResponse{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
+	t.Parallel()
+	overMany(t, func(t *testing.T, s *stack, c caller) {
+		ids := finishedTexts(t, c, 4)
+		for what, named := range map[string][]string{"everything": nil, "named": ids} {
+			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
+			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
+			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
+			time.Sleep(10 * time.Minute) // the server forgets what it has told
+			catchUp(t, c, again).want(t, what+", later", 4, nil)
+			again.KnownEtags[ids[1]] = "another"
+			delete(again.KnownEtags, ids[2])
+			catchUp(t, c, again).want(t, what+", in part", 4, map[string]easelv1.State{ids[1]: succeeded, ids[2]: succeeded})
+		}
+		all := catchUp(t, c, &easelv1.WatchGenerationsRequest{}).etags()
+		young := create(t, c, order(t, picture, "young", "a lake")).GetGenerationId()
+		erase(t, c, ids[0])
+		time.Sleep(time.Minute)
+		changed := map[string]easelv1.State{ids[0]: deleted, young: succeeded}
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: all}).want(t, "everything", 4, changed)
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: append(ids, young), KnownEtags: all}).want(t, "named", 5, changed)
+	})
+}
+
+func TestAWatchOfManyEndsAtOnceWhereAllThatIsKnownIsAtTheGoal(t *testing.T) {
+	t.Parallel()
+	overMany(t, func(t *testing.T, _ *stack, c caller) {
+		ids := finishedTexts(t, c, 2)
+		known := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: ids}).etags()
+		known["not-named"] = "it is ignored"
+		var kinds []string
+		began := time.Now()
+		err := c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: ids, KnownEtags: known}, func(m *easelv1.WatchGenerationsResponse) bool {
+			kinds = append(kinds, fmt.Sprintf("%T", m.GetEvent()))
+			return true
+		})
+		if err != nil || len(kinds) != 1 || !strings.HasSuffix(kinds[0], "CaughtUp") || time.Since(began) > time.Second {
+			t.Errorf("%q, then %v after %v; want caught_up and OK", kinds, err, time.Since(began))
+		}
+	})
+}
+
+func TestAKnownRenderThatTheListHasDroppedIsReadOnce(t *testing.T) {
+	t.Parallel()
+	overMany(t, func(t *testing.T, s *stack, c caller) {
+		ids := finishedTexts(t, c, 6)
+		known := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: ids}).etags()
+		erase(t, c, ids[1])
+		time.Sleep(time.Minute)
+		reads := s.reads()
+		told := catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known})
+		told.want(t, "everything", 5, map[string]easelv1.State{ids[1]: deleted})
+		if n := s.reads() - reads; n != 4 {
+			t.Errorf("%d reads, and the list shows two of six", n)
+		}
+		unlisted := catchUp(t, c, &easelv1.WatchGenerationsRequest{})
+		unlisted.want(t, "without etags", 2, map[string]easelv1.State{ids[4]: succeeded, ids[5]: succeeded})
+	}, func(o *options) { o.sandbox.Dialect.ListLimit = 2 })
+}
+
+func TestAListThatSaysLessChangesNothingThatIsKnown(t *testing.T) {
+	t.Parallel()
+	overMany(t, func(t *testing.T, _ *stack, c caller) {
+		ids := finishedTexts(t, c, 4)
+		young := create(t, c, order(t, picture, "young", "a lake"))
+		known := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: ids}).etags()
+		if g, err := get(t, c, young.GetGenerationId()); err != nil || g.GetTerminal() {
+			t.Fatal(g, err)
+		} else {
+			known[g.GetGenerationId()] = g.GetEtag()
+		}
+		time.Sleep(40 * time.Second) // what nobody watches is forgotten
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known}).want(t, "everything", 5, nil)
+	}, func(o *options) { o.sandbox.Dialect.SparseList, o.sandbox.Speed = true, 0.1 })
+}
+
+func TestMadeUpIDsThatAreKnownCostTheCatalogNothing(t *testing.T) {
+	t.Parallel()
+	overMany(t, func(t *testing.T, s *stack, c caller) {
+		known := map[string]string{}
+		for n := range 1000 {
+			known[fmt.Sprintf("%d", n)] = "e"
+		}
+		before := s.reads()
+		stranger := map[bool]caller{true: postCaller{restCaller{s, "made-up"}}, false: grpcCaller{s, "made-up"}}
+		_, grpc := c.(grpcCaller)
+		err := stranger[!grpc].watchMany(t.Context(), &easelv1.WatchGenerationsRequest{KnownEtags: known}, toTheEnd)
+		if st := statusOf(t, err); st.Code() != codes.Unauthenticated {
+			t.Error(err)
+		}
+		if n := s.reads() - before; n != 0 {
+			t.Errorf("%d reads under an API key that the catalog rejects", n)
+		}
+		known["one more"] = "e"
+		wantStatus(t, stranger[!grpc].watchMany(t.Context(), &easelv1.WatchGenerationsRequest{KnownEtags: known}, toTheEnd), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+	})
+}
+
+func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
+	t.Parallel()
+	overMany(t, func(t *testing.T, s *stack, c caller) {
+		a := create(t, c, order(t, text, "a", "a lake")).GetGenerationId()
+		b := create(t, c, order(t, picture, "b", "a lake")).GetGenerationId()
+		for _, id := range []string{a, b} {
+			wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		}
+		of := &easelv1.GenerationFilter{ModelId: text}
+		told := catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of})
+		told.want(t, "everything", 1, map[string]easelv1.State{a: succeeded})
+		known := told.etags()
+		known[b] = "it is of another model"
+		catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}).want(t, "known", 1, nil)
+		named := &easelv1.WatchGenerationsRequest{GenerationIds: []string{a, b, unknownID}, Filter: of}
+		catchUp(t, c, named).want(t, "named", 2, map[string]easelv1.State{a: succeeded, unknownID: deleted})
+		if err := c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{b}, Filter: of}, toTheEnd); err != nil {
+			t.Errorf("a watch of what the filter leaves out ends with %v", err)
+		}
+		var seen []string
+		err := c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}, func(m *easelv1.WatchGenerationsResponse) (more bool) {
+			if m.GetCaughtUp() != nil {
+				create(t, c, order(t, picture, "other", "a lake"))
+				create(t, c, order(t, text, "new", "a lake"))
+			}
+			if g := m.GetUpdate().GetGeneration(); g != nil {
+				if seen = append(seen, g.GetModelId()); g.GetTerminal() {
+					return false
+				}
+			}
+			return true
+		})
+		if err != nil || len(seen) == 0 || slices.ContainsFunc(seen, func(model string) bool { return model != text }) {
+			t.Errorf("told renders of %q, then %v", seen, err)
+		}
+	})
+}
+
+func TestAFilterThatAWatchCantTakeIsRefused(t *testing.T) {
+	t.Parallel()
+	overMany(t, func(t *testing.T, _ *stack, c caller) {
+		try := func(f *easelv1.GenerationFilter) error {
+			return c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{Filter: f}, oneMessage)
+		}
+		wantFields(t, wantStatus(t, try(&easelv1.GenerationFilter{States: []easelv1.State{succeeded}}), codes.InvalidArgument, "INVALID_REQUEST", 400), "filter.states")
+		wantStatus(t, try(&easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}), codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED", 400)
+		wantStatus(t, try(&easelv1.GenerationFilter{Owner: "shop"}), codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED", 400)
+	})
+}
+
+func TestAWatchOfManyOfATeamTellsWhatItsFilterChooses(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
+		job := map[string]string{"job": "7"}
+		a := create(t, as("poster"), labelled(t, text, "a", job)).GetGenerationId()
+		b := create(t, as("banner"), labelled(t, picture, "b", map[string]string{"job": "7", "cost.center": "x y"})).GetGenerationId()
+		c := create(t, as("shop"), labelled(t, text, "a", job)).GetGenerationId()
+		d := create(t, as("poster"), order(t, text, "d", "a lake")).GetGenerationId()
+		all := []string{a, b, c, d}
+		for name, row := range map[string]struct {
+			by     string
+			filter *easelv1.GenerationFilter
+			want   []string
+		}{
+			"a team":         {"banner", nil, []string{a, b, d}},
+			"an operator":    {"ops", nil, all},
+			"one owner":      {"ops", &easelv1.GenerationFilter{Owner: "studio"}, []string{a, b, d}},
+			"a label":        {"poster", &easelv1.GenerationFilter{Labels: job}, []string{a, b}},
+			"every label":    {"ops", &easelv1.GenerationFilter{Labels: job}, []string{a, b, c}},
+			"two labels":     {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7", "cost.center": "x y"}}, []string{b}},
+			"a team's model": {"poster", &easelv1.GenerationFilter{ModelId: text}, []string{a, d}},
+			"nothing":        {"shop", &easelv1.GenerationFilter{Labels: map[string]string{"job": "8"}}, nil},
+		} {
+			told := catchUp(t, as(row.by), &easelv1.WatchGenerationsRequest{Filter: row.filter})
+			if got := slices.Sorted(maps.Keys(told.updates)); !slices.Equal(got, slices.Sorted(slices.Values(row.want))) || int(told.count) != len(row.want) {
+				t.Errorf("%s: told %q, and caught up with %d; want %q", name, got, told.count, row.want)
+			}
+			known := told.etags()
+			catchUp(t, as(row.by), &easelv1.WatchGenerationsRequest{Filter: row.filter, KnownEtags: known}).want(t, name+", again", len(row.want), nil)
+			if row.by == "ops" {
+				known[unknownID] = "e"
+				named := &easelv1.WatchGenerationsRequest{GenerationIds: all, Filter: row.filter, KnownEtags: known}
+				catchUp(t, as(row.by), named).want(t, name+", named", len(row.want), nil)
+			}
+		}
+		err := as("poster").watchMany(t.Context(), &easelv1.WatchGenerationsRequest{Filter: &easelv1.GenerationFilter{Owner: "studio"}}, oneMessage)
+		wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "filter.owner")
+	})
+}
+
+func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // T2
+	t.Parallel()
+	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
+		foreign := create(t, as("shop"), order(t, text, "k", "a lake"))
+		own := create(t, as("poster"), order(t, text, "k", "a lake")).GetGenerationId()
+		id, unknown := foreign.GetGenerationId(), strings.Repeat("0", len(foreign.GetGenerationId()))
+		for what, named := range map[string]func(id string) []string{
+			"everything": func(string) []string { return nil }, "named": func(id string) []string { return []string{own, id} },
+		} {
+			var answers []string
+			for _, about := range []string{id, unknown} {
+				for _, etag := range []string{foreign.GetEtag(), "", "e"} {
+					req := &easelv1.WatchGenerationsRequest{GenerationIds: named(about), KnownEtags: map[string]string{about: etag}}
+					told := catchUp(t, as("banner"), req)
+					g := told.updates[about]
+					if g.GetState() != deleted {
+						t.Errorf("%s: a foreign render is told as %v", what, g)
+					}
+					req.KnownEtags[about] = g.GetEtag()
+					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // two times, and a digest of the id
+					answers = append(answers, strings.ReplaceAll(fmt.Sprint(told.count, len(told.updates), prototext.Format(g)), about, "ID"))
+					catchUp(t, as("banner"), req).want(t, what+", again", int(told.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
+				}
+			}
+			if slices.Sort(answers); len(slices.Compact(answers)) != 1 {
+				t.Errorf("%s: a foreign render is told otherwise than an unknown one: %q", what, answers)
+			}
+		}
+	})
+}
+
+func TestADeletedRenderOfOnesOwnIsToldOnce(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
+		a := create(t, as("shop"), order(t, text, "a", "a lake")).GetGenerationId()
+		create(t, as("shop"), order(t, text, "b", "a lake"))
+		known := catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{}).etags()
+		erase(t, as("shop"), a)
+		told := catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{KnownEtags: known})
+		told.want(t, "everything", 1, map[string]easelv1.State{a: deleted})
+		known[a] = told.updates[a].GetEtag()
+		catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{KnownEtags: known}).want(t, "again", 1, nil)
+	})
+}
+
+func TestAnEtagOfAListIsKnownToAWatch(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range sandbox.Dialects() {
+		if !slices.Contains([]string{"default", "padded", "foreign", "sparse-list"}, dialect.Name) {
+			continue
+		}
+		t.Run(dialect.Name, func(t *testing.T) {
+			s := ledgerStack(t, sqliteLedger(t), []string{"shop"}, func(o *options) { o.sandbox.Dialect = dialect })
+			c := grpcCaller{s, "shop"}
+			finishedTexts(t, c, 2)
+			wait(t, c, create(t, c, order(t, picture, "k", "a lake")).GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+			eventually(t, "the ends are recorded", func() bool {
+				return len(listAll(t, c, &easelv1.GenerationFilter{States: []easelv1.State{succeeded}}, 0)) == 3
+			})
+			known := map[string]string{}
+			for _, g := range listAll(t, c, nil, 0) {
+				known[g.GetGenerationId()] = g.GetEtag()
+			}
+			catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known}).want(t, "what was listed", 3, nil)
+		})
+	}
+}
+
+func TestAWatchOfManyByPostIsReadAsEveryBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStack(t, func(o *options) { o.memory = true })
+		for name, row := range map[string]struct {
+			query, body string
+			header      []string
+			code        int
+			says        string
+		}{
+			"an unknown field": {body: `{"generation_idz":[]}`, code: 400, says: "INVALID_REQUEST"},
+			"no JSON":          {body: `{`, code: 400, says: "INVALID_REQUEST"},
+			"a form":           {body: `a=b`, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, code: 415, says: "UNSUPPORTED_MEDIA_TYPE"},
+			"a query":          {query: "?filter.modelId=x", body: `{}`, code: 400, says: "takes no query parameters"},
+			"another site":     {body: `{}`, header: []string{"Origin", "https://elsewhere.example"}, code: 403},
+			"nothing":          {code: 200, says: "caughtUp"},
+			"events":           {body: `{}`, header: []string{"Accept", "text/event-stream"}, code: 200, says: "event: caughtUp\n"},
+			"no credential":    {body: `{}`, header: []string{"Authorization", ""}, code: 401},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.restURL+"/v1/generations:watch"+row.query, strings.NewReader(row.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+s.key)
+			r.Header.Set("Content-Type", "application/json")
+			for n := 0; n < len(row.header); n += 2 {
+				r.Header.Set(row.header[n], row.header[n+1])
+			}
+			answer, err := s.http.Do(r)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			said := readUntil(answer.Body, row.says)
+			if answer.StatusCode != row.code || !strings.Contains(said, row.says) {
+				t.Errorf("%s: %s %s, want %d with %q", name, answer.Status, said, row.code, row.says)
+			}
+			cancel()
+			answer.Body.Close()
+		}
+	})
+}
+
+// readUntil reads until a text has come, or the end.
+func readUntil(body io.Reader, text string) string {
+	var all strings.Builder
+	for buffer := make([]byte, 1<<10); text == "" || !strings.Contains(all.String(), text); {
+		n, err := body.Read(buffer)
+		if all.Write(buffer[:n]); err != nil {
+			break
+		}
+	}
+	return all.String()
+}
+
+func TestAForwardedAPIKeyWatchesByLabel(t *testing.T) {
+	t.Parallel()
+	for form, as := range manyForms {
+		t.Run(form, func(t *testing.T) {
+			s := newStack(t, func(o *options) { o.ledger, o.sandbox.Speed = sqliteLedger(t), 0.01 })
+			c := as(s, s.key)
+			job := map[string]string{"job": "7"}
+			a := create(t, c, labelled(t, text, "a", job)).GetGenerationId()
+			b := create(t, c, order(t, text, "b", "a lake")).GetGenerationId()
+			of := &easelv1.GenerationFilter{Labels: job}
+			for what, named := range map[string][]string{"everything": nil, "named": {a, b, unknownID}} {
+				told := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named, Filter: of})
+				told.want(t, what, 1, map[string]easelv1.State{a: easelv1.State_STATE_QUEUED})
+				catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named, Filter: of, KnownEtags: told.etags()}).want(t, what+", again", 1, nil)
+			}
+			catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: &easelv1.GenerationFilter{Labels: map[string]string{"job": "8"}}}).want(t, "nothing", 0, nil)
+		})
+	}
+}

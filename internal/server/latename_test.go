@@ -1,0 +1,92 @@
+package server_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// followed is an open watch of everything: its updates from after caught_up, which has come already.
+func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	updates, caughtUp, ended := make(chan *easelv1.GenerationUpdate, 100), make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { leave(); <-ended })
+	go func() {
+		defer close(ended)
+		_ = c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(m *easelv1.WatchGenerationsResponse) bool {
+			if m.GetCaughtUp() != nil {
+				close(caughtUp)
+			}
+			if m.GetUpdate() != nil {
+				updates <- m.GetUpdate()
+			}
+			return true
+		})
+	}()
+	select {
+	case <-caughtUp:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not catch up")
+	}
+	return updates
+}
+
+// untilEnded reads updates until some generations have ended, and gives the last update of each that it is told of.
+func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...string) map[string]*easelv1.GenerationUpdate {
+	t.Helper()
+	told := map[string]*easelv1.GenerationUpdate{}
+	missing := func(id string) bool { return !told[id].GetGeneration().GetTerminal() }
+	for late := time.After(30 * time.Second); slices.ContainsFunc(ids, missing); {
+		select {
+		case u := <-updates:
+			id := u.GetGeneration().GetGenerationId()
+			if told[id].GetGeneration().GetEtag() == u.GetGeneration().GetEtag() {
+				t.Errorf("it is told again: %v", u)
+			}
+			told[id] = u
+		case <-late:
+			t.Fatalf("it is told of %q, want %q", slices.Sorted(maps.Keys(told)), ids)
+		}
+	}
+	return told
+}
+
+func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		own, foreign, all := followed(t, as("banner")), followed(t, as("shop")), followed(t, as("ops"))
+		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
+		answer := make(chan error, 1)
+		go func() {
+			req := labelled(t, text, "k", map[string]string{"job": "7"})
+			answer <- as("poster").call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
+		}()
+		eventually(t, "the answer is lost", func() bool { return lost.Fired() > 0 && len(listAll(t, as("ops"), nil, 0)) > 0 })
+		id := listAll(t, as("ops"), nil, 0)[0].GetGenerationId()
+		untilEnded(t, all, id) // the hub has delivered its end
+		time.Sleep(100 * time.Millisecond)
+		if known, err := s.ledger.Own(t.Context(), nil, id); err != nil || len(known) > 0 || len(own) > 0 {
+			t.Fatalf("the ledger knows %v, %v, and %d updates are sent", known, err, len(own))
+		}
+		s.sandbox.ClearFaults()
+		if err := <-answer; err != nil {
+			t.Fatal(err)
+		}
+		told := untilEnded(t, own, id)[id]
+		if g := told.GetGeneration(); told.GetInitial() || g.GetOwner() != "studio" || g.GetCaller() != "poster" || g.GetLabels()["job"] != "7" {
+			t.Errorf("it is told %v", told)
+		}
+		for name, updates := range map[string]<-chan *easelv1.GenerationUpdate{"banner": own, "shop": foreign} {
+			last := create(t, as(name), order(t, text, "last", "a lake")).GetGenerationId()
+			if told := untilEnded(t, updates, last); len(told) > 1 {
+				t.Errorf("%s is told of %v", name, told)
+			}
+		}
+	}, func(o *options) { o.sandbox.Speed = 200 })
+}

@@ -1,0 +1,159 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// orderedElsewhere orders past Easel, under the same API key.
+func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
+	s.Helper()
+	r := httptest.NewRequest(http.MethodPost, sandbox.BasePath+"/generations", strings.NewReader(`{"modelId": "`+picture+`", "inputs": {"prompt": "a hill", "size": "64x40"}}`))
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", idempotencyKey)
+	w := httptest.NewRecorder()
+	s.sandbox.ServeHTTP(w, r)
+	var g struct{ ID string }
+	if err := json.Unmarshal(w.Body.Bytes(), &g); err != nil || g.ID == "" {
+		s.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return g.ID
+}
+
+func TestOperatorsSeeWhatTheLedgerDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		a := create(t, as("poster"), order(t, text, "a", "a lake")).GetGenerationId()
+		x, y := orderedElsewhere(s, "x"), orderedElsewhere(s, "y")
+		b := create(t, as("shop"), labelled(t, picture, "b", map[string]string{"job": "7"})).GetGenerationId()
+		for _, size := range []int32{1, 2, 3, 0} {
+			got := idsOf(listAll(t, as("ops"), nil, size))
+			if slices.Sort(got[2:]); !slices.Equal(got[:2], []string{b, a}) || !slices.Equal(got[2:], sorted(x, y)) {
+				t.Errorf("by %d they are %q, want %q and %q", size, got, []string{b, a}, []string{x, y})
+			}
+		}
+		for name, row := range map[string]struct {
+			by     string
+			filter *easelv1.GenerationFilter
+			want   []string
+		}{
+			"a team's":    {"poster", nil, []string{a}},
+			"a caller's":  {"shop", nil, []string{b}},
+			"one owner's": {"ops", &easelv1.GenerationFilter{Owner: "shop"}, []string{b}},
+			"a label's":   {"ops", &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, []string{b}},
+			"a model's":   {"ops", &easelv1.GenerationFilter{ModelId: text}, []string{a}},
+			"a state's":   {"ops", &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_FAILED}}, nil},
+		} {
+			if got := idsOf(listAll(t, as(row.by), row.filter, 1)); !slices.Equal(got, row.want) {
+				t.Errorf("%s list is %q, want %q", name, got, row.want)
+			}
+		}
+		operatorSees(t, as("ops"), x)
+		for _, method := range []string{"GetGeneration", "WaitGeneration"} {
+			err := as("poster").call(t.Context(), "GenerationService/"+method, &easelv1.GetGenerationRequest{GenerationId: x}, &easelv1.GetGenerationResponse{})
+			wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+		}
+	}, func(o *options) { o.sandbox.Speed = 100 })
+}
+
+func TestAForwardedAPIKeySeesWhatTheLedgerDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		other, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, y := orderedElsewhere(s, "x"), orderedElsewhere(s, "y")
+		foreign := create(t, withKeyOf(c, other), order(t, text, "k", "a lake")).GetGenerationId()
+		if got := idsOf(listAll(t, c, nil, 1)); !slices.Equal(sorted(got...), sorted(x, y)) {
+			t.Errorf("before an order they are %q, want %q", got, []string{x, y})
+		}
+		own := create(t, c, labelled(t, text, "k", map[string]string{"job": "7"})).GetGenerationId()
+		for _, size := range []int32{1, 2, 3, 0} {
+			got := idsOf(listAll(t, c, nil, size))
+			if slices.Sort(got[1:]); !slices.Equal(got, append([]string{own}, sorted(x, y)...)) {
+				t.Errorf("by %d they are %q, want %q and %q", size, got, own, []string{x, y})
+			}
+		}
+		if got := idsOf(listAll(t, c, &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, 1)); !slices.Equal(got, []string{own}) {
+			t.Errorf("a label's are %q", got)
+		}
+		if got := idsOf(listAll(t, withKeyOf(c, other), nil, 1)); !slices.Equal(got, []string{foreign}) {
+			t.Errorf("the other API key's are %q", got)
+		}
+		page, err := listPage(t, c, &easelv1.ListGenerationsRequest{PageSize: 1})
+		if err != nil || page.GetNextPageToken() == "" {
+			t.Fatal(page, err)
+		}
+		_, err = listPage(t, withKeyOf(c, other), &easelv1.ListGenerationsRequest{PageToken: page.GetNextPageToken()})
+		wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "page_token")
+	}, func(o *options) { o.ledger = sqliteLedger(t) })
+}
+
+func sorted(ids ...string) []string {
+	slices.Sort(ids)
+	return ids
+}
+
+// operatorSees calls every read of a generation that the ledger does not know, and the change of it.
+func operatorSees(t *testing.T, c caller, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	read := &easelv1.GetGenerationResponse{}
+	if err := c.call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, read); err != nil || read.GetGeneration().GetOwner() != "" {
+		t.Errorf("read: %v %v", read, err)
+	}
+	seen := ""
+	if err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {
+		if g := m.GetUpdate().GetGeneration(); g != nil {
+			seen = g.GetGenerationId() + " " + g.GetState().String()
+		}
+	}); err != nil || seen != id+" STATE_SUCCEEDED" {
+		t.Errorf("the watch saw %q, %v", seen, err)
+	}
+	if _, err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil {
+		t.Errorf("the download: %v", err)
+	}
+	err := c.call(ctx, "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}, &easelv1.DeleteGenerationResponse{})
+	wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+}
+
+func TestAPageOfWhatTheLedgerDoesNotKnowNeedsTheCatalog(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		id := create(t, as("shop"), order(t, text, "k", "a lake")).GetGenerationId()
+		x := orderedElsewhere(s, "x")
+		s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Status: 403, Body: `{}`})
+		first, err := listPage(t, as("ops"), &easelv1.ListGenerationsRequest{})
+		if err != nil || !slices.Equal(idsOf(first.GetGenerations()), []string{id}) || first.GetNextPageToken() == "" {
+			t.Fatalf("the first page is %v, %v", first, err)
+		}
+		_, err = listPage(t, as("ops"), &easelv1.ListGenerationsRequest{PageToken: first.GetNextPageToken()})
+		wantStatus(t, err, codes.PermissionDenied, "UPSTREAM_FORBIDDEN", 403)
+		s.sandbox.ClearFaults()
+		last, err := listPage(t, as("ops"), &easelv1.ListGenerationsRequest{PageToken: first.GetNextPageToken()})
+		if err != nil || !slices.Equal(idsOf(last.GetGenerations()), []string{x}) || last.GetNextPageToken() != "" {
+			t.Errorf("the last page is %v, %v", last, err)
+		}
+		for name, req := range map[string]*easelv1.ListGenerationsRequest{
+			"poster": {PageToken: first.GetNextPageToken()},
+			"ops":    {PageToken: first.GetNextPageToken(), Filter: &easelv1.GenerationFilter{ModelId: text}},
+		} {
+			_, err := listPage(t, as(name), req)
+			wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "page_token")
+		}
+	})
+}

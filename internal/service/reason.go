@@ -1,0 +1,153 @@
+package service
+
+import (
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// domain is that of every ErrorInfo.
+const domain = "easel"
+
+// codesOf has the one code of each reason.
+var codesOf = map[easelv1.ErrorReason]codes.Code{
+	easelv1.ErrorReason_INVALID_REQUEST:        codes.InvalidArgument,
+	easelv1.ErrorReason_UPSTREAM_INVALID_INPUT: codes.InvalidArgument,
+	easelv1.ErrorReason_INPUTS_TOO_LARGE:       codes.InvalidArgument,
+	easelv1.ErrorReason_REQUEST_TOO_LARGE:      codes.ResourceExhausted,
+	easelv1.ErrorReason_REQUEST_BODY_TIMEOUT:   codes.DeadlineExceeded,
+
+	easelv1.ErrorReason_CREDENTIAL_MISSING:           codes.Unauthenticated,
+	easelv1.ErrorReason_CREDENTIAL_MALFORMED:         codes.Unauthenticated,
+	easelv1.ErrorReason_CALLER_UNKNOWN:               codes.Unauthenticated,
+	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // but heldRejected
+	easelv1.ErrorReason_UPSTREAM_FORBIDDEN:           codes.PermissionDenied,
+	easelv1.ErrorReason_MODEL_NOT_ALLOWED:            codes.PermissionDenied,
+
+	easelv1.ErrorReason_GENERATION_NOT_FOUND: codes.NotFound,
+	easelv1.ErrorReason_MODEL_NOT_FOUND:      codes.NotFound,
+	easelv1.ErrorReason_NOT_FOUND:            codes.NotFound,
+
+	easelv1.ErrorReason_INSUFFICIENT_BALANCE:       codes.FailedPrecondition,
+	easelv1.ErrorReason_PRICE_ABOVE_LIMIT:          codes.FailedPrecondition,
+	easelv1.ErrorReason_BUDGET_EXCEEDED:            codes.ResourceExhausted,
+	easelv1.ErrorReason_API_KEY_DAILY_CAP:          codes.ResourceExhausted,
+	easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED:     codes.AlreadyExists,
+	easelv1.ErrorReason_SUBMISSION_IN_PROGRESS:     codes.Aborted,
+	easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN: codes.Unavailable,
+	easelv1.ErrorReason_GENERATION_ACTIVE:          codes.FailedPrecondition,
+
+	easelv1.ErrorReason_CONTENT_NOT_READY:        codes.FailedPrecondition,
+	easelv1.ErrorReason_NO_CONTENT:               codes.FailedPrecondition,
+	easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE: codes.OutOfRange,
+	easelv1.ErrorReason_CONTENT_INTERRUPTED:      codes.Unavailable,
+	easelv1.ErrorReason_CONTENT_CHANGED:          codes.DataLoss,
+
+	easelv1.ErrorReason_UPSTREAM_RATE_LIMITED:       codes.ResourceExhausted,
+	easelv1.ErrorReason_UPSTREAM_UNAVAILABLE:        codes.Unavailable,
+	easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED:   codes.Internal,
+	easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH:  codes.Internal,
+	easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE: codes.Internal,
+
+	easelv1.ErrorReason_LEDGER_UNAVAILABLE:    codes.Unavailable,
+	easelv1.ErrorReason_LEDGER_NOT_CONFIGURED: codes.FailedPrecondition,
+
+	easelv1.ErrorReason_OVERLOADED:            codes.ResourceExhausted,
+	easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED: codes.ResourceExhausted,
+	easelv1.ErrorReason_READER_TOO_SLOW:       codes.ResourceExhausted,
+	easelv1.ErrorReason_SERVER_DRAINING:       codes.Unavailable,
+	easelv1.ErrorReason_STREAM_MAX_AGE:        codes.Unavailable,
+
+	easelv1.ErrorReason_ROUTE_NOT_FOUND:        codes.NotFound,
+	easelv1.ErrorReason_METHOD_NOT_ALLOWED:     codes.Unimplemented,
+	easelv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE: codes.InvalidArgument,
+	easelv1.ErrorReason_PRECONDITION_FAILED:    codes.FailedPrecondition,
+	easelv1.ErrorReason_HOST_NOT_ALLOWED:       codes.PermissionDenied,
+	easelv1.ErrorReason_CROSS_ORIGIN_REQUEST:   codes.PermissionDenied,
+
+	easelv1.ErrorReason_CANCELLED:          codes.Canceled,
+	easelv1.ErrorReason_DEADLINE_EXCEEDED:  codes.DeadlineExceeded,
+	easelv1.ErrorReason_INTERNAL:           codes.Internal,
+	easelv1.ErrorReason_UNIMPLEMENTED:      codes.Unimplemented,
+	easelv1.ErrorReason_INVALID_ARGUMENT:   codes.InvalidArgument,
+	easelv1.ErrorReason_RESOURCE_EXHAUSTED: codes.ResourceExhausted,
+	easelv1.ErrorReason_UNAVAILABLE:        codes.Unavailable,
+}
+
+// libraryReasons are those of refusals by a library, which gives a code and no reason.
+var libraryReasons = map[codes.Code]easelv1.ErrorReason{
+	codes.Canceled:          easelv1.ErrorReason_CANCELLED,
+	codes.InvalidArgument:   easelv1.ErrorReason_INVALID_ARGUMENT,
+	codes.DeadlineExceeded:  easelv1.ErrorReason_DEADLINE_EXCEEDED,
+	codes.NotFound:          easelv1.ErrorReason_NOT_FOUND, // health of a service that there is not
+	codes.ResourceExhausted: easelv1.ErrorReason_RESOURCE_EXHAUSTED,
+	codes.Unimplemented:     easelv1.ErrorReason_UNIMPLEMENTED,
+	codes.Internal:          easelv1.ErrorReason_INTERNAL,
+	codes.Unavailable:       easelv1.ErrorReason_UNAVAILABLE,
+}
+
+// Fail makes an error of our own: a status with ErrorInfo and details.
+func Fail(reason easelv1.ErrorReason, text string, details ...protoadapt.MessageV1) error {
+	return NewStatus(reason, text, nil, details...).Err()
+}
+
+// NewStatus makes a status that is small enough for trailers. The reason gives the code; metadata is that
+// of ErrorInfo, and may be nil.
+func NewStatus(reason easelv1.ErrorReason, text string, metadata map[string]string, details ...protoadapt.MessageV1) *status.Status {
+	return newStatus(codesOf[reason], reason, text, metadata, details...)
+}
+
+func newStatus(code codes.Code, reason easelv1.ErrorReason, text string, metadata map[string]string, details ...protoadapt.MessageV1) *status.Status {
+	for _, d := range details {
+		if bad, ok := d.(*errdetails.BadRequest); ok {
+			shorten(bad)
+		}
+	}
+	return withDetails(status.New(code, clip(text, 1<<10)),
+		append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: domain, Reason: reason.String(), Metadata: metadata}}, details...)...)
+}
+
+func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
+	full, err := st.WithDetails(details...)
+	if err != nil {
+		return st // only for code OK, which no caller passes
+	}
+	return full
+}
+
+// reasoned is a status with a reason. A refusal by a library has none yet. One with a code that none of the
+// libraries is known to give is as unforeseen as any other error.
+func reasoned(st *status.Status) *status.Status {
+	if st.Code() == codes.OK || Reason(st) != easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
+		return st
+	}
+	reason, known := libraryReasons[st.Code()]
+	if !known {
+		return unforeseen()
+	}
+	return withDetails(st, &errdetails.ErrorInfo{Domain: domain, Reason: reason.String()})
+}
+
+// unforeseen is the status of an error that nobody has foreseen: its text is for the log, not for the caller.
+func unforeseen() *status.Status {
+	return NewStatus(easelv1.ErrorReason_INTERNAL, "internal error", nil)
+}
+
+// Reason is the reason that a status gives, or ERROR_REASON_UNSPECIFIED.
+func Reason(st *status.Status) easelv1.ErrorReason {
+	return easelv1.ErrorReason(easelv1.ErrorReason_value[Detail[*errdetails.ErrorInfo](st).GetReason()])
+}
+
+// Detail is the detail of type M of a status, or nil.
+func Detail[M proto.Message](st *status.Status) (found M) {
+	for _, any := range st.Details() {
+		if m, ok := any.(M); ok {
+			return m
+		}
+	}
+	return found
+}

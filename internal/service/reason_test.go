@@ -1,0 +1,87 @@
+package service
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// reasonComments are the comments of the contract, each in one line, by their reasons.
+func reasonComments(t *testing.T) map[string]string {
+	t.Helper()
+	source, err := os.ReadFile("../../proto/easel/v1/error.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comments := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)((?:^  //.*\n)+)  ([A-Z_]+) = \d+;`).FindAllStringSubmatch(string(source), -1) {
+		comments[m[2]] = strings.Join(strings.Fields(strings.ReplaceAll(m[1], "//", "")), " ")
+	}
+	return comments
+}
+
+func TestEachReasonHasTheCodeThatItsCommentSays(t *testing.T) {
+	comments := reasonComments(t)
+	for number, name := range easelv1.ErrorReason_name {
+		reason := easelv1.ErrorReason(number)
+		if reason == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
+			continue
+		}
+		got, known := codesOf[reason]
+		if said := regexp.MustCompile(`^[A-Z_]+`).FindString(comments[name]); !known || said != code.Code(got).String() {
+			t.Errorf("%s is sent with %v (%v), and its comment says: %s", name, got, known, comments[name])
+		}
+	}
+	if len(codesOf) != len(easelv1.ErrorReason_name)-1 {
+		t.Errorf("%d reasons have codes, and the contract has %d", len(codesOf), len(easelv1.ErrorReason_name)-1)
+	}
+}
+
+func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
+	comments := reasonComments(t)
+	for _, r := range rules {
+		if comment := comments[r.reason.String()]; r.retry && !strings.Contains(comment, "Again helps") {
+			t.Errorf("%v has RetryInfo, and its comment says: %s", r.reason, comment)
+		}
+	}
+}
+
+// Everything but a rejected API key has one code.
+func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
+	for kind, r := range rules {
+		for _, held := range []bool{false, true} {
+			st, want := Status(&catalog.Error{Kind: kind, Held: held}), codesOf[r.reason]
+			if held && kind == catalog.KindCredentialRejected {
+				want = codes.Internal
+			}
+			if st.Code() != want || Reason(st) != r.reason {
+				t.Errorf("%v is told as %v", kind, st.Proto())
+			}
+		}
+	}
+}
+
+func TestARefusalByALibraryHasTheNameOfItsCode(t *testing.T) {
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		st, name := Status(status.Error(c, "of a library")), code.Code(c).String()
+		reason, known := libraryReasons[c]
+		if known && (reason.String() != name || codesOf[reason] != c || Reason(st) != reason || st.Code() != c) {
+			t.Errorf("%v is told as %v", c, st.Proto())
+		}
+		if !known && (Reason(st) != easelv1.ErrorReason_INTERNAL || st.Code() != codes.Internal || strings.Contains(st.Message(), "library")) {
+			t.Errorf("%v, which nobody has foreseen, is told as %v", c, st.Proto())
+		}
+		if info := Detail[*errdetails.ErrorInfo](st); info.GetDomain() != domain {
+			t.Errorf("%v is of the domain %q", c, info.GetDomain())
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// WatchGenerations sends each change of many generations.
+func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+	ctx := stream.Context()
+	w := &watchOfMany{
+		service: s, stream: stream, known: s.stillKnown(ctx), filter: req.GetFilter(), named: len(req.GetGenerationIds()) > 0,
+		covered: map[string]bool{},
+	}
+	request, err := w.request(ctx, req)
+	if err == nil && w.goesOn(request) {
+		err = s.closes(s.cfg.Hub.Watch(ctx, request, w.deliver))
+	}
+	if closing := closingMessage(err); closing != nil {
+		out := s.sender(stream)
+		_ = out.send(&easelv1.WatchGenerationsResponse{
+			Event: &easelv1.WatchGenerationsResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now(),
+		})
+	}
+	return err
+}
+
+// watchOfMany sends updates and heartbeats of the generations that exist for the caller, and that its filter
+// chooses.
+type watchOfMany struct {
+	service *generations
+	stream  grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
+	known   func() error // the caller may still call
+	filter  *easelv1.GenerationFilter
+	named   bool                          // the caller names the generations; else it watches everything
+	whose   map[string]orders.Attribution // of the generations that the request names
+	ask     *attributions                 // of the others
+	covered map[string]bool               // generations of which the caller has a state, until it has caught up
+	own     *ownWatch                     // of a watch of everything of what the ledger knows alone
+}
+
+// request is the request to the hub. The caller is told at once of what does not exist for it.
+func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
+	s := w.service
+	filter, err := s.ledgerFilter(ctx, w.filter)
+	if err != nil {
+		return request, err
+	}
+	w.ask = &attributions{
+		service: s.Service, ctx: ctx, owner: filter.Owner,
+		must: s.hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != "",
+	}
+	request = watch.Request{
+		Credential: credential(ctx),
+		Everything: !w.named,
+		Goal:       goal(req.GetUntil()),
+		KnownEtags: req.GetKnownEtags(),
+		ModelID:    filter.ModelID,
+		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
+		Until:      s.until(),
+		Stall:      s.cfg.SendTimeout,
+	}
+	if w.named {
+		request.IDs, err = w.choose(ctx, req.GetGenerationIds(), req.GetKnownEtags())
+		return request, err
+	}
+	known, err := w.choose(ctx, slices.Sorted(maps.Keys(req.GetKnownEtags())), req.GetKnownEtags())
+	if err != nil {
+		return request, err
+	}
+	request.KnownEtags = make(map[string]string, len(known))
+	for _, id := range known {
+		request.KnownEtags[id] = req.GetKnownEtags()[id]
+	}
+	if request.IDs, err = w.everything(ctx, filter); w.own != nil {
+		request.Wake = w.own.wake
+	}
+	return request, err
+}
+
+// choose gives those of some generations that the caller wants, as far as the ledger can tell. It tells the caller
+// of the ids that do not exist for it.
+func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string) (chosen []string, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if w.whose, err = w.ask.patiently(ctx, ids...); err != nil && w.ask.must {
+		return nil, err // else labels alone are missing
+	}
+	hides := w.service.hides(ctx, viewer(ctx))
+	for _, id := range ids {
+		whose, ok := w.whose[id]
+		switch {
+		case hides && !ok:
+			err = w.sendUpdate(hidden(id), whose, known[id])
+		case !excludes(w.filter, whose.Model, whose):
+			chosen = append(chosen, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return chosen, nil
+}
+
+// excludes reports whether a filter leaves a generation out, by its model, which is "" where nobody knows it yet,
+// and by its order.
+func excludes(filter *easelv1.GenerationFilter, model string, whose orders.Attribution) bool {
+	for name, value := range filter.GetLabels() {
+		if has, ok := whose.Labels[name]; !ok || has != value {
+			return true
+		}
+	}
+	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
+}
+
+// everything gives the generations that a watch of everything covers beside the listed ones.
+func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter) ([]string, error) {
+	if w.ask.must {
+		w.own = &ownWatch{ask: w.ask, wants: w.wants, waiting: map[string]*watch.Update{}}
+	}
+	if w.service.cfg.Orders == nil || !credential(ctx).Held {
+		return nil, nil
+	}
+	return w.service.cfg.Orders.Unsettled(ctx, filter)
+}
+
+// goesOn reports whether there is anything to watch; else the caller has caught up.
+func (w *watchOfMany) goesOn(request watch.Request) bool {
+	if request.Everything || len(request.IDs) > 0 {
+		return true
+	}
+	_ = w.sendCaughtUp() // the stream ends with it
+	return false
+}
+
+// deliver sends an event.
+func (w *watchOfMany) deliver(event watch.Event) error {
+	if err := w.known(); err != nil {
+		return err
+	}
+	switch {
+	case event.Known != nil: // there is nothing to send
+		if w.wants(event.Known, w.attribution(event.Known)) {
+			w.cover(event.Known)
+		}
+		return watch.ErrSkipped
+	case w.own != nil:
+		return w.deliverOwn(event)
+	case event.Update != nil:
+		whose := w.attribution(event.Update)
+		if !w.wants(event.Update, whose) {
+			return watch.ErrSkipped
+		}
+		return w.sendUpdate(event.Update, whose, "")
+	case event.CaughtUp:
+		return w.sendCaughtUp()
+	}
+	return w.stream.SendMsg(heartbeatOfMany(who(w.stream.Context()), event.Heartbeat))
+}
+
+// deliverOwn sends what the ledger calls wanted of an event in a watch of everything.
+func (w *watchOfMany) deliverOwn(event watch.Event) error {
+	own, whose := w.own.own(event)
+	for _, update := range own {
+		if err := w.sendUpdate(update, whose[update.Generation.ID], ""); err != nil {
+			return err
+		}
+	}
+	switch {
+	case event.CaughtUp:
+		return w.sendCaughtUp()
+	case event.Heartbeat != nil:
+		return w.stream.SendMsg(heartbeatOfMany(who(w.stream.Context()), event.Heartbeat))
+	case len(own) == 0: // it is not wanted
+		return watch.ErrSkipped
+	}
+	return nil
+}
+
+// wants reports whether the filter chooses the generation of an update. One that is gone, and whose model nobody
+// knows, is of interest to a caller that has named it.
+func (w *watchOfMany) wants(u *watch.Update, whose orders.Attribution) bool {
+	model := cmp.Or(u.Generation.ModelID, whose.Model)
+	if model == "" && w.filter.GetModelId() != "" && u.Generation.State != catalog.StateDeleted {
+		return false
+	}
+	return !excludes(w.filter, model, whose)
+}
+
+// attribution is whose the generation of an update is. It is asked for once for all watchers of an update.
+func (w *watchOfMany) attribution(u *watch.Update) orders.Attribution {
+	id := u.Generation.ID
+	whose, ok := w.whose[id]
+	if !ok {
+		own, _ := w.ask.of(id) // else it is missing alone
+		whose = own[id]
+	}
+	return whose
+}
+
+// sendUpdate sends an update, unless the caller has the state by its etag.
+func (w *watchOfMany) sendUpdate(u *watch.Update, whose orders.Attribution, known string) error {
+	w.cover(u)
+	if u.Etag == known {
+		return nil
+	}
+	return w.stream.SendMsg(preEncodedUpdate{encodeUpdate(u, whose), time.Now()})
+}
+
+// cover counts a generation until the caller has caught up: also one that has appeared meanwhile. One that is gone
+// counts where the caller has named it.
+func (w *watchOfMany) cover(u *watch.Update) {
+	switch {
+	case w.covered == nil:
+	case w.named || u.Generation.State != catalog.StateDeleted:
+		w.covered[u.Generation.ID] = true
+	default:
+		delete(w.covered, u.Generation.ID)
+	}
+}
+
+func (w *watchOfMany) sendCaughtUp() error {
+	count := len(w.covered)
+	w.covered = nil
+	return w.stream.SendMsg(&easelv1.WatchGenerationsResponse{
+		Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: int32(count)}}, EmitTime: timestamppb.Now(),
+	})
+}
+
+func heartbeatOfMany(c call, h *watch.Heartbeat) *easelv1.WatchGenerationsResponse {
+	return &easelv1.WatchGenerationsResponse{
+		Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(c, *h)}, EmitTime: timestamppb.Now(),
+	}
+}
