@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -50,7 +49,7 @@ func (h Hosts) RefuseOthers(next http.Handler, deny Deny) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.contain(r.Host) {
-			deny(w, r, service.Fail(codes.PermissionDenied, "HOST_NOT_ALLOWED",
+			deny(w, r, service.Fail(easelv1.ErrorReason_HOST_NOT_ALLOWED,
 				"this server does not answer to the host of this request: use localhost or a loopback address on its own machine, "+
 					"or have the host listed in EASEL_HTTP_ALLOWED_HOSTS"))
 			return

@@ -3,8 +3,7 @@ package crossorigin
 import (
 	"net/http"
 
-	"google.golang.org/grpc/codes"
-
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -33,6 +32,6 @@ func RefuseReads(next http.Handler, deny Deny) http.Handler {
 
 func denied(deny Deny) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		deny(w, r, service.Fail(codes.PermissionDenied, "CROSS_ORIGIN_REQUEST", "a page of another origin may not make this request"))
+		deny(w, r, service.Fail(easelv1.ErrorReason_CROSS_ORIGIN_REQUEST, "a page of another origin may not make this request"))
 	}
 }

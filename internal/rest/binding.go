@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -14,10 +15,11 @@ import (
 
 // The routes of the calls that have handlers of our own.
 const (
-	waitPath     = "/v1/generations/{generation_id}:wait"
-	watchPath    = "/v1/generations/{generation_id}:watch"
-	watchAllPath = "/v1/generations:watch"
-	contentPath  = "/v1/generations/{generation_id}/content"
+	watchAccountPath = "/v1/account:watch"
+	waitPath         = "/v1/generations/{generation_id}:wait"
+	watchPath        = "/v1/generations/{generation_id}:watch"
+	watchAllPath     = "/v1/generations:watch"
+	contentPath      = "/v1/generations/{generation_id}/content"
 )
 
 // binding is the REST form of a method.
@@ -36,20 +38,22 @@ func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }
 
-// bindings visits every method that has a REST form.
+// bindings visits every REST form of every method that has one.
 func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	service.Methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if !ok {
 			return
 		}
-		switch pattern := rule.GetPattern().(type) {
-		case *annotations.HttpRule_Get:
-			visit(m, binding{verb: http.MethodGet, template: pattern.Get})
-		case *annotations.HttpRule_Post:
-			visit(m, binding{verb: http.MethodPost, template: pattern.Post, inBody: rule.GetBody() == "*"})
-		case *annotations.HttpRule_Delete:
-			visit(m, binding{verb: http.MethodDelete, template: pattern.Delete})
+		for _, rule := range slices.Concat([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()) {
+			switch pattern := rule.GetPattern().(type) {
+			case *annotations.HttpRule_Get:
+				visit(m, binding{verb: http.MethodGet, template: pattern.Get})
+			case *annotations.HttpRule_Post:
+				visit(m, binding{verb: http.MethodPost, template: pattern.Post, inBody: rule.GetBody() == "*"})
+			case *annotations.HttpRule_Delete:
+				visit(m, binding{verb: http.MethodDelete, template: pattern.Delete})
+			}
 		}
 	})
 }

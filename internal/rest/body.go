@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -11,9 +12,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -73,6 +75,9 @@ func (b bodies) read(next runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		defer release()
+		if r.Method != http.MethodPost { // it says nothing
+			letBodyGo(r)
+		}
 		next(w, r, params)
 	}
 }
@@ -83,9 +88,51 @@ func (b bodies) readBody(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	body, release, err := b.calls.ReadBody(ctx, w, r, method)
 	if err == nil {
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = heldBody{bytes.NewReader(body), release}
 	}
 	return release, err
+}
+
+// heldBody is a body that the budget of bytes counts until it is closed.
+type heldBody struct {
+	io.Reader
+	release func()
+}
+
+func (b heldBody) Close() error {
+	b.release()
+	return nil
+}
+
+// letBodyGo gives the bytes of a body back before the answer, which may take long.
+func letBodyGo(r *http.Request) {
+	_ = r.Body.Close() // nobody can fail at it
+	r.Body = http.NoBody
+}
+
+// decodeBody reads a request from the body, where there is one.
+func decodeBody(r *http.Request, req proto.Message) error {
+	if err := (wholeJSON{}).NewDecoder(r.Body).Decode(req); err != nil && !errors.Is(err, io.EOF) {
+		return service.InvalidRequest(unreadable(err.Error()))
+	}
+	return nil
+}
+
+// wholeJSON is the gateway's JSON, and takes no body in which something follows the request.
+type wholeJSON struct{ *runtime.JSONPb }
+
+// NewDecoder reads a request from a body. A body of spaces alone is none, for which the gateway knows io.EOF.
+func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(into any) error {
+		body, err := io.ReadAll(r) // from memory
+		switch {
+		case err != nil:
+			return err
+		case len(bytes.TrimSpace(body)) == 0:
+			return io.EOF
+		}
+		return jsonIn.Unmarshal(body, into.(proto.Message))
+	})
 }
 
 // checkMediaType takes JSON, and a body that does not say what it is.
@@ -97,5 +144,5 @@ func checkMediaType(contentType string) error {
 	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json")) {
 		return nil
 	}
-	return service.Fail(codes.InvalidArgument, reasonMediaType, "send the body as JSON, with Content-Type: application/json")
+	return service.Fail(easelv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE, "send the body as JSON, with Content-Type: application/json")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	grpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
@@ -162,9 +161,8 @@ func (r byteRange) fit(size int64) (byteRange, error) {
 	if ok {
 		return part, nil
 	}
-	return part, service.NewStatus(grpccodes.OutOfRange, "no byte of the file lies in the range", &errdetails.ErrorInfo{
-		Reason: reasonRange, Metadata: map[string]string{"size_bytes": strconv.FormatInt(size, 10)},
-	}).Err()
+	return part, service.NewStatus(easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "no byte of the file lies in the range",
+		map[string]string{"size_bytes": strconv.FormatInt(size, 10)}).Err()
 }
 
 // sameFile reports whether If-Range names the current file. A date never does: files here have none.
@@ -176,7 +174,7 @@ func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 func (a *fileAnswer) precondition() error {
 	header, quoted := a.request.Header, quoteEtag(a.content.Info.GetEtag())
 	if match := header.Get("If-Match"); match != "" && !listsEtag(match, quoted, false) {
-		return service.Fail(grpccodes.FailedPrecondition, reasonPrecondition, "the file is not the one that If-Match names")
+		return service.Fail(easelv1.ErrorReason_PRECONDITION_FAILED, "the file is not the one that If-Match names")
 	}
 	if none := header.Get("If-None-Match"); none != "" && listsEtag(none, quoted, true) {
 		a.code = http.StatusNotModified
@@ -235,7 +233,7 @@ func notTaken(waited time.Duration) error {
 	if waited < service.DefaultDownloadTimeout {
 		return context.Canceled // it went away
 	}
-	return service.Fail(grpccodes.ResourceExhausted, reasonTooSlow, fmt.Sprintf("the client took no byte for %v", service.DefaultDownloadTimeout))
+	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client took no byte for %v", service.DefaultDownloadTimeout))
 }
 
 // contentType is the catalog's media type where it is one.

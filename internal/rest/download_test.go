@@ -46,7 +46,7 @@ func fileBytes(size int) []byte {
 func (f *file) content(_ context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 	f.calls++
 	if req.GetReadOffset() > int64(f.size) {
-		return nil, service.Fail(codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", "past the end")
+		return nil, service.Fail(easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "past the end")
 	}
 	info := &easelv1.ContentInfo{ContentType: f.mediaType, FileName: f.name, Etag: f.etag}
 	if !f.unsized {
@@ -198,7 +198,7 @@ func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
 func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
 	studio := servertest.NewStudio()
 	studio.OpenContent = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
-		return nil, service.Fail(codes.FailedPrecondition, "CONTENT_NOT_READY", "not yet")
+		return nil, service.Fail(easelv1.ErrorReason_CONTENT_NOT_READY, "not yet")
 	}
 	s := serve(t, studio)
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=1-"))
@@ -209,7 +209,7 @@ func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
 }
 
 func TestBytesThatFailBreakTheConnection(t *testing.T) {
-	cut, changed := service.Fail(codes.Unavailable, "CONTENT_INTERRUPTED", "cut"), service.Fail(codes.DataLoss, "CONTENT_CHANGED", "other bytes")
+	cut, changed := service.Fail(easelv1.ErrorReason_CONTENT_INTERRUPTED, "cut"), service.Fail(easelv1.ErrorReason_CONTENT_CHANGED, "other bytes")
 	for name, f := range map[string]*file{
 		"an error":              {size: 5000, tail: iotest.ErrReader(cut)},
 		"an error, and no size": {size: 5000, tail: iotest.ErrReader(changed), unsized: true},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -16,31 +15,22 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Reasons of refusals that are the REST form's own. The rest are of package service and package server.
-const (
-	reasonNoRoute      = "ROUTE_NOT_FOUND"
-	reasonMethod       = "METHOD_NOT_ALLOWED"
-	reasonMediaType    = "UNSUPPORTED_MEDIA_TYPE"
-	reasonPrecondition = "PRECONDITION_FAILED"
-	reasonRange        = "READ_OFFSET_OUT_OF_RANGE"
-	reasonTooSlow      = "READER_TOO_SLOW"
-)
-
 // httpCodes are the HTTP codes of reasons, where they are more exact than those of the gRPC codes.
-var httpCodes = map[string]int{
-	reasonRange:            http.StatusRequestedRangeNotSatisfiable,
-	reasonMethod:           http.StatusMethodNotAllowed,
-	reasonMediaType:        http.StatusUnsupportedMediaType,
-	reasonPrecondition:     http.StatusPreconditionFailed,
-	"INSUFFICIENT_BALANCE": http.StatusPaymentRequired,
-	"BUDGET_EXCEEDED":      http.StatusPaymentRequired,
-	"REQUEST_TOO_LARGE":    http.StatusRequestEntityTooLarge,
-	"REQUEST_BODY_TIMEOUT": http.StatusRequestTimeout,
-	"CONTENT_CHANGED":      http.StatusPreconditionFailed, // the caller named other bytes: no fault of ours
-	"HOST_NOT_ALLOWED":     http.StatusMisdirectedRequest,
+var httpCodes = map[easelv1.ErrorReason]int{
+	easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE: http.StatusRequestedRangeNotSatisfiable,
+	easelv1.ErrorReason_METHOD_NOT_ALLOWED:       http.StatusMethodNotAllowed,
+	easelv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE:   http.StatusUnsupportedMediaType,
+	easelv1.ErrorReason_PRECONDITION_FAILED:      http.StatusPreconditionFailed,
+	easelv1.ErrorReason_INSUFFICIENT_BALANCE:     http.StatusPaymentRequired,
+	easelv1.ErrorReason_BUDGET_EXCEEDED:          http.StatusPaymentRequired,
+	easelv1.ErrorReason_REQUEST_TOO_LARGE:        http.StatusRequestEntityTooLarge,
+	easelv1.ErrorReason_REQUEST_BODY_TIMEOUT:     http.StatusRequestTimeout,
+	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // the caller named other bytes: no fault of ours
+	easelv1.ErrorReason_HOST_NOT_ALLOWED:         http.StatusMisdirectedRequest,
 }
 
 func httpCode(st *status.Status) int {
@@ -61,26 +51,13 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	st, ok := status.FromError(err)
 	switch {
 	case errors.As(err, &bad):
-		err = service.InvalidRequest(service.Violation{Description: bad.Error()})
-	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == "":
+		err = service.InvalidRequest(service.Violation{Description: "the path can't be unescaped"})
+	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED:
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not read the request
 	case isOrder(r):
 		err = service.OrderFailure(err, true) // an order whose answer the gateway has lost may have been sent
 	}
 	writeError(w, r, err)
-}
-
-// fieldAtFault finds the field in the errors of the gateway and of protojson about a request that they
-// can't read.
-var fieldAtFault = regexp.MustCompile(`(?:parsing field "|unknown field "|value for \w+ field )([\w.]+)`)
-
-// unreadable is the violation of a request that can't be read.
-func unreadable(text string) service.Violation {
-	v := service.Violation{Description: text}
-	if m := fieldAtFault.FindStringSubmatch(text); m != nil {
-		v.Field = m[1]
-	}
-	return v
 }
 
 // ordersPath is where orders are posted.
@@ -125,10 +102,10 @@ func retryAfter(st *status.Status) (string, bool) {
 	return strconv.FormatInt(int64((delay+time.Second-1)/time.Second), 10), true
 }
 
-// statusJSON is google.rpc.Status as JSON. A detail of a type that this program does
+// statusJSON is google.rpc.Status as JSON, which names fields as JSON does. A detail of a type that this program does
 // not have can't be written; then the status goes without details.
 func statusJSON(st *status.Status) []byte {
-	body, err := protojson.Marshal(st.Proto())
+	body, err := protojson.Marshal(inJSON(st).Proto())
 	if err != nil {
 		body, err = protojson.Marshal(status.New(st.Code(), st.Message()).Proto())
 	}

@@ -23,8 +23,9 @@ const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serve watches as streams of events.
 type eventStreams struct {
-	mux    *runtime.ServeMux
-	client easelv1.GenerationServiceClient
+	mux      *runtime.ServeMux
+	accounts easelv1.AccountServiceClient
+	client   easelv1.GenerationServiceClient
 }
 
 // watchGeneration serves the watch of one generation as a stream of events.
@@ -48,15 +49,33 @@ func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, pa
 }
 
 // watchGenerations serves the watch of many generations as a stream of events, which ends like the watch
-// of one.
+// of one. A POST has the request as its body, as a query with many etags is too long for a URL. A stream of many
+// gives no event ids, so an EventSource that connects again gets every state again.
 func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}
 	follow(s.mux, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,
 		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse], error) {
-			if err := query(r, req); err != nil {
+			read := func() error { return query(r, req) }
+			if r.Method == http.MethodPost {
+				defer letBodyGo(r) // the call has the request then, and is refused or admitted by it
+				read = func() error { return decodeBody(r, req) }
+			}
+			if err := read(); err != nil {
 				return nil, err
 			}
 			return s.client.WatchGenerations(ctx, req)
+		})
+}
+
+// watchAccount serves the watch of the account as a stream of events. It has no end but a failure.
+func (s eventStreams) watchAccount(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+	req := &easelv1.WatchAccountRequest{}
+	follow(s.mux, w, r, watchAccountPath, easelv1.AccountService_WatchAccount_FullMethodName,
+		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchAccountResponse], error) {
+			if err := query(r, req); err != nil {
+				return nil, err
+			}
+			return s.accounts.WatchAccount(ctx, req)
 		})
 }
 

@@ -14,10 +14,10 @@ import (
 // streaming calls have handlers of our own.
 func newGateway(config Config) (*runtime.ServeMux, error) {
 	mux := runtime.NewServeMux(
-		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, wholeJSON{&runtime.JSONPb{
 			MarshalOptions:   jsonOut,
 			UnmarshalOptions: jsonIn,
-		}),
+		}}),
 		runtime.WithIncomingHeaderMatcher(noHeader),
 		runtime.WithOutgoingHeaderMatcher(noHeader),
 		runtime.WithOutgoingTrailerMatcher(noHeader),
@@ -30,16 +30,17 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),
 	)
-	unused, generations := context.Background(), easelv1.NewGenerationServiceClient(config.Calls) // a registration waits for nothing
+	unused := context.Background() // a registration waits for nothing
+	accounts, generations := easelv1.NewAccountServiceClient(config.Calls), easelv1.NewGenerationServiceClient(config.Calls)
 	err := errors.Join(
-		easelv1.RegisterAccountServiceHandlerClient(unused, mux, easelv1.NewAccountServiceClient(config.Calls)),
+		easelv1.RegisterAccountServiceHandlerClient(unused, mux, accounts),
 		easelv1.RegisterModelServiceHandlerClient(unused, mux, easelv1.NewModelServiceClient(config.Calls)),
 		easelv1.RegisterGenerationServiceHandlerClient(unused, mux, generations),
 	)
 	if err != nil {
 		return nil, err
 	}
-	return mux, handleStreams(mux, eventStreams{mux: mux, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
+	return mux, handleStreams(mux, eventStreams{mux: mux, accounts: accounts, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
 }
 
 // handleStreams gives the streaming calls handlers of our own. The route that is registered last is
@@ -49,8 +50,10 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 		method, path string
 		handler      runtime.HandlerFunc
 	}{
+		{http.MethodGet, watchAccountPath, streams.watchAccount},
 		{http.MethodGet, watchPath, streams.watchGeneration},
 		{http.MethodGet, watchAllPath, streams.watchGenerations},
+		{http.MethodPost, watchAllPath, streams.watchGenerations},
 		{http.MethodGet, contentPath, files.serve},
 		{http.MethodHead, contentPath, files.serve},
 		{http.MethodDelete, waitPath, methodNotTaken(mux)},

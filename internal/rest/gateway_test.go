@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -132,7 +133,7 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // I4
 				return
 			}
 			st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
-			if got := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "idempotency_key" {
+			if got := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()[0].GetField(); got != "idempotencyKey" {
 				t.Errorf("the violation is in %q", got)
 			}
 		})
@@ -177,7 +178,7 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
 			if answer.StatusCode != test.code {
 				t.Errorf("answered %s, want %d: %s", answer.Status, test.code, body)
 			}
-			if got := service.Reason(servertest.RESTStatus(t, body)); got != test.reason {
+			if got := service.Reason(servertest.RESTStatus(t, body)).String(); got != test.reason {
 				t.Errorf("the reason is %q, want %q: %s", got, test.reason, body)
 			}
 		})
@@ -264,7 +265,7 @@ func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
 		{code: codes.DeadlineExceeded, reason: "DEADLINE_EXCEEDED", http: 504},
 	} {
 		t.Run(test.code.String()+" "+test.reason, func(t *testing.T) {
-			st := service.Status(service.Fail(test.code, test.reason, "a message"))
+			st, _ := status.New(test.code, "a message").WithDetails(&errdetails.ErrorInfo{Domain: "easel", Reason: test.reason})
 			if test.retry > 0 {
 				st, _ = st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(test.retry)})
 			}

@@ -74,7 +74,7 @@ func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 func checkQuery(raw string, names map[string]string) error {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return service.InvalidRequest(service.Violation{Description: "the query can't be read: " + err.Error()})
+		return service.InvalidRequest(service.Violation{Description: malformedQuery})
 	}
 	var unknown []service.Violation
 	for _, given := range slices.Sorted(maps.Keys(query)) {
@@ -107,11 +107,13 @@ func unknownParameter(names map[string]string) string {
 	return fmt.Sprintf("is no query parameter of this request, which takes %s", strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 }
 
+const malformedQuery = "the query can't be read: & divides its parameters, a semicolon is written as %3B, and % begins an escape of two hex digits"
+
 // query reads the query parameters that are fields of a request, except those that
 // the path has set.
 func query(r *http.Request, req proto.Message, fromPath ...string) error {
 	if err := r.ParseForm(); err != nil {
-		return service.InvalidRequest(service.Violation{Description: "the query can't be read: " + err.Error()})
+		return service.InvalidRequest(service.Violation{Description: malformedQuery})
 	}
 	var paths [][]string
 	for _, field := range fromPath {

@@ -35,7 +35,7 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 		{"GET", "/v1/generations?pageSize=5;pageToken=x", "", "semicolon"},
 		{"GET", "/v1/generations/g:wait?time=5s", "time", "timeout, until"},
 		{"GET", "/v1/generations/g:watch?heartbeat=5s", "heartbeat", "heartbeatInterval, includeContent, knownEtag, until"},
-		{"GET", "/v1/generations:watch?ids=a", "ids", "generationIds, heartbeatInterval, until"},
+		{"GET", "/v1/generations:watch?ids=a", "ids", "filter.labels[name], filter.modelId, filter.owner, filter.states, generationIds, heartbeatInterval, knownEtags[name], until"},
 		{"GET", "/v1/generations/g/content?offset=5", "offset", "etag, readLimit, readOffset, waitTimeout"},
 		{"DELETE", "/v1/generations/g?forced=true", "forced", "allowMissing, force"},
 		{"GET", "/v1/models?page=5", "page", "pageSize, pageToken"},

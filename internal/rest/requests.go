@@ -50,7 +50,7 @@ func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string,
 	span.SetName(pattern)
 	span.SetAttributes(semconv.HTTPRoute(template))
 	switch template {
-	case watchPath, watchAllPath, waitPath:
+	case watchAccountPath, watchPath, watchAllPath, waitPath:
 		span.End()
 		answer := httpsnoop.Metrics{Code: http.StatusOK}
 		defer func() { endRequest(ctx, pattern+" end", answer.Code) }() // also after a panic, which breaks the connection off

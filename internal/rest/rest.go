@@ -29,7 +29,7 @@ type Calls interface {
 	// Authenticate decides by the headers of a request whether it may be made.
 	Authenticate(r *http.Request) (context.Context, error)
 	// ReadBody reads the body of a request for a method, within its time and the budget of bytes. ctx
-	// is that of Authenticate. release gives the bytes back, when the call has ended.
+	// is that of Authenticate. release gives the bytes back, when the call has ended or lets the body go.
 	ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Request, method string) (body []byte, release func(), err error)
 	// Call makes a call whose answer does not go through the connection: handle takes the place of the
 	// handler of a gRPC call, and reports to sent how many bytes of a result each message had.

@@ -95,7 +95,7 @@ func wantDocumented(t *testing.T, answer *http.Response) {
 	if answer.StatusCode < 400 || len(text) == 0 || strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") {
 		return
 	}
-	if !json.Valid(text) || service.Reason(servertest.RESTStatus(t, string(text))) == "" {
+	if !json.Valid(text) || service.Reason(servertest.RESTStatus(t, string(text))) == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		t.Errorf("%s with %s", answer.Status, text)
 	}
 }

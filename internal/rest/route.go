@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/grpc/codes"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -57,11 +57,11 @@ func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Ma
 		return
 	}
 	if code != http.StatusMethodNotAllowed {
-		writeError(w, r, service.Fail(codes.NotFound, reasonNoRoute, "there is nothing at this path; /openapi.json lists what there is"))
+		writeError(w, r, service.Fail(easelv1.ErrorReason_ROUTE_NOT_FOUND, "there is nothing at this path; /openapi.json lists what there is"))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed(mux, r), ", "))
-	writeError(w, r, service.Fail(codes.Unimplemented, reasonMethod, "this path does not take "+r.Method))
+	writeError(w, r, service.Fail(easelv1.ErrorReason_METHOD_NOT_ALLOWED, "this path does not take "+r.Method))
 }
 
 // allowed asks the gateway's routes which methods a path takes.

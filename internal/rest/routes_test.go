@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -29,13 +30,13 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 		body := map[bool]string{true: "{}"}[verb == http.MethodPost]
 		path = strings.NewReplacer("{generation_id}", "g1", "{model_id=**}", "studio/haiku").Replace(path)
 		answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, verb, path, body, "Authorization: "))
-		if answer.StatusCode != http.StatusUnauthorized || service.Reason(servertest.RESTStatus(t, text)) != "CREDENTIAL_MISSING" {
+		if answer.StatusCode != http.StatusUnauthorized || service.Reason(servertest.RESTStatus(t, text)) != easelv1.ErrorReason_CREDENTIAL_MISSING {
 			t.Errorf("%s answers %s without a credential: %s", route, answer.Status, text)
 		}
 		refused++
 	}
-	if refused != 13 {
-		t.Errorf("%d routes were tried, and the contract has 13 calls", refused)
+	if refused != 15 {
+		t.Errorf("%d routes were tried, and the contract has 15", refused)
 	}
 	for _, path := range openPages {
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Authorization: ")); answer.StatusCode != http.StatusOK {
@@ -49,12 +50,12 @@ func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
 	for _, route := range routes() {
 		served[route] = true
 	}
-	for _, path := range []string{watchPath, watchAllPath, contentPath} {
+	for _, path := range []string{watchAccountPath, watchPath, watchAllPath, contentPath} {
 		if !served["GET "+path] {
 			t.Errorf("%s is not a route of the contract", path)
 		}
 	}
-	if len(served) != 13 {
+	if len(served) != 15 {
 		t.Errorf("the contract has %d routes", len(served))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -25,8 +26,8 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Start is the beginning of the page, as Markdown: the Getting Started of each language.
-// Its programs and commands name localhost:50051 (gRPC) and localhost:8080 (REST), in
-// whose place the browser puts the host that it came from.
+// Its programs and commands name localhost:50051 (gRPC) and localhost:8080 (REST): Handlers puts the
+// real gRPC port in, and the browser the host that it came from.
 //
 //go:embed start.md
 var Start string
@@ -45,14 +46,18 @@ var (
 )
 
 // Handlers are the paths of the page and what answers GET and HEAD there. The page itself
-// is at "/".
-func Handlers() map[string]http.Handler {
+// is at "/". grpcAddr is the address that the gRPC listener is bound to.
+func Handlers(grpcAddr string) map[string]http.Handler {
+	start := Start
+	if _, port, err := net.SplitHostPort(grpcAddr); err == nil {
+		start = strings.ReplaceAll(start, ":50051", ":"+port)
+	}
 	return map[string]http.Handler{
 		"/":                serve("text/html; charset=utf-8", index),
 		"/page/page.js":    serve("text/javascript; charset=utf-8", script),
 		"/page/page.css":   serve("text/css; charset=utf-8", style),
 		"/page/icon.svg":   serve("image/svg+xml", icon),
-		"/page/start.md":   serve("text/markdown; charset=utf-8", []byte(Start)),
+		"/page/start.md":   serve("text/markdown; charset=utf-8", []byte(start)),
 		"/page/notice.txt": serve("text/plain; charset=utf-8", notice),
 		"/page/scalar.js":  serveCompressed("text/javascript; charset=utf-8", scalar.Document),
 	}

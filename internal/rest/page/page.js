@@ -7,10 +7,10 @@ const fetched = (path) => fetch(path).then((answer) => {
   return answer;
 });
 
-// Programs and commands name this machine; here they name the host that the page came from.
+// Programs and commands name this machine, with the gRPC port of the server; here they name the host that the page came from.
 const here = (text) => text
   .replaceAll('http://localhost:8080', location.origin)
-  .replaceAll('localhost:50051', `${location.hostname}:50051`);
+  .replaceAll(/\blocalhost:(\d+)/g, `${location.hostname}:$1`);
 
 // The reference keeps the Getting Started folded away in its table of contents, and has no setting for that.
 function openStart() {

@@ -17,7 +17,7 @@ func get(t *testing.T, path string, header ...string) (*http.Response, string) {
 		r.Header.Set(header[n], header[n+1])
 	}
 	w := httptest.NewRecorder()
-	Handlers()[path].ServeHTTP(w, r)
+	Handlers("127.0.0.1:4711")[path].ServeHTTP(w, r)
 	answer := w.Result()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -27,7 +27,7 @@ func get(t *testing.T, path string, header ...string) (*http.Response, string) {
 }
 
 func TestEverythingThatThePageNamesIsServed(t *testing.T) {
-	handlers := Handlers()
+	handlers := Handlers("")
 	for _, text := range []string{string(index), string(script)} {
 		for _, match := range regexp.MustCompile(`["'](/page/[^"']+)["']`).FindAllStringSubmatch(text, -1) {
 			if handlers[match[1]] == nil {
@@ -39,6 +39,12 @@ func TestEverythingThatThePageNamesIsServed(t *testing.T) {
 		if answer, body := get(t, path); answer.StatusCode != http.StatusOK || body == "" {
 			t.Errorf("%s answers %s with %d bytes", path, answer.Status, len(body))
 		}
+	}
+}
+
+func TestTheBeginningNamesTheRealPortOfGRPC(t *testing.T) {
+	if _, start := get(t, "/page/start.md"); strings.Contains(start, "50051") || strings.Count(start, "localhost:4711") < 4 {
+		t.Errorf("the port is not in\n%s", start)
 	}
 }
 
