@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/telemetry"
@@ -28,6 +29,8 @@ type Config struct {
 	Metrics http.Handler
 	// Orders are those of the ledger. nil: there is none.
 	Orders *Orders
+	// Events are what teams are told. nil: nobody can be.
+	Events *Events
 	// Addr is the address that the listener is bound to, and ConfiguredAddr that of the settings. They
 	// and AllowedHosts say which hosts a request may name: see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
@@ -60,6 +63,10 @@ func (c Config) pages() *http.ServeMux {
 		mux.HandleFunc("GET /orders", c.Orders.list)
 		mux.HandleFunc("POST /orders:resolve", c.Orders.resolve)
 	}
+	if c.Events != nil {
+		mux.HandleFunc("GET /events", c.Events.list)
+		mux.HandleFunc("POST /events:replay", c.Events.replay)
+	}
 	for pattern, handler := range c.Status.handlers() {
 		mux.Handle(pattern, handler)
 	}
@@ -84,7 +91,7 @@ func newInspection() *grpc.Server {
 // deny answers a request of a foreign web page with a status as JSON, as the REST form does.
 func deny(w http.ResponseWriter, _ *http.Request, why error) {
 	st, code := service.Status(why), http.StatusForbidden
-	if service.Reason(st) == "HOST_NOT_ALLOWED" {
+	if service.Reason(st) == easelv1.ErrorReason_HOST_NOT_ALLOWED {
 		code = http.StatusMisdirectedRequest
 	}
 	body, _ := protojson.Marshal(st.Proto()) // its texts are our own

@@ -106,6 +106,9 @@ func concernsOf(r report, s watch.Stats) []concern {
 	case r.Replicas.Alone > 0:
 		add(false, "%s polled under for this replica alone, though NATS is reached: nobody holds the lease.", are(r.Replicas.Alone))
 	}
+	if r.Ledger != nil {
+		r.Ledger.concerns(r.Time, add)
+	}
 	for _, u := range r.Usage {
 		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
 			add(u.Used >= u.Max, "%d of %d %s are taken; one too many is refused.", u.Used, u.Max, u.Limit)

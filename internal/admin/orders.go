@@ -45,9 +45,7 @@ func (o Orders) list(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(map[string][]Order{"orders": append([]Order{}, all...)}) // a client that went away needs no answer
+	writeJSON(w, map[string][]Order{"orders": append([]Order{}, all...)})
 }
 
 // longestResolution is the most bytes that a resolution may have.

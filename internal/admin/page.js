@@ -110,12 +110,43 @@ const replicas = ({ replicas: r, watching: w }) => {
     `Taken from others: ${count(r.told)} states, and ${count(r.recalled)} from before; dropped: ${count(dropped)}.`);
 };
 
+const money = cents => `${cents < 0 ? '-' : ''}${count(Math.trunc(Math.abs(cents) / 100))}.${String(Math.abs(cents) % 100).padStart(2, '0')} EUR`;
+const left = budget => {
+  if (!budget) return '–';
+  const share = budget.leftCents / Math.max(1, budget.limitCents);
+  return make('span', `${money(budget.leftCents)} of ${money(budget.limitCents)}`, share <= 0 ? 'bad' : share <= 0.2 ? 'fair' : '');
+};
+
+// ledger shows who has spent what.
+const ledger = ({ ledger: l }) => {
+  at('ledger').hidden = !l;
+  if (!l) return;
+  const state = l.up ? make('span', 'answers', 'good') : make('span', 'does not answer', 'bad');
+  at('book').replaceChildren('The ledger ', state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
+  some('owners', l.owners.length, l.ownerCount);
+  table('owners', [
+    ['owner', o => o.owner || '(anonymous)'],
+    ['orders', o => count(o.orders), 'number'],
+    ['spent', o => money(o.spentCents), 'number'],
+    ['refunded', o => money(o.refundedCents), 'number'],
+    ['reserved', o => money(o.reservedCents), 'number'],
+    ['unconfirmed', o => money(o.unconfirmedCents), 'number'],
+    ['left today', o => left(o.day), 'number'],
+    ['left this month', o => left(o.month), 'number'],
+    ['unknown', o => o.unknown ? make('span', count(o.unknown), 'fair') : '–', 'number'],
+    ['the oldest', o => o.unknown ? ago(o.oldestUnknown) : '–'],
+    ['events not taken', o => o.pendingEvents ? make('span', `${count(o.pendingEvents)}, the oldest ${ago(o.oldestEvent)}`, 'fair') : '–', 'number'],
+    ['given up', o => o.givenUpEvents ? make('span', count(o.givenUpEvents), 'bad') : '–', 'number'],
+  ], l.owners, l.named ? 'Nobody has ordered.' : 'Callers forward their own API keys: orders have no owners.');
+};
+
 const show = status => {
   const seconds = since(status.began);
   at('build').textContent = `${status.version}${status.revision ? ' (' + status.revision.slice(0, 12) + ')' : ''}, up ${span(seconds)}`;
   verdict(status);
   numbers(status);
   replicas(status);
+  ledger(status);
   some('keys', status.keys.length, status.watching.keys);
   table('keys', [
     ['key', k => make('code', k.key)],

@@ -12,7 +12,7 @@ import (
 )
 
 // Status is the source of the status page, which shows an operator whether all is well, and what is
-// wrong. All of it is required except Replicas, which is nil where polls are not shared.
+// wrong. All of it is required except Replicas, which is nil where polls are not shared, and Ledger.
 type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
@@ -21,7 +21,8 @@ type Status struct {
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage
-	Serving           func(context.Context) bool // false where calls should not be sent here
+	Ledger            func(context.Context) Ledger // nil where there is none
+	Serving           func(context.Context) bool   // false where calls should not be sent here
 }
 
 // Usage is how much of one of the limits for all callers together is used.
@@ -50,6 +51,7 @@ type report struct {
 	Usage       []usage      `json:"rooms"`
 	Watching    watching     `json:"watching"`
 	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
+	Ledger      *book        `json:"ledger,omitempty"`   // absent where there is none
 	Keys        []apiKey     `json:"keys"`               // at most 100, those in trouble first
 	Generations []generation `json:"renders"`            // at most 100, the one that has waited longest first
 	Troubles    []trouble    `json:"troubles"`
@@ -145,6 +147,9 @@ func (s Status) report(ctx context.Context) report {
 	}
 	if s.Replicas != nil {
 		r.Replicas = replicasOf(hub.Stats, s.Replicas())
+	}
+	if s.Ledger != nil {
+		r.Ledger = bookOf(s.Ledger(ctx), hub.Time)
 	}
 	for _, u := range s.Usage() {
 		r.Usage = append(r.Usage, usage(u))

@@ -170,6 +170,9 @@ var dashboard = []row{
 		lines("The ledger answers", "none", now("min", "easel.ledger.up", "all: 1")),
 		lines("Operations of its database, slowest 1 %", "s", quantile("0.99", "db.client.operation.duration", "", "db.operation.name")),
 		lines("Faults of the book, and charges above the quote", "cps", perSecond("easel.ledger.faults", "faults"), perSecond("easel.ledger.dearer", "above the quote")),
+		lines("Events sent, and not taken", "cps", perSecond("easel.events", "", "owner", "outcome")),
+		lines("Events that wait", "none", over(`max by (owner) (<easel.events.pending>{$where})`, "{{owner}}")),
+		lines("The oldest of them", "s", over(`max by (owner) (<easel.events.oldest>{$where})`, "{{owner}}")),
 	}},
 	{"Replicas, with EASEL_NATS_URL", []panel{
 		lines("Keys by who polls under them", "none", now("sum", "easel.leases.held", "one for all"), now("sum", "easel.credentials.alone", "each for itself")),

@@ -47,6 +47,16 @@ func (s signal) exported() bool {
 	return true
 }
 
+// Exported are the signals that the environment asks to export.
+func Exported() (names []string) {
+	for _, s := range []signal{traceSignal, metricSignal} {
+		if s.exported() {
+			names = append(names, strings.ToLower(string(s)))
+		}
+	}
+	return names
+}
+
 // disabled reports whether the environment wants neither traces nor metrics made.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
@@ -108,7 +118,7 @@ func (s signal) endpointFault() error {
 // newTracerProvider makes spans, and exports them where the environment says so. Elsewhere
 // requests still get trace ids, for logs and for the catalog, but a span is recorded only
 // where the caller asks for it.
-func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
+func newTracerProvider(ctx context.Context, about *resource.Resource, sampler trace.Sampler) (*trace.TracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
 			trace.WithResource(about),
@@ -121,7 +131,7 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 	}
 	return trace.NewTracerProvider(
 		trace.WithResource(about),
-		trace.WithSampler(samplerOfEnvironment()),
+		trace.WithSampler(sampler),
 		trace.WithBatcher(cleanExporter{exporter}),
 	), nil
 }

@@ -20,6 +20,15 @@ type Ledger struct {
 	OldestUnknown time.Duration
 	Faults        int64 // of the book
 	Dearer        int64 // charges above the quote
+	Events        []LedgerEvents
+	EventOutcomes map[string]map[string]int64 // of attempts to send, by owner and outcome
+}
+
+// LedgerEvents are the events of an owner that were not sent.
+type LedgerEvents struct {
+	Owner            string
+	Pending, GivenUp int64
+	Oldest           time.Duration // of those that are pending
 }
 
 // LedgerOwner is the money of an owner.
@@ -74,6 +83,16 @@ func MeasureLedger(read func() Ledger) (stop func(), err error) {
 		out.ObserveFloat64(counters["easel.ledger.dearer"], float64(l.Dearer))
 		for _, o := range l.Owners {
 			o.measure(gauge)
+		}
+		for _, e := range l.Events {
+			gauge("easel.events.pending", float64(e.Pending), with(owner, e.Owner)...)
+			gauge("easel.events.oldest", e.Oldest.Seconds(), with(owner, e.Owner)...)
+		}
+		for name, outcomes := range l.EventOutcomes {
+			for outcome, n := range outcomes {
+				labels := append(with(owner, name), with(eventOutcome, outcome)...)
+				out.ObserveFloat64(counters["easel.events"], float64(n), metric.WithAttributes(labels...))
+			}
 		}
 		return nil
 	}, all...)

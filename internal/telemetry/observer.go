@@ -91,13 +91,28 @@ func (o *Observer) TraceRef(ctx context.Context) watch.TraceRef {
 
 // PollBegins implements watch.Observer.
 func (o *Observer) PollBegins(ctx context.Context, p watch.Poll) (context.Context, watch.TraceRef, func(watch.Outcome)) {
-	name, about := "poll", attribute.String("easel.generation.id", p.ID)
-	if p.ID == "" {
-		name, about = "sweep", attribute.Int("easel.sweep.size", p.Generations)
+	ctx, span := o.tracer.Start(ctx, pollNames[pollKindOf(p)], trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
+		trace.WithLinks(linksOf(p)...), trace.WithAttributes(attribute.Int("easel.watches", p.Watches)))
+	switch pollKindOf(p) {
+	case "read":
+		span.SetAttributes(attribute.String("easel.generation.id", p.ID))
+	case "sweep":
+		span.SetAttributes(attribute.Int("easel.sweep.size", p.Generations))
 	}
-	ctx, span := o.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
-		trace.WithLinks(linksOf(p)...), trace.WithAttributes(about, attribute.Int("easel.watches", p.Watches)))
 	return ctx, o.TraceRef(ctx), func(out watch.Outcome) { o.polled(ctx, span, p, out) }
+}
+
+// pollNames are the names of the spans of polls, by kind.
+var pollNames = map[string]string{"read": "poll", "sweep": "sweep", "account": "poll account"}
+
+func pollKindOf(p watch.Poll) string {
+	switch {
+	case p.Account:
+		return "account"
+	case p.ID == "":
+		return "sweep"
+	}
+	return "read"
 }
 
 // The values of the attribute of a link that says what it leads to.
@@ -125,14 +140,10 @@ func link(ref watch.TraceRef, about attribute.KeyValue) trace.Link {
 
 // polled ends a poll.
 func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, out watch.Outcome) {
-	kind := "read"
-	if p.ID == "" {
-		kind = "sweep"
-	}
 	if o.failures != nil {
 		o.failures.Polled(ctx, p.Tenant, out.Err)
 	}
-	o.pollsMade.Add(ctx, 1, labelled(attribute.String("kind", kind), attribute.String("outcome", pollOutcome(out.Err))))
+	o.pollsMade.Add(ctx, 1, labelled(attribute.String("kind", pollKindOf(p)), attribute.String("outcome", pollOutcome(out.Err))))
 	for _, change := range out.Changes {
 		o.changed.Add(ctx, 1, labelled(attribute.String("state", change.State.String())))
 		o.delay.Record(ctx, change.Delay.Seconds())
@@ -177,23 +188,28 @@ func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event 
 			o.heartbeatAge.Record(ctx, time.Since(at).Seconds())
 		}
 		return nil
-	case event.CaughtUp != nil:
+	case event.CaughtUp:
 		o.delivered.Add(context.Background(), 1, caughtUpEvent)
+		return nil
+	case event.Woken: // nothing was found
 		return nil
 	}
 	o.delivered.Add(context.Background(), 1, updateEvent)
 	if watching == nil || !o.pushes.Allow() {
 		return nil
 	}
-	return o.pushing(ctx, event.Update, found)
+	return o.pushing(ctx, event, found)
 }
 
 // pushing begins the span of a push.
-func (o *Observer) pushing(ctx context.Context, update *watch.Update, found watch.TraceRef) (delivered func()) {
-	options := []trace.SpanStartOption{trace.WithAttributes(
-		attribute.String("easel.generation.id", update.Generation.ID),
-		attribute.String("easel.generation.state", update.Generation.State.String()),
-	)}
+func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.TraceRef) (delivered func()) {
+	var options []trace.SpanStartOption
+	if event.Update != nil {
+		options = append(options, trace.WithAttributes(
+			attribute.String("easel.generation.id", event.Update.Generation.ID),
+			attribute.String("easel.generation.state", event.Update.Generation.State.String()),
+		))
+	}
 	if found != nil {
 		options = append(options, trace.WithLinks(link(found, linkFound)))
 	}

@@ -1,33 +1,47 @@
 package telemetry
 
 import (
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
+const (
+	samplerVariable = "OTEL_TRACES_SAMPLER"
+	shareVariable   = "OTEL_TRACES_SAMPLER_ARG"
+)
+
 // samplerOfEnvironment is the sampler of OTEL_TRACES_SAMPLER, as the SDK would make it, with one
-// more rule: see linked.
-func samplerOfEnvironment() trace.Sampler {
+// more rule: see linked. What the SDK would log and ignore is an error.
+func samplerOfEnvironment() (trace.Sampler, error) {
+	kind := strings.ToLower(strings.TrimSpace(os.Getenv(samplerVariable)))
 	share := 1.0
-	if parsed, err := strconv.ParseFloat(os.Getenv("OTEL_TRACES_SAMPLER_ARG"), 64); err == nil && parsed >= 0 && parsed <= 1 {
+	if text := strings.TrimSpace(os.Getenv(shareVariable)); text != "" && strings.HasSuffix(kind, "traceidratio") {
+		parsed, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(parsed >= 0 && parsed <= 1) {
+			return nil, fmt.Errorf("%s must be a share from 0 to 1, such as 0.1", shareVariable)
+		}
 		share = parsed
 	}
-	switch os.Getenv("OTEL_TRACES_SAMPLER") {
+	switch kind {
 	case "always_on":
-		return trace.AlwaysSample()
+		return trace.AlwaysSample(), nil
 	case "always_off":
-		return trace.NeverSample()
+		return trace.NeverSample(), nil
 	case "traceidratio":
-		return linked{trace.TraceIDRatioBased(share)}
+		return linked{trace.TraceIDRatioBased(share)}, nil
 	case "parentbased_always_off":
-		return linked{trace.ParentBased(trace.NeverSample())}
+		return linked{trace.ParentBased(trace.NeverSample())}, nil
 	case "parentbased_traceidratio":
-		return linked{trace.ParentBased(trace.TraceIDRatioBased(share))}
+		return linked{trace.ParentBased(trace.TraceIDRatioBased(share))}, nil
+	case "", "parentbased_always_on":
+		return trace.ParentBased(trace.AlwaysSample()), nil
 	}
-	return trace.ParentBased(trace.AlwaysSample())
+	return nil, fmt.Errorf("%s must be always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or parentbased_traceidratio", samplerVariable)
 }
 
 // linked records each root span that is linked to a recorded span: where one watch of a hundred

@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"context"
+	"io"
+	"strings"
 	"testing"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -28,14 +30,18 @@ func TestTheEnvironmentAndLinksDecideTheSampling(t *testing.T) {
 		{"always_off", "", false, false, false, false, false},
 		{"traceidratio", "0", false, true, false, false, false},
 		{"traceidratio", "1", true, true, true, true, true},
-		{"traceidratio", "nonsense", true, true, true, true, true},
+		{" TraceIDRatio ", " 0 ", false, true, false, false, false},
+		{"always_on", "nonsense", true, true, true, true, true},
 		{"parentbased_traceidratio", "0", false, true, false, true, false},
 		{"parentbased_always_off", "", false, true, false, true, false},
-		{"unheard of", "", true, true, true, true, false},
 	} {
 		t.Setenv("OTEL_TRACES_SAMPLER", test.sampler)
 		t.Setenv("OTEL_TRACES_SAMPLER_ARG", test.arg)
-		provider := sdk.NewTracerProvider(sdk.WithSampler(samplerOfEnvironment()))
+		sampler, err := samplerOfEnvironment()
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider := sdk.NewTracerProvider(sdk.WithSampler(sampler))
 		tracer := provider.Tracer("test")
 		start := func(ctx context.Context, options ...trace.SpanStartOption) bool {
 			_, span := tracer.Start(ctx, "span", options...)
@@ -57,4 +63,27 @@ func TestTheEnvironmentAndLinksDecideTheSampling(t *testing.T) {
 		}
 		_ = provider.Shutdown(t.Context())
 	}
+}
+
+func TestASamplerThatThereIsNotIsRefusedByItsName(t *testing.T) {
+	for _, test := range []struct{ sampler, arg, refused string }{
+		{"unheard of", "", "OTEL_TRACES_SAMPLER must be always_on, "},
+		{"jaeger_remote", "", "OTEL_TRACES_SAMPLER must be always_on, "},
+		{"traceidratio", "nonsense", "OTEL_TRACES_SAMPLER_ARG must be a share from 0 to 1"},
+		{"parentbased_traceidratio", "1.5", "OTEL_TRACES_SAMPLER_ARG must be a share from 0 to 1"},
+		{"traceidratio", "NaN", "OTEL_TRACES_SAMPLER_ARG must be a share from 0 to 1"},
+	} {
+		t.Setenv("OTEL_TRACES_SAMPLER", test.sampler)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", test.arg)
+		_, _, err := Start(t.Context(), Config{LogOutput: io.Discard})
+		if err == nil || !strings.Contains(err.Error(), test.refused) {
+			t.Errorf("%q %q: %v", test.sampler, test.arg, err)
+		}
+	}
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	_, end, err := Start(t.Context(), Config{LogOutput: io.Discard})
+	if err != nil {
+		t.Fatalf("where nothing is traced: %v", err)
+	}
+	_ = end(t.Context())
 }

@@ -49,10 +49,11 @@ var (
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
 		"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
 	}}
-	owner    = Label{Name: "owner", Of: "names of owners behind a held API key, the first 200"}
-	money    = Label{Name: "money", Values: []string{"spent", "refunded", "reserved", "unconfirmed"}}
-	window   = Label{Name: "window", Values: []string{"day", "month"}}
-	pollKind = Label{Name: "kind", Values: []string{"read", "sweep"}}
+	owner        = Label{Name: "owner", Of: "names of owners behind a held API key, the first 200"}
+	money        = Label{Name: "money", Values: []string{"spent", "refunded", "reserved", "unconfirmed"}}
+	window       = Label{Name: "window", Values: []string{"day", "month"}}
+	eventOutcome = Label{Name: "outcome", Values: []string{"sent", "failed", "given_up"}}
+	pollKind     = Label{Name: "kind", Values: []string{"read", "sweep", "account"}}
 )
 
 // Table has every metric of the program. Nothing else is measured.
@@ -127,7 +128,7 @@ var Table = []Metric{
 	{
 		Name: "easel.polls", Kind: Counter, Unit: "{request}",
 		Labels: []Label{pollKind, {Name: "outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "busy", "credential_rejected", "failed"}}},
-		Text:   "Polls: reads of one generation, and sweeps, which are one list call for many.",
+		Text:   "Polls: reads of one generation, sweeps, which are one list call for many, and reads of the account for those who watch it.",
 	},
 	{
 		Name: "easel.polls.unshared", Kind: Counter, Unit: "{request}",
@@ -214,6 +215,18 @@ var Table = []Metric{
 	{
 		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", Ledger: true,
 		Text: "Orders that have cost more than the catalog had quoted.",
+	},
+	{
+		Name: "easel.events", Kind: Counter, Unit: "{event}", Ledger: true, Labels: []Label{owner, eventOutcome},
+		Text: "Attempts of this process to tell a team of an event. sent: its receiver has taken it; failed: it is sent again; given_up: nobody sends it any more, until easel events replay.",
+	},
+	{
+		Name: "easel.events.pending", Kind: Gauge, Unit: "{event}", Ledger: true, Labels: []Label{owner},
+		Text: "Events of a team that its receiver has not taken yet, on every replica the same.",
+	},
+	{
+		Name: "easel.events.oldest", Kind: Gauge, Unit: "s", Ledger: true, Labels: []Label{owner},
+		Text: "How long the oldest of them has waited.",
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts, Ledger: true,
