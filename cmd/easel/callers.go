@@ -20,7 +20,7 @@ type callersCheckCmd struct {
 
 // Help says what is read, and how it ends.
 func (*callersCheckCmd) Help() string {
-	return `Reads the file that EASEL_CALLERS_FILE of easel serve names, and asks nobody. It ends with 0 where easel serve would take the file, and with 2 where not. What stands in the file is never printed: a token may stand there by mistake.
+	return `Reads the file that EASEL_CALLERS_FILE of easel serve names, and the files of secrets that it names, and asks nobody. It ends with 0 where easel serve would take the file, and with 2 where not. What stands in the file is never printed: a token may stand there by mistake.
 
 Examples:
 
@@ -36,8 +36,11 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	}
 	console := p.Console()
 	list, err := callers.Parse(text)
-	if err != nil {
-		faults, _ := errors.AsType[callers.Faults](err) // it is nothing else
+	faults, _ := errors.AsType[callers.Faults](err) // it is nothing else
+	if err == nil {
+		faults = eventFaults(list)
+	}
+	if len(faults) > 0 {
 		for _, fault := range faults {
 			console.Print(fmt.Sprintf("%s:%d: %s", c.File, fault.Line, fault.Text))
 		}

@@ -17,13 +17,54 @@ import (
 const askLedger = 2 * time.Second
 
 // callers are those that may use the held API key, nil where there is no callers file.
-func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (*service.Callers, error) {
+func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *telling, logger *slog.Logger) (*service.Callers, error) {
 	if c.CallersFile == "" {
 		return nil, nil
 	}
-	return service.LoadCallers(c.CallersFile, logger, func(inForce, next *callers.List) error {
-		return keepsOwners(ctx, book, inForce.Dropped(next))
+	known, err := service.LoadCallers(c.CallersFile, logger, func(inForce, next *callers.List) error {
+		if faults := eventFaults(next, inForce.Teams()...); len(faults) > 0 {
+			return faults
+		}
+		err := keepsOwners(ctx, book, inForce.Dropped(next))
+		if err == nil {
+			telling.take(next)
+		}
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	telling.take(known.List())
+	warnOfMissingOwners(ctx, book, known.List(), logger)
+	return known, nil
+}
+
+// warnOfMissingOwners warns at the start of orders of unknown outcome whose owner the callers file does not have. It
+// stops nothing, since the file of before is not known. It names none: an owner may be the digest of an API key.
+func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *callers.List, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, askLedger)
+	defer cancel()
+	unresolved, err := book.UnresolvedOwners(ctx)
+	if err != nil {
+		logger.WarnContext(ctx, "the ledger does not say whether the callers file has every owner of unknown orders", "error", err)
+		return
+	}
+	known := inForce.Owners()
+	if missing := slices.DeleteFunc(unresolved, func(owner string) bool { return slices.Contains(known, owner) }); len(missing) > 0 {
+		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown names them; put them back, or resolve what stays unknown", "owners", len(missing))
+	}
+}
+
+// checkCallers says what is wrong with a callers file, and with the files that it names.
+func checkCallers(path string) error {
+	known, err := service.LoadCallers(path, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return err
+	}
+	if faults := eventFaults(known.List()); len(faults) > 0 {
+		return fmt.Errorf("%s: %w", path, faults)
+	}
+	return nil
 }
 
 // keepsOwners refuses a callers file that drops an owner with orders of unknown outcome: nobody would be left

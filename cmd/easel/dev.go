@@ -6,23 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
-	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type devCmd struct {
 	Callers string `name:"callers" placeholder:"FILE" help:"Hold the catalog's key for the callers of this file, and keep a ledger: beside the file of --db, else in memory."`
+	Events  string `name:"events" placeholder:"URL" help:"Tell this receiver on http://127.0.0.1 or localhost what becomes of renders: docs/events.md. There is one team then, dev, whose token is the printed key."`
 	listenFlags
 	sandboxFlags
 	tuningFlags
+
+	ownCallers bool // the callers file was made for --events
 }
 
 // Help implements kong.HelpProvider.
@@ -32,6 +36,7 @@ func (*devCmd) Help() string {
   easel dev
   easel dev --db studio.db --balance 20.00      # keeps keys, money and renders
   easel dev --callers callers.yaml              # teams, tokens and budgets
+  easel dev --events http://127.0.0.1:9000/     # tells a receiver of ends, refunds and deletions
   easel dev --failure-rate 0.3 --speed 5        # to see how a service copes
 `
 }
@@ -44,8 +49,12 @@ func (c *devCmd) Faults() []string {
 		list.AddError(a.name, err)
 	}
 	if c.Callers != "" {
-		_, err := service.LoadCallers(c.Callers, slog.New(slog.DiscardHandler), nil)
-		list.AddError("--callers", err)
+		list.AddError("--callers", checkCallers(c.Callers))
+		list.Require(c.Events == "", "--events and --callers: the callers file says where events go, and --events makes one of its own")
+	}
+	if c.Events != "" {
+		_, err := callers.Parse(devCallers(c.Events, "", ""))
+		list.Require(err == nil, "--events must be http://127.0.0.1:PORT/… or https://…")
 	}
 	c.hostFaults(&list)
 	c.tuningFaults(&list)
@@ -63,7 +72,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	defer catalog.close(ctx)
-	if c.Callers != "" && c.DB != "" {
+	if (c.Callers != "" || c.Events != "") && c.DB != "" {
 		c.Key = cmp.Or(c.Key, keptKey)
 	}
 	key, err := c.makeKey(ctx, catalog.Sandbox)
@@ -71,6 +80,11 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
+	removed, err := c.tell(key)
+	if err != nil {
+		return err
+	}
+	defer removed()
 	c.holdKey(facade, key)
 	keeping := c.keeping(key, reopened)
 	if c.Callers != "" {
@@ -107,10 +121,34 @@ func (c *devCmd) holdKey(facade *serveCmd, key shownKey) {
 
 // shown is the key to call with: behind a held one, each caller has its token.
 func (c *devCmd) shown(key shownKey) shownKey {
-	if c.Callers == "" {
+	if c.Callers == "" || c.ownCallers {
 		return key
 	}
 	return shownKey{text: "TOKEN", worth: "a token of a caller in " + c.Callers}
+}
+
+// devSecret signs the events of easel dev. It is worth nothing elsewhere.
+const devSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
+
+// devCallers is a callers file with one team, which is told of events.
+func devCallers(url, secretFile, token string) []byte {
+	return fmt.Appendf(nil, "teams: {dev: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: dev-service, team: dev, operator: true, tokens: [%q]}]\n",
+		url, cmp.Or(secretFile, "secret"), callers.Hash(token))
+}
+
+// tell makes the callers file of --events. removed removes it.
+func (c *devCmd) tell(key shownKey) (removed func(), err error) {
+	if c.Events == "" {
+		return func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "easel-dev-")
+	if err != nil {
+		return nil, err
+	}
+	secret := filepath.Join(dir, "secret")
+	c.Callers, c.ownCallers = filepath.Join(dir, "callers.yaml"), true
+	err = errors.Join(os.WriteFile(secret, []byte(devSecret+"\n"), 0o600), os.WriteFile(c.Callers, devCallers(c.Events, secret, key.text), 0o600))
+	return func() { _ = os.RemoveAll(dir) }, err
 }
 
 // keepingLedger is what keeping says where there is a ledger.
@@ -162,6 +200,14 @@ func dialable(addr string) string {
 	return addr
 }
 
+// eventsLine says in the banner where events go.
+func (c *devCmd) eventsLine() string {
+	if c.Events == "" {
+		return ""
+	}
+	return fmt.Sprintf("  events    %s (signed with %s)\n", c.Events, devSecret)
+}
+
 // printBanner prints lines that can be copied.
 func (c *devCmd) printBanner(w io.Writer, at addresses, self string, key shownKey, keeping string) error {
 	addr := ""
@@ -175,7 +221,7 @@ func (c *devCmd) printBanner(w io.Writer, at addresses, self string, key shownKe
   status    http://%[3]s (metrics at /metrics)
   catalog   http://%[4]s
   key       %[5]s (%[6]s)
-
+%[10]s
 From another shell:
 
   export EASEL_API_KEY=%[5]s
@@ -188,6 +234,6 @@ Or with other tools:
   curl -s http://%[2]s/v1/account -H "Authorization: Bearer %[5]s"
 
 Ctrl-C ends it. %[9]s
-`, at.grpc, at.http, at.admin, at.catalog, key.text, key.worth, addr, self, keeping)))
+`, at.grpc, at.http, at.admin, at.catalog, key.text, key.worth, addr, self, keeping, c.eventsLine())))
 	return err
 }

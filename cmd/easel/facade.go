@@ -39,7 +39,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer flush()
 
-	book, closed, err := c.ledger(ctx, observed.Logger)
+	telling := newTelling(c.UpstreamURL)
+	book, closed, err := c.ledger(ctx, telling.outbox(), observed.Logger)
 	if err != nil {
 		return err
 	}
@@ -48,9 +49,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	var hub *watch.Hub // made below, before anybody can call
-	client, settle, err := c.catalog(ctx, telemetry.UpstreamTransport(transport), observed, clock, func(cred catalog.Credential, err error) {
-		hub.Called(cred, err)
-	})
+	client, settle, err := c.catalog(ctx, telemetry.UpstreamTransport(transport), observed, clock, func() *watch.Hub { return hub })
 	if err != nil {
 		return err
 	}
@@ -83,11 +82,11 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
-	known, err := c.callers(ctx, book, observed.Logger)
+	known, err := c.callers(ctx, book, telling, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
 	}
-	meter := &ledgerMeter{book: book, known: known, owners: held != nil}
+	meter := &ledgerMeter{book: book, known: known, owners: held != nil, events: telling.outcomes}
 	unmeasureLedger, err := meter.measure(ctx)
 	if err != nil {
 		return err
@@ -95,8 +94,9 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer unmeasureLedger()
 
 	var leave func()
-	taken, leave = c.orders(ctx, client, hub, meter, held, observed.Logger)
+	taken, leave = c.orders(ctx, client, hub, meter, telling, held, observed.Logger)
 	defer leave()
+	defer telling.send(ctx, book, observed.Logger)()
 
 	services, err := c.services(client, hub, taken, held, known)
 	if err != nil {
@@ -104,14 +104,15 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered}
-	front, err := c.frontend(services, status, operatorsOrders(book, held), observed, clock) //nolint:contextcheck // routes are registered without waiting
+	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.page()}
+	front, err := c.frontend(services, status, admin.Config{Orders: operatorsOrders(book, held), Events: operatorsEvents(book, known)}, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
 	if err := front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
 		return wrongAddress(err)
 	}
+	c.tellInForce(observed.Logger, &telling.teams)
 	if ready != nil {
 		ready(front)
 	}
@@ -135,14 +136,17 @@ func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopCloc
 }
 
 // catalog makes the client of the catalog. settle waits for the orders that are on their way.
-func (c *serveCmd) catalog(ctx context.Context, transport http.RoundTripper, observed *telemetry.Telemetry, clock *stopClock, called func(catalog.Credential, error)) (client *catalog.Client, settle func(), err error) {
+func (c *serveCmd) catalog(ctx context.Context, transport http.RoundTripper, observed *telemetry.Telemetry, clock *stopClock, hub func() *watch.Hub) (client *catalog.Client, settle func(), err error) {
 	client, err = catalog.New(catalog.Config{
 		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport, ResendWindow: c.ResendWindow,
 		Called: func(ctx context.Context, cred catalog.Credential, err error) {
-			called(cred, err)
+			hub().Called(cred, err)
 			observed.Failures.Called(ctx, cred, err)
 		},
-		Ordered: ordered(observed.Observer),
+		Ordered: func(ctx context.Context, cred catalog.Credential, order catalog.Order, g catalog.Generation, err error) {
+			hub().Ordered(cred)
+			observed.Observer.Ordered(ctx, service.Caller(ctx), order.ModelID, g, err)
+		},
 	})
 	if err != nil {
 		return nil, nil, wrongSetting("EASEL_UPSTREAM_URL", err)
@@ -170,16 +174,9 @@ func (c *serveCmd) hub(client *catalog.Client, observed *telemetry.Telemetry, pe
 	return hub, nil
 }
 
-// ordered measures orders, with the name of who has placed them.
-func ordered(o *telemetry.Observer) func(context.Context, catalog.Order, catalog.Generation, error) {
-	return func(ctx context.Context, order catalog.Order, g catalog.Generation, err error) {
-		o.Ordered(ctx, service.Caller(ctx), order.ModelID, g, err)
-	}
-}
-
 // orders takes orders through the ledger, if there is one, and records what becomes of them. Behind a held API key it
 // recovers and settles those that nobody comes back for. leave waits until all that has ended.
-func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, meter *ledgerMeter, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
+func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, meter *ledgerMeter, telling *telling, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
 	if meter.book == nil {
 		return nil, func() {}
 	}
@@ -187,6 +184,10 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 		Ledger: meter.book, Catalog: client, Logger: logger, Called: hub.Called,
 		Fault: func() { meter.faults.Add(1) }, Dearer: func() { meter.dearer.Add(1) },
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) { hub.Observe(ctx, cred, read) },
+		Gone: func(ctx context.Context, cred catalog.Credential, id string) {
+			hub.Deleted(ctx, cred, id, false) // for long enough
+		},
+		Told: telling.teams.Names, Watch: watchUntilSettled(hub),
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -194,6 +195,7 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 	if held != nil {
 		work.Go(func() { taken.Recover(ctx, *held) })
 		work.Go(func() { taken.Settle(ctx, *held) })
+		work.Go(func() { taken.Follow(ctx, *held) })
 	}
 	return taken, func() {
 		cancel()
@@ -211,13 +213,13 @@ func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, taken *order
 }
 
 // frontend puts the server in front of the services.
-func (c *serveCmd) frontend(services *service.Service, status admin.Status, listed *admin.Orders, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
+func (c *serveCmd) frontend(services *service.Service, status admin.Status, operators admin.Config, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
 	c.warnOfAnyHost(observed.Logger)
 	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth)},
 		Service: timedService{services, clock}, Logger: observed.Logger,
-		REST: c.rest(services), Admin: c.operators(status, listed, observed), DrainTimeout: clock.calls(),
+		REST: c.rest(services), Admin: c.operators(status, operators, observed), DrainTimeout: clock.calls(),
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
 	if err != nil {
@@ -239,14 +241,14 @@ func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
 func (c *serveCmd) rest(services *service.Service) func(*server.Server, *server.Local) (http.Handler, error) {
 	return func(front *server.Server, local *server.Local) (http.Handler, error) {
 		return rest.New(rest.Config{
-			Calls: local, Content: services.Content, OpenAPI: openapi.Document, Pages: page.Handlers(),
+			Calls: local, Content: services.Content, OpenAPI: openapi.Document, Pages: page.Handlers(front.GRPCAddr()),
 			Addr: front.HTTPAddr(), AllowedHosts: c.HTTPAllowedHosts,
 		})
 	}
 }
 
 // operators makes what the admin listener serves, once the server is there that it tells of.
-func (c *serveCmd) operators(status admin.Status, listed *admin.Orders, observed *telemetry.Telemetry) func(*server.Server) (http.Handler, func()) {
+func (c *serveCmd) operators(status admin.Status, operators admin.Config, observed *telemetry.Telemetry) func(*server.Server) (http.Handler, func()) {
 	return func(front *server.Server) (http.Handler, func()) {
 		this := thisBuild()
 		status.Version, status.Revision, status.Began = this.Version, this.Revision, time.Now()
@@ -256,10 +258,9 @@ func (c *serveCmd) operators(status admin.Status, listed *admin.Orders, observed
 			}
 			return all
 		}
-		return admin.New(admin.Config{
-			Status: status, LogLevel: observed.Level, Metrics: observed.Metrics, Orders: listed,
-			Addr: front.AdminAddr(), ConfiguredAddr: c.AdminAddr, AllowedHosts: c.HTTPAllowedHosts,
-		})
+		operators.Status, operators.LogLevel, operators.Metrics = status, observed.Level, observed.Metrics
+		operators.Addr, operators.ConfiguredAddr, operators.AllowedHosts = front.AdminAddr(), c.AdminAddr, c.HTTPAllowedHosts
+		return admin.New(operators)
 	}
 }
 

@@ -26,12 +26,13 @@ func (c *serveCmd) ledgerFaults(list *cli.FaultList) {
 }
 
 // ledger opens the book of orders, nil where there is none. Whoever uses it has ended when it is closed.
-func (c *serveCmd) ledger(ctx context.Context, logger *slog.Logger) (book *ledger.Ledger, closed func(), err error) {
+func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *slog.Logger) (book *ledger.Ledger, closed func(), err error) {
 	if c.LedgerURL == "" {
 		return nil, func() {}, nil
 	}
 	book, err = ledger.Open(ctx, ledger.Config{
 		URL: c.LedgerURL, Catalog: cmp.Or(c.catalogName, strings.TrimRight(c.UpstreamURL, "/")), ResendWindow: c.ResendWindow, RefundWindow: c.RefundWindow,
+		Outbox: outbox,
 	})
 	if err != nil {
 		return nil, nil, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}

@@ -64,9 +64,27 @@ func (f *adminFlags) ask(ctx context.Context, method, path string, body []byte) 
 	return text, nil
 }
 
+// list prints what the admin address lists: as it came, or as a table of what was read into answer.
+func (f *adminFlags) list(ctx context.Context, p *cli.Program, path, output string, answer any, table func() string) error {
+	text, err := f.ask(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	console := p.Console()
+	if output == "json" {
+		console.PrintText(terminal.Sanitize(string(text)))
+		return console.Err()
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return err
+	}
+	console.PrintText(table())
+	return console.Err()
+}
+
 type ordersListCmd struct {
 	adminFlags
-	Unknown bool   `help:"Orders of unknown outcome alone: they may exist, and hold their price."`
+	Unknown bool   `help:"Orders of unknown outcome alone: they may exist. They hold their quoted price; without a budget and without a highest price there is no quote, and nothing is held."`
 	Output  string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
@@ -88,21 +106,8 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Unknown {
 		path += "?unknown=true"
 	}
-	text, err := c.ask(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	console := p.Console()
-	if c.Output == "json" {
-		console.PrintText(terminal.Sanitize(string(text)))
-		return console.Err()
-	}
 	var answer struct{ Orders []admin.Order }
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return err
-	}
-	console.PrintText(ordersTable(answer.Orders))
-	return console.Err()
+	return c.list(ctx, p, path, c.Output, &answer, func() string { return ordersTable(answer.Orders) })
 }
 
 // ordersTable draws orders for people.

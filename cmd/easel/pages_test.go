@@ -152,7 +152,7 @@ func receiver(f *ast.FuncDecl) string {
 // TestThePagesNameOnlyFilesThatThereAre covers the paths that stand in a text as code.
 func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	for path, text := range pages(t) {
-		for _, found := range regexp.MustCompile("`((?:cmd|deploy|docs|examples|gen|internal|proto)/[^`\\s*]+)`").FindAllStringSubmatch(text, -1) {
+		for _, found := range regexp.MustCompile("`((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\\s*]+)`").FindAllStringSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join("..", "..", found[1])); err != nil {
 				t.Errorf("%s: there is no %s", path, found[1])
 			}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 type serveCmd struct {
@@ -110,8 +109,7 @@ func (c *serveCmd) upstreamFaults(list *cli.FaultList) {
 
 func (c *serveCmd) callerFaults(list *cli.FaultList) {
 	if c.CallersFile != "" {
-		_, err := service.LoadCallers(c.CallersFile, slog.New(slog.DiscardHandler), nil)
-		list.AddError("EASEL_CALLERS_FILE", err)
+		list.AddError("EASEL_CALLERS_FILE", checkCallers(c.CallersFile))
 	}
 	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {
 		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held API key the caller's own API key decides")

@@ -19,6 +19,7 @@ func write(t *testing.T, text string) string {
 }
 
 func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
+	skipWithRace(t)
 	key := write(t, "key\n")
 	upstream := "https://catalog.example/api/v1/api/catalog"
 	for _, test := range []struct {

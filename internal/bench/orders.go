@@ -74,14 +74,19 @@ func measureOrderRate(name string) func(context.Context, *scene) (figures, error
 
 var ordered atomic.Int64
 
-// order places an order, which nobody has placed before.
+// order places an order, which nobody has placed before. Its limit lets both sides ask for the price.
 func (s *scene) order(ctx context.Context) error {
 	_, err := s.client.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
-		ModelId: "studio/landscape", IdempotencyKey: "order-" + strconv.FormatInt(ordered.Add(1), 10),
+		ModelId: "studio/landscape", IdempotencyKey: "order-" + strconv.FormatInt(ordered.Add(1), 10), MaxCostCents: new(int64(1000)),
 		InputsJson: `{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000"}`,
 	})
 	return err
 }
+
+// callersText has a budget that is checked and never reached.
+const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthly_cents: 1000000000000}}}
+callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
+`
 
 // ledger gives the flags of easel behind a held API key, with the ledger that the facade has.
 func (s *scene) ledger(f facade) (flags []string, err error) {
@@ -98,7 +103,8 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 		return flags, nil
 	}
 	token := sha256.Sum256([]byte(benchKey)) // the load sends one secret everywhere
-	if err := os.WriteFile(callers, fmt.Appendf(nil, "callers: [{name: bench, tokens: [\"sha256:%s\"]}]\n", hex.EncodeToString(token[:])), 0o600); err != nil {
+	text := fmt.Appendf(nil, callersText, hex.EncodeToString(token[:]))
+	if err := os.WriteFile(callers, text, 0o600); err != nil {
 		return nil, err
 	}
 	url := "sqlite:" + filepath.Join(dir, "ledger.db")

@@ -90,6 +90,7 @@ func (s *stub) handler() http.Handler {
 		}
 		w.WriteHeader(http.StatusNotFound)
 	})
+	mux.HandleFunc("POST "+basePath+"/quote", func(w http.ResponseWriter, _ *http.Request) { send(w, "application/json", []byte(`{"costCents":28}`)) })
 	mux.HandleFunc("POST "+basePath+"/generations", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		send(w, "application/json", s.take())

@@ -2,17 +2,40 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-type accountCmd struct{ callFlags }
+type accountCmd struct {
+	callFlags
+	Watch bool `help:"Go on, and tell each change of the balance or of a budget, until interrupted."`
+}
+
+// Help implements kong.HelpProvider.
+func (*accountCmd) Help() string {
+	return `Shows the balance, and the budgets of your team where it has any. Behind a server that knows its callers the balance is for operators.
+
+With --watch each change is a line, and with -o json an account. The balance is told some seconds after orders and refunds, and within a minute where somebody else has spent; budgets are told within seconds. Lost connections are made again.
+
+Examples:
+
+  easel account
+  easel account --watch
+  easel account --watch -o json | jq .balanceCents
+`
+}
 
 // Run shows the balance of the key, and the budgets.
 func (c *accountCmd) Run(ctx context.Context, p *Program) error {
+	if c.Watch {
+		return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error { return s.watchAccount(ctx) })
+	}
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		answer, err := s.accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
 		if err != nil {
@@ -21,7 +44,7 @@ func (c *accountCmd) Run(ctx context.Context, p *Program) error {
 		balance := balanceOf(answer.Account)
 		s.answer(answer.Account, balance, func() {
 			fields := [][2]string{
-				{"balance", balance},
+				{"balance", balanceText(answer.Account, balance)},
 				{"observed", formatTime(answer.Account.ObserveTime)},
 			}
 			for _, b := range answer.Account.Budgets {
@@ -38,6 +61,14 @@ func balanceOf(a *easelv1.Account) string {
 		return "unknown"
 	}
 	return Money(a.GetBalanceCents(), a.CurrencyCode)
+}
+
+// balanceText says more of a balance that is not there.
+func balanceText(a *easelv1.Account, balance string) string {
+	if a.BalanceCents == nil {
+		return "not shown: it is for operators, or the catalog does not tell it"
+	}
+	return balance
 }
 
 // budgetWord is the time that a budget is for.
@@ -66,4 +97,86 @@ func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string 
 		text += ", " + Money(b.ReservedCents, currency) + " of it reserved"
 	}
 	return text + ", until " + formatTime(b.ResetTime)
+}
+
+// watchAccount tells each change of the account until ctx ends.
+func (s *session) watchAccount(ctx context.Context) error {
+	v := &accountView{watchView: newWatchView(s, s.OutStyle, s.Print)}
+	f := s.follow(nil, easelv1.WatchUntil_WATCH_UNTIL_UNSPECIFIED)
+	f.open, f.seen, f.lost = s.openAccount, v.seen, v.lost
+	defer s.ticking(v.redraw)()
+	err := f.run(ctx)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && v.account != nil:
+		return nil // --timeout says how long to watch
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &Problem{Exit: ExitRetry, Text: "the account was not read when --timeout ran out"}
+	case ctx.Err() != nil:
+		return &Problem{Exit: ExitInterrupted, Text: "interrupted"}
+	}
+	return err
+}
+
+// accountView shows a watch of the account: a line for each change, and on a terminal the budgets as bars below.
+type accountView struct {
+	*watchView
+	account *easelv1.Account // the newest; guarded by the mutex of the view
+}
+
+// seen shows one event, unless it repeats what is known: a stream begins with the account as it is.
+func (v *accountView) seen(e event) {
+	v.note(e)
+	if e.account == nil || !v.learn(e.account.Account) {
+		return
+	}
+	switch {
+	case v.json:
+		v.tell(compactJSON(e.account.Account))
+	case v.quiet:
+		v.tell(balanceOf(e.account.Account))
+	default:
+		v.tell(v.clock() + "  " + accountLine(e.account.Account))
+	}
+}
+
+// learn takes in a state of the account, and reports whether it is another one.
+func (v *accountView) learn(a *easelv1.Account) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	was := v.account
+	v.account = a
+	return was == nil || balanceOf(was) != balanceOf(a) || !proto.Equal(&easelv1.Account{Budgets: was.Budgets}, &easelv1.Account{Budgets: a.Budgets})
+}
+
+// accountLine is the account on one line. A caller that may not see the balance is not told that it is unknown.
+func accountLine(a *easelv1.Account) string {
+	var facts []string
+	if a.BalanceCents != nil || len(a.Budgets) == 0 {
+		facts = append(facts, "balance "+balanceOf(a))
+	}
+	for _, b := range a.Budgets {
+		fact := fmt.Sprintf("%s %s of %s", budgetWord(b), Money(b.SpentCents+b.ReservedCents, a.CurrencyCode), Money(b.LimitCents, a.CurrencyCode))
+		if b.ReservedCents > 0 {
+			fact += " (" + Money(b.ReservedCents, a.CurrencyCode) + " reserved)"
+		}
+		facts = append(facts, fact)
+	}
+	return strings.Join(facts, ", ")
+}
+
+// redraw draws the live lines anew.
+func (v *accountView) redraw() { v.ShowLines(v.liveLines()) }
+
+func (v *accountView) liveLines() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.frame++
+	if v.account == nil {
+		return []string{v.liveLineOf("reading the account")}
+	}
+	lines := []string{v.liveLineOf("balance " + balanceOf(v.account))}
+	for _, b := range v.account.Budgets {
+		lines = append(lines, fmt.Sprintf("  %-5s  %s", budgetWord(b), budgetText(b, v.account.CurrencyCode, v.ErrStyle)))
+	}
+	return lines
 }

@@ -49,7 +49,8 @@ type task struct {
 
 	// What follows is guarded by the mutex of the batch.
 	phase    phase
-	trouble  string // why there is no answer yet
+	why      string // why there is no answer yet, for a line that tells it once
+	trouble  string // likewise, and when the order is sent again
 	view     *watchView
 	transfer *transfer
 	since    time.Time // when the download began
@@ -84,8 +85,7 @@ func (c *generateCmd) runSeveral(ctx context.Context, p *Program, s *session) er
 	for _, line := range lines {
 		b.tasks = append(b.tasks, &task{orderLine: line, key: key + "-" + line.name})
 	}
-	s.remark("idempotency_key", key, fmt.Sprintf("idempotency keys %s to -%s (after a crash, give %s to --idempotency-key)",
-		b.tasks[0].key, lines[len(lines)-1].name, key))
+	b.tellKeys()
 	b.run(ctx)
 	b.tellSum()
 	return b.verdict(ctx)
@@ -138,10 +138,10 @@ func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error)
 	defer cancel()
 	answer, err := retry(ctx, outcomeUnknown, func(err error, delay time.Duration) {
 		t.maybe = t.maybe || !sentNothing(err)
-		b.change(func() { t.trouble = messageOf(err) + ", again in " + formatDuration(delay) })
+		b.tellTrouble(ctx, t, err, delay)
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		t.sent = true
-		return b.generations.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
+		return b.create(ctx, &easelv1.CreateGenerationRequest{
 			ModelId: b.flags.Model, InputsJson: t.inputs, IdempotencyKey: t.key, MaxCostCents: b.flags.MaxCost.Cents, Labels: b.flags.Label.values(),
 		})
 	})
@@ -180,9 +180,9 @@ func meetsAll(err error) bool {
 
 // finish stays with an order that was taken, and tells what it came to.
 func (b *batch) finish(ctx context.Context, t *task, g *easelv1.Generation, err error) {
-	r := orderResult{Order: t.number, IdempotencyKey: t.key, generation: g}
+	r := orderResult{Order: t.number, IdempotencyKey: t.key, OrderOutcome: "placed", generation: g}
 	if g == nil {
-		r.fate = b.fate(t, err)
+		r.fate, r.OrderOutcome = b.fate(t, err)
 		if t.sent && refusal(err) {
 			err = b.flags.refused(err, t.key, t.maybe)
 		}
@@ -197,17 +197,18 @@ func (b *batch) finish(ctx context.Context, t *task, g *easelv1.Generation, err 
 	b.tellResult(ctx, r, err)
 }
 
-// fate says in two or three words what has become of an order of which no generation is known.
-func (b *batch) fate(t *task, err error) string {
+// fate says in two or three words what has become of an order of which no generation is known, and in the
+// contract's word.
+func (b *batch) fate(t *task, err error) (words, outcome string) {
 	switch {
 	case !t.sent:
-		return "not sent"
+		return "not sent", "not_placed_by_this_call"
 	case b.flags.refused(err, t.key, t.maybe).known == nothingOrdered:
-		return "not ordered"
+		return "not ordered", "not_placed"
 	case refusal(err):
-		return "refused now, may be ordered"
+		return "refused now, may be ordered", "unknown"
 	}
-	return "may be ordered"
+	return "may be ordered", "unknown"
 }
 
 // refusal reports whether an error is the answer to an order, and no other try would change it.
@@ -301,7 +302,8 @@ func (b *batch) verdict(ctx context.Context) error {
 	if interrupted(ctx) {
 		return &Problem{
 			Exit: ExitInterrupted, Text: fmt.Sprintf("interrupted, %d of %d orders are finished", well, len(b.tasks)),
-			Cure: "The other renders that were ordered go on at the catalog, and stay paid. " + cure,
+			Cure:  "The other renders that were ordered go on at the catalog, and stay paid. " + cure,
+			batch: &batchSum{Orders: len(b.tasks), Finished: well, FirstUnfinished: first.number, RetryCommand: b.safeRetry()},
 		}
 	}
 	cause := first.err
@@ -310,13 +312,25 @@ func (b *batch) verdict(ctx context.Context) error {
 	}
 	f := explain(ctx, cause)
 	text := fmt.Sprintf("%d of %d orders did not end well, the first: #%d", len(b.tasks)-well, len(b.tasks), first.number)
+	sum := &batchSum{Orders: len(b.tasks), Finished: well, FirstUnfinished: first.number}
 	if f.exit == ExitGenerationFailed { // the same key stands for the same failure
-		return &Problem{Exit: f.exit, Text: text, Cure: ""}
+		return &Problem{Exit: f.exit, Text: text, Cure: "", batch: sum}
 	}
+	sum.RetryCommand = b.safeRetry()
 	if c := status.Code(cause); c == codes.FailedPrecondition || c == codes.InvalidArgument {
 		cure = f.cure + " " + cure
 	}
-	return &Problem{Exit: f.exit, Text: text, Cure: cure}
+	return &Problem{Exit: f.exit, Text: text, Cure: cure, batch: sum}
+}
+
+// safeRetry is the command that goes on, "" where a person should look first.
+func (b *batch) safeRetry() string {
+	for _, t := range b.tasks {
+		if isNeverResent(t.err) || status.Code(t.err) == codes.Unauthenticated {
+			return ""
+		}
+	}
+	return b.retryCommand
 }
 
 // goOn says how to go on with what is missing, or what to look at before.

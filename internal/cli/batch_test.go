@@ -197,6 +197,9 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Order == 0 || r.IdempotencyKey == "" {
 			t.Fatalf("%v: %s", err, line)
 		}
+		if outcome := map[bool]string{true: "not_placed", false: "placed"}[r.Error != nil]; r.OrderOutcome != outcome {
+			t.Errorf("the outcome of order %d is %q, want %q", r.Order, r.OrderOutcome, outcome)
+		}
 		if r.Error != nil {
 			refused++
 			continue
@@ -208,10 +211,24 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 	if got.exit != ExitUsage || refused != 1 || saved != 2 {
 		t.Errorf("exit %d, %d refused, %d saved\n%s", got.exit, refused, saved, got.stdout)
 	}
-	for _, line := range linesOf(got.stderr) {
+	lines := linesOf(got.stderr)
+	for _, line := range lines {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("%q is no JSON", line)
 		}
+	}
+	var keys struct {
+		Key    string `json:"idempotency_key"`
+		First  string `json:"first_idempotency_key"`
+		Orders int    `json:"orders"`
+	}
+	var end struct{ Error failureBody }
+	if json.Unmarshal([]byte(lines[0]), &keys) != nil || keys.Orders != 3 || keys.First != keys.Key+"-1" {
+		t.Errorf("the keys are told as %s", lines[0])
+	}
+	if json.Unmarshal([]byte(lines[len(lines)-1]), &end) != nil || end.Error.Batch == nil || end.Error.Batch.Orders != 3 || end.Error.Batch.Finished != 2 ||
+		end.Error.Batch.FirstUnfinished == 0 || !strings.Contains(end.Error.Batch.RetryCommand, keys.Key) {
+		t.Errorf("the end is told as %s", lines[len(lines)-1])
 	}
 }
 

@@ -17,12 +17,49 @@ import (
 type orderResult struct {
 	Order          int             `json:"order"`
 	IdempotencyKey string          `json:"idempotencyKey"`
+	OrderOutcome   string          `json:"orderOutcome"` // as the contract has it, or "placed"
 	Generation     json.RawMessage `json:"generation,omitempty"`
 	Path           string          `json:"path,omitempty"`
 	Error          *failureBody    `json:"error,omitempty"`
 
 	generation *easelv1.Generation // nil where no generation is known
 	fate       string              // of such an order
+}
+
+// batchSum is what a batch came to that did not end well, as JSON has it.
+type batchSum struct {
+	Orders          int    `json:"orders"`
+	Finished        int    `json:"finished"`
+	FirstUnfinished int    `json:"firstUnfinished"`
+	RetryCommand    string `json:"retryCommand,omitempty"` // absent where a person should look first
+}
+
+// tellKeys tells the idempotency keys before anything is sent.
+func (b *batch) tellKeys() {
+	first, last := b.tasks[0].key, b.tasks[len(b.tasks)-1]
+	if b.json {
+		b.Tell(jsonLine(map[string]any{"idempotency_key": b.key, "orders": len(b.tasks), "first_idempotency_key": first, "last_idempotency_key": last.key}))
+		return
+	}
+	b.Tell(b.ErrStyle.Paint(terminal.Dim, fmt.Sprintf("idempotency keys %s to -%s (after a crash, give %s to --idempotency-key)", first, last.name, b.key)))
+}
+
+// tellTrouble tells why an order has no answer yet, and when it is sent again. On a terminal its live line does.
+func (b *batch) tellTrouble(ctx context.Context, t *task, err error, delay time.Duration) {
+	why, again := troubleOf(err), false
+	b.change(func() {
+		again = t.why == why
+		t.why, t.trouble = why, why+", again in "+formatDuration(delay)
+	})
+	switch {
+	case again || b.quiet || b.ErrStyle.Terminal:
+	case b.json:
+		b.Tell(jsonLine(map[string]any{
+			"order": t.number, "idempotency_key": t.key, "next_attempt_seconds": delay.Seconds(), "error": explain(ctx, err).body(),
+		}))
+	default:
+		b.Tell(b.number(t.number) + "  no answer yet: " + t.trouble)
+	}
 }
 
 // tellResult prints what an order came to, when it comes to it.

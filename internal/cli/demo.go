@@ -35,11 +35,11 @@ func (d Demo) Run(ctx context.Context, p *Program) error {
 		prompt:  d.Prompt, out: d.Out, started: time.Now(),
 	}
 	t.Print("Easel demo: a catalog with play money, the facade in front of it, and one client.")
-	t.Print("It all runs on this machine; the client calls " + d.Addr + ".\n")
+	t.PrintText("It all runs on this machine; the client calls " + d.Addr + ".\n")
 	if err := t.run(ctx); err != nil {
 		return err
 	}
-	t.Print("\nEverything is as it should be, after " + formatDuration(time.Since(t.started)) + ".")
+	t.PrintText("\nEverything is as it should be, after " + formatDuration(time.Since(t.started)) + ".")
 	t.Print("Next: " + p.Self() + " dev keeps it running and says how to call it.")
 	return t.Err()
 }

@@ -84,7 +84,7 @@ func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (s
 func perhapsText(err error) bool {
 	f := detailsOf(err)
 	state := f.metadata["state"]
-	return f.reason == "NO_CONTENT" && (state == "" || state == easelv1.State_STATE_SUCCEEDED.String())
+	return reasonNamed(f.reason) == easelv1.ErrorReason_NO_CONTENT && (state == "" || state == easelv1.State_STATE_SUCCEEDED.String())
 }
 
 // saved is a result that has become a file.

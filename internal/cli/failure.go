@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -30,6 +30,7 @@ type failure struct {
 	retryDelay   time.Duration
 	metadata     map[string]string
 	cure         string
+	batch        *batchSum
 }
 
 // badField is one input that was refused, and why.
@@ -43,16 +44,16 @@ func explain(ctx context.Context, err error) failure {
 	if order := (orderError{}); errors.As(err, &order) {
 		f := explain(ctx, order.err)
 		switch {
-		case order.known == nothingOrdered && f.reason == "PRICE_ABOVE_LIMIT": // else they would be a second order
+		case order.known == nothingOrdered && reasonNamed(f.reason) == easelv1.ErrorReason_PRICE_ABOVE_LIMIT: // else they would be a second order
 			f.cure += " Or choose cheaper inputs: easel quote shows their price."
-		case order.known != nothingOrdered && f.reason == "UPSTREAM_CREDENTIAL_REJECTED": // so would it be under another API key
+		case order.known != nothingOrdered && reasonNamed(f.reason) == easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: // so would it be under another API key
 			f.cure = listFirst
 		}
 		f.cure = strings.TrimSpace(order.known + " " + f.cure)
 		return f
 	}
 	if own := (*Problem)(nil); errors.As(err, &own) {
-		f := failure{exit: own.Exit, message: own.Text, cure: own.Cure, generationID: own.generationID}
+		f := failure{exit: own.Exit, message: own.Text, cure: own.Cure, generationID: own.generationID, batch: own.batch}
 		if s, ok := statusOf(own.Err); ok {
 			f.code = codeName(s.Code())
 			f.addDetails(s)
@@ -72,7 +73,7 @@ func explain(ctx context.Context, err error) failure {
 	f := failure{code: codeName(s.Code()), message: plainMessage(s.Message())}
 	f.addDetails(s)
 	f.exit = exitOf(s.Code(), f.reason)
-	if f.cure = cureOf(s.Code(), f.reason); isNeverResent(s.Err()) {
+	if f.cure = cureOf(s.Code(), f.reason, f.message); isNeverResent(s.Err()) {
 		f.cure = "" // it is never sent again
 	}
 	if strings.Contains(f.message, webServer) {
@@ -214,72 +215,18 @@ type failureBody struct {
 	Metadata          map[string]string `json:"metadata,omitempty"`
 	Cure              string            `json:"cure,omitempty"`
 	ExitCode          int               `json:"exitCode"`
+	Batch             *batchSum         `json:"batch,omitempty"`
 }
 
 func (f failure) body() failureBody {
 	return failureBody{
 		f.code, f.reason, f.message, f.generationID, f.resource, f.fields,
-		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit,
+		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit, f.batch,
 	}
 }
 
 // writeJSON prints the failure for a program.
 func (f failure) writeJSON(w io.Writer) { writeJSONLine(w, map[string]failureBody{"error": f.body()}) }
-
-const (
-	noKeyCure    = "Set EASEL_API_KEY, or --api-key-file, or a --profile."
-	rejectedCure = "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."
-)
-
-// withKey makes what is said about keys fit what this run has sent, and where.
-func (p *Program) withKey(cure string) string {
-	if p.keyFrom != "" {
-		cure = strings.Replace(cure, noKeyCure, "The one from "+p.keyFrom+" was sent, and it is wrong for this server.", 1)
-	}
-	if p.unsentKey != "" {
-		cure = strings.Replace(cure, noKeyCure, noKeyCure+" The key of profile "+p.unsentKey+" was not sent: this is not its address.", 1)
-	}
-	if host, _, err := net.SplitHostPort(p.addr); err == nil && IsLoopback(host) {
-		cure = strings.Replace(cure, rejectedCure, rejectedCure+
-			" The sandbox of easel dev forgets its keys when it ends, unless it has --db.", 1)
-	}
-	return cure
-}
-
-// cureOf says what helps, where that is known.
-func cureOf(code codes.Code, reason string) string {
-	cures := map[string]string{
-		"INSUFFICIENT_BALANCE":         "Top up the account, then send the same order again with its --idempotency-key.",
-		"PRICE_ABOVE_LIMIT":            "Raise --max-cost, and send the same order again.",
-		"API_KEY_DAILY_CAP":            "The API key has spent what it may today. Wait for the next day, then send the same order again with its --idempotency-key.",
-		"BUDGET_EXCEEDED":              "easel account shows the budgets, and when the next one begins.",
-		"MODEL_NOT_ALLOWED":            "The operator of the server says which models a team may order from.",
-		"LEDGER_UNAVAILABLE":           "Try again a little later.",
-		"SUBMISSION_OUTCOME_UNKNOWN":   "Send the same order again with the same --idempotency-key and the same API key, within 12 hours: so it is not charged twice.",
-		"SUBMISSION_IN_PROGRESS":       "Send the same order again with the same --idempotency-key.",
-		"UPSTREAM_CREDENTIAL_REJECTED": rejectedCure,
-		"MODEL_NOT_FOUND":              "easel models lists what there is.",
-		"GENERATION_ACTIVE":            "The render is not finished. --force deletes it all the same; its price may not come back.",
-		"CONTENT_NOT_READY":            "easel download --wait 10m waits for the result.",
-		"GENERATION_NOT_FOUND":         "easel list shows the renders of this API key.",
-	}
-	if cure := cures[reason]; cure != "" {
-		return cure
-	}
-	switch code {
-	case codes.Unauthenticated:
-		return noKeyCure
-	case codes.Unavailable:
-		if reason == "" {
-			return "Is the server running there? See --addr, --tls where it speaks TLS, and --tls-cert-file where it demands a certificate."
-		}
-	case codes.Unimplemented:
-		return "The server at this address does not speak easel.v1. Is it the admin port? See --addr."
-	case codes.DeadlineExceeded:
-		return "--timeout sets how long to wait."
-	}
-	return ""
-}
 
 func writeJSONLine(w io.Writer, v any) { _, _ = io.WriteString(w, jsonLine(v)+"\n") }
 
@@ -324,6 +271,7 @@ type Problem struct {
 	Err  error  // what lies below, nil where nothing does
 
 	generationID string // the generation that it is about, "" where it is about none or many
+	batch        *batchSum
 }
 
 // Error is the first line of what is printed.
@@ -337,14 +285,19 @@ func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
+// reasonNamed is a reason of the contract by its name, or ERROR_REASON_UNSPECIFIED: the server may be newer.
+func reasonNamed(reason string) easelv1.ErrorReason {
+	return easelv1.ErrorReason(easelv1.ErrorReason_value[reason])
+}
+
 // exitOf gives the exit code of a failed call.
 func exitOf(code codes.Code, reason string) int {
-	switch reason {
-	case "INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "API_KEY_DAILY_CAP", "BUDGET_EXCEEDED":
+	switch reasonNamed(reason) {
+	case easelv1.ErrorReason_INSUFFICIENT_BALANCE, easelv1.ErrorReason_PRICE_ABOVE_LIMIT, easelv1.ErrorReason_API_KEY_DAILY_CAP, easelv1.ErrorReason_BUDGET_EXCEEDED:
 		return ExitMoney
-	case "IDEMPOTENCY_KEY_REUSED", "LEDGER_NOT_CONFIGURED":
+	case easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, easelv1.ErrorReason_LEDGER_NOT_CONFIGURED:
 		return ExitUsage
-	case "CONTENT_NOT_READY":
+	case easelv1.ErrorReason_CONTENT_NOT_READY:
 		return ExitRetry
 	}
 	switch code {

@@ -13,9 +13,10 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// event is one message of a watch, of one generation or of many.
+// event is one message of a watch, of one generation, of many or of the account.
 type event struct {
 	update    *easelv1.GenerationUpdate
+	account   *easelv1.AccountUpdate
 	heartbeat *easelv1.Heartbeat
 	closing   *easelv1.StreamClosing
 	caughtUp  *easelv1.CaughtUp
@@ -25,9 +26,10 @@ type event struct {
 // receive gives the next event of one stream, and io.EOF where the goal is reached.
 type receive func() (event, error)
 
-// follower watches generations until their goal, over as many streams as it takes.
+// follower watches generations until their goal, or the account, over as many streams as it takes.
 type follower struct {
 	ids       []string // none means every generation there is
+	filter    *easelv1.GenerationFilter
 	until     easelv1.WatchUntil
 	heartbeat time.Duration // longest silence asked for; after three of them, and 9 s, the stream counts as lost
 
@@ -94,8 +96,8 @@ func (f *follower) stream(ctx context.Context) error {
 	return err
 }
 
-// accept takes an event in, and hands it on unless it repeats what is known: a stream of
-// many generations begins with all of them, and after a reconnect most are old.
+// accept takes an event in, and hands it on unless it repeats what is known: a stream of everything begins with
+// those of many generations that the etags left out.
 func (f *follower) accept(e event) {
 	if e.closing != nil {
 		f.asked = e.closing.RetryDelay.AsDuration()
@@ -122,6 +124,23 @@ func (f *follower) remaining() []string {
 		g := f.generations[id]
 		return g.GetTerminal() && (f.until != easelv1.WatchUntil_WATCH_UNTIL_SETTLED || g.State != easelv1.State_STATE_FAILED)
 	})
+}
+
+// mostKnown is of how many generations a watch of many may say what it knows.
+const mostKnown = 1000
+
+// knownEtags are the etags of what the next stream may cover, of the newest generations where there are too many.
+func (f *follower) knownEtags() map[string]string {
+	remaining := f.remaining()
+	all := slices.DeleteFunc(slices.Collect(maps.Values(f.generations)), func(g *easelv1.Generation) bool {
+		return g.State == easelv1.State_STATE_DELETED || len(f.ids) > 0 && !slices.Contains(remaining, g.GenerationId)
+	})
+	slices.SortFunc(all, func(a, b *easelv1.Generation) int { return created(b).Compare(created(a)) })
+	etags := map[string]string{}
+	for _, g := range all[:min(len(all), mostKnown)] {
+		etags[g.GenerationId] = g.Etag
+	}
+	return etags
 }
 
 // last is the newest known state of a generation, nil where there is none yet.
@@ -161,17 +180,25 @@ func (s *session) openOne(ctx context.Context, f *follower) (receive, error) {
 	})
 	return func() (event, error) {
 		m, err := stream.Recv()
-		return event{m.GetUpdate(), m.GetHeartbeat(), m.GetClosing(), nil, m}, err
+		return event{update: m.GetUpdate(), heartbeat: m.GetHeartbeat(), closing: m.GetClosing(), raw: m}, err
 	}, err
 }
 
 func (s *session) openMany(ctx context.Context, f *follower) (receive, error) {
 	stream, err := s.generations.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{
-		GenerationIds: f.remaining(), Until: f.until, HeartbeatInterval: span(f.heartbeat),
+		GenerationIds: f.remaining(), Until: f.until, HeartbeatInterval: span(f.heartbeat), KnownEtags: f.knownEtags(), Filter: f.filter,
 	})
 	return func() (event, error) {
 		m, err := stream.Recv()
-		return event{m.GetUpdate(), m.GetHeartbeat(), m.GetClosing(), m.GetCaughtUp(), m}, err
+		return event{update: m.GetUpdate(), heartbeat: m.GetHeartbeat(), closing: m.GetClosing(), caughtUp: m.GetCaughtUp(), raw: m}, err
+	}, err
+}
+
+func (s *session) openAccount(ctx context.Context, f *follower) (receive, error) {
+	stream, err := s.accounts.WatchAccount(ctx, &easelv1.WatchAccountRequest{HeartbeatInterval: span(f.heartbeat)})
+	return func() (event, error) {
+		m, err := stream.Recv()
+		return event{account: m.GetUpdate(), heartbeat: m.GetHeartbeat(), closing: m.GetClosing(), raw: m}, err
 	}, err
 }
 

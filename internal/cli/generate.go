@@ -6,10 +6,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -84,10 +86,23 @@ func (c *generateCmd) Run(ctx context.Context, p *Program) error {
 		}
 		if !c.Watch && c.Out == "" {
 			s.printGeneration(g, terminal.OneLine(g.GenerationId))
+			s.tellNext(g)
 			return nil
 		}
 		return c.stay(ctx, s, g)
 	})
+}
+
+// tellNext names the command that goes on with a render that was ordered.
+func (s *session) tellNext(g *easelv1.Generation) {
+	if s.json || s.quiet || g.Terminal && g.GetFile() == nil {
+		return
+	}
+	words := []string{"watch", g.GenerationId}
+	if g.Terminal {
+		words[0] = "download"
+	}
+	s.Tell(s.ErrStyle.Paint(terminal.Dim, terminal.OneLine("go on with: "+s.commandLine(words...))))
 }
 
 // order places the order: its name is told before anything is sent, and every try
@@ -127,27 +142,45 @@ const slowAnswer = 10 * time.Second
 // a try before the last may have been taken.
 func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequest) (g *easelv1.Generation, maybe bool, err error) {
 	started := time.Now()
+	var next atomic.Pointer[time.Time] // when it is sent again, nil before an attempt has failed
 	frame := 0
 	defer s.ticking(func() {
 		frame++
-		s.ShowLive(s.ErrStyle.Paint(terminal.Blue, s.ErrStyle.Spinner(frame)) + " ordering " + formatDuration(time.Since(started)))
+		line := s.ErrStyle.Paint(terminal.Blue, s.ErrStyle.Spinner(frame)) + " ordering " + formatDuration(time.Since(started))
+		if at := next.Load(); at != nil && time.Until(*at) > 0 {
+			line += s.ErrStyle.Paint(terminal.Yellow, "  again in "+formatDuration(time.Until(*at)))
+		}
+		s.ShowLive(line)
 	})()
 	if !s.ErrStyle.Terminal {
 		defer time.AfterFunc(slowAnswer, func() {
 			s.remark("waiting", order.IdempotencyKey, "no answer to the order yet, waiting for it")
 		}).Stop()
 	}
+	told := ""
 	answer, err := retry(ctx, outcomeUnknown, func(err error, delay time.Duration) {
 		maybe = maybe || !sentNothing(err)
-		s.remark("retry", order.IdempotencyKey, "the outcome is not known yet ("+messageOf(err)+
-			"); sending the same order again in "+formatDuration(delay))
+		next.Store(new(time.Now().Add(delay)))
+		if why := troubleOf(err); told != why { // while the reason stays the same, once is enough
+			told = why
+			s.remark("retry", order.IdempotencyKey, "the outcome is not known yet ("+why+"); sending the same order again in "+formatDuration(delay))
+		}
 	}, func() (*easelv1.CreateGenerationResponse, error) {
-		return s.generations.CreateGeneration(ctx, order)
+		return s.create(ctx, order)
 	})
 	if answer.GetReplayed() && !maybe { // else the earlier order may be this run's own
 		s.remark("idempotency_key", order.IdempotencyKey, "this idempotency key had an order already, and this is its render")
 	}
 	return answer.GetGeneration(), maybe, err
+}
+
+// failureTimeout is after how long the server tells of an attempt that failed, while it goes on: see the contract's
+// CreateGeneration.
+const failureTimeout = 1500 * time.Millisecond
+
+// create sends an order once.
+func (s *session) create(ctx context.Context, order *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+	return s.generations.CreateGeneration(metadata.AppendToOutgoingContext(ctx, "easel-failure-timeout", failureTimeout.String()), order)
 }
 
 // unclear explains an order that ended without an answer: it may have been taken. Of one that was
@@ -185,7 +218,7 @@ func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generatio
 	err := s.watching(ctx, f, s.ErrStyle, tell)
 	last := cmp.Or(f.last(g.GenerationId), g)
 	if err != nil {
-		err = c.paid(ctx, s, s.stillGoing(ctx, err, g.GenerationId), last)
+		err = c.paid(ctx, s, s.stillGoing(ctx, err, nil, g.GenerationId), last)
 	} else if err = verdict(last); err == nil {
 		err = c.deliver(ctx, s, last)
 	}
@@ -347,10 +380,13 @@ func turnedAway(err error) bool {
 			info = d
 		}
 	}
-	switch info.GetReason() {
-	case "CREDENTIAL_MISSING", "CREDENTIAL_MALFORMED", "UPSTREAM_INVALID_INPUT", "INSUFFICIENT_BALANCE", "UPSTREAM_FORBIDDEN", "MODEL_NOT_FOUND", "API_KEY_DAILY_CAP",
-		"INPUTS_TOO_LARGE", "UPSTREAM_CREDENTIAL_REJECTED", "UPSTREAM_RATE_LIMITED", "OVERLOADED", "INVALID_REQUEST", "PRICE_ABOVE_LIMIT",
-		"BUDGET_EXCEEDED", "MODEL_NOT_ALLOWED", "LEDGER_NOT_CONFIGURED":
+	switch reasonNamed(info.GetReason()) {
+	case easelv1.ErrorReason_CREDENTIAL_MISSING, easelv1.ErrorReason_CREDENTIAL_MALFORMED, easelv1.ErrorReason_UPSTREAM_INVALID_INPUT,
+		easelv1.ErrorReason_INSUFFICIENT_BALANCE, easelv1.ErrorReason_UPSTREAM_FORBIDDEN, easelv1.ErrorReason_MODEL_NOT_FOUND,
+		easelv1.ErrorReason_API_KEY_DAILY_CAP, easelv1.ErrorReason_INPUTS_TOO_LARGE, easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED,
+		easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_INVALID_REQUEST,
+		easelv1.ErrorReason_PRICE_ABOVE_LIMIT, easelv1.ErrorReason_BUDGET_EXCEEDED, easelv1.ErrorReason_MODEL_NOT_ALLOWED,
+		easelv1.ErrorReason_LEDGER_NOT_CONFIGURED:
 		return true
 	}
 	return false

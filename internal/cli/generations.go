@@ -90,11 +90,9 @@ func resultText(g *easelv1.Generation) string {
 
 type listCmd struct {
 	callFlags
-	Limit int        `default:"20" placeholder:"N" help:"Most renders to show; 0 shows all."`
-	Model string     `placeholder:"MODEL" help:"Only renders of this model."`
-	State []string   `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Several with commas between them. Deleted ones are shown only where they are asked for."`
-	Label labelWords `sep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too. Needs a server with a ledger."`
-	Owner string     `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
+	filterFlags
+	Limit int      `default:"20" placeholder:"N" help:"Most renders to show; 0 shows all."`
+	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Several with commas between them. Deleted ones are shown only where they are asked for."`
 }
 
 // Help implements kong.HelpProvider.
@@ -112,10 +110,10 @@ func (c *listCmd) Faults() []string { return append(c.callFlags.Faults(), c.Labe
 
 // filter chooses what is listed; nil is everything.
 func (c *listCmd) filter() *easelv1.GenerationFilter {
-	if c.Model == "" && c.Owner == "" && len(c.State) == 0 && len(c.Label) == 0 {
-		return nil
+	f := c.filterFlags.filter()
+	if f == nil && len(c.State) > 0 {
+		f = &easelv1.GenerationFilter{}
 	}
-	f := &easelv1.GenerationFilter{ModelId: c.Model, Owner: c.Owner, Labels: c.Label.values()}
 	for _, word := range c.State {
 		f.States = append(f.States, easelv1.State(easelv1.State_value["STATE_"+strings.ToUpper(word)]))
 	}

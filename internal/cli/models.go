@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -43,6 +46,27 @@ func (s *session) allModels(ctx context.Context) (*easelv1.ListModelsResponse, e
 			return all, nil
 		}
 	}
+}
+
+// likelyModel is the model that was meant where an error says that there is none of the name.
+func (s *session) likelyModel(ctx context.Context, err error) string {
+	f := detailsOf(err)
+	if reasonNamed(f.reason) != easelv1.ErrorReason_MODEL_NOT_FOUND {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	all, err := s.allModels(ctx)
+	if err != nil {
+		return ""
+	}
+	var ids, names []string // a name is an id without its prefix
+	byName := map[string]string{}
+	for _, m := range all.Models {
+		name := path.Base(m.ModelId)
+		ids, names, byName[name] = append(ids, m.ModelId), append(names, name), m.ModelId
+	}
+	return terminal.OneLine(cmp.Or(closest(f.resource, ids), byName[closest(path.Base(f.resource), names)]))
 }
 
 func (s *session) printModels(models []*easelv1.Model) {

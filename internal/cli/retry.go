@@ -4,11 +4,13 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -63,7 +65,7 @@ func outcomeUnknown(err error) bool {
 // other try.
 func isNeverResent(err error) bool {
 	f := detailsOf(err)
-	return f.reason == "SUBMISSION_OUTCOME_UNKNOWN" && f.retryDelay == 0
+	return reasonNamed(f.reason) == easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN && f.retryDelay == 0
 }
 
 // askedToRetry reports whether the server has asked to come again. A server that is not
@@ -75,16 +77,31 @@ func askedToRetry(err error) bool {
 
 // retryRead asks a question that changes nothing, as often as the server asks to come again.
 func retryRead[T any](ctx context.Context, s *session, ask func() (T, error)) (T, error) {
-	return retry(ctx, askedToRetry, func(err error, delay time.Duration) {
-		text := "no answer yet (" + messageOf(err) + "), asking again in " + formatDuration(delay)
-		switch {
-		case s.quiet:
-		case s.json:
-			s.noteJSON(text)
-		default:
-			s.Tell(s.ErrStyle.Paint(terminal.Dim, text))
-		}
-	}, ask)
+	return retry(ctx, askedToRetry, s.tellNoAnswer, ask)
+}
+
+// tellNoAnswer tells why a question is asked again, and when.
+func (s *session) tellNoAnswer(err error, delay time.Duration) {
+	text := "no answer yet (" + messageOf(err) + "), asking again in " + formatDuration(delay)
+	switch {
+	case s.quiet:
+	case s.json:
+		s.noteJSON(text)
+	default:
+		s.Tell(s.ErrStyle.Paint(terminal.Dim, text))
+	}
+}
+
+// troubleOf says why an order has no answer yet: what the catalog has answered, where the server tells that.
+func troubleOf(err error) string {
+	text, answered := messageOf(err), detailsOf(err).metadata["upstream_status"]
+	if answered == "" {
+		return text
+	}
+	if _, said, found := strings.Cut(text, "idempotency_key again"); found { // before that stands what every unknown outcome has
+		text = strings.TrimLeft(said, ":; ")
+	}
+	return strings.TrimSuffix("the catalog answers "+terminal.OneLine(answered)+": "+text, ": ")
 }
 
 // sleep waits, or ends with the context.
@@ -97,8 +114,11 @@ func sleep(ctx context.Context, delay time.Duration) error {
 	}
 }
 
-// isPermanent reports whether an error is the same however often one asks.
+// isPermanent reports whether an error is the same however often one asks: the contract says so of these codes, and
+// that after any other one watches again.
 func isPermanent(err error) bool {
-	permanent := []codes.Code{codes.NotFound, codes.Unauthenticated, codes.InvalidArgument, codes.PermissionDenied}
+	permanent := []codes.Code{
+		codes.NotFound, codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition, codes.Unimplemented,
+	}
 	return slices.Contains(permanent, status.Code(err))
 }

@@ -47,6 +47,7 @@ type Program struct {
 	profile         *profile
 	args            []string // the command line
 	connectionFlags string   // the flags of the connection, as they were given
+	likelyModel     string   // that was meant where there is none of the name, "" where none is like it
 	unsentKey       string   // the profile whose key was not sent, "" where there is none
 }
 
@@ -106,7 +107,7 @@ func Run(ctx context.Context, args []string, p *Program) int {
 		return ExitOK
 	}
 	f := explain(ctx, err)
-	f.cure = p.withKey(f.cure)
+	f.cure = p.fitted(f.cure)
 	if p.JSONErrors {
 		f.writeJSON(p.Stderr)
 	} else {

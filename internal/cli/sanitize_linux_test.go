@@ -18,6 +18,9 @@ import (
 var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r\x1b\[(?:K|\d+A\x1b\[J)|\r\n`)
 
 func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
+	if testing.Short() {
+		t.Skip("it has one goroutine: make test runs it without the race detector")
+	}
 	env := map[string]string{"LANG": "C.UTF-8"}
 	for _, state := range []easelv1.State{easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_QUEUED} {
 		dial := evilServer(state, false, codes.OK, "file.png").serve(t)

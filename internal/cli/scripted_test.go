@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/test/bufconn"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -19,6 +20,7 @@ type scripted struct {
 	easelv1.UnimplementedGenerationServiceServer
 
 	account  func() (*easelv1.Account, error)
+	accounts func(*easelv1.WatchAccountRequest, grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error
 	usage    func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error)
 	models   func() (*easelv1.ListModelsResponse, error)
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
@@ -38,11 +40,18 @@ func (s *scripted) GetAccount(context.Context, *easelv1.GetAccountRequest) (*eas
 	return &easelv1.GetAccountResponse{Account: a}, err
 }
 
+func (s *scripted) WatchAccount(r *easelv1.WatchAccountRequest, stream grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error {
+	return s.accounts(r, stream)
+}
+
 func (s *scripted) ListUsage(_ context.Context, r *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
 	return s.usage(r)
 }
 
 func (s *scripted) ListModels(context.Context, *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
+	if s.models == nil {
+		return nil, failing(codes.Unavailable, "UPSTREAM_UNAVAILABLE")
+	}
 	return s.models()
 }
 

@@ -72,6 +72,7 @@ func (c *callFlags) call(ctx context.Context, p *Program, limit time.Duration, d
 		commandLine: p.commandLine,
 	}
 	if err := do(ctx, s); err != nil {
+		p.likelyModel = s.likelyModel(ctx, err)
 		return err
 	}
 	return s.Err()

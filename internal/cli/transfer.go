@@ -141,7 +141,7 @@ func endsTransfer(err error) bool {
 	if isPermanent(err) || errors.As(err, new(*Problem)) || errors.As(err, new(*os.PathError)) {
 		return true
 	}
-	ends := []codes.Code{codes.FailedPrecondition, codes.OutOfRange, codes.DataLoss, codes.Unimplemented}
+	ends := []codes.Code{codes.OutOfRange, codes.DataLoss}
 	return slices.Contains(ends, status.Code(err))
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -14,6 +15,7 @@ import (
 type watchCmd struct {
 	callFlags
 	goalFlags
+	filterFlags
 	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Without any: every render of the API key, new ones as they appear, until interrupted."`
 }
 
@@ -25,13 +27,14 @@ Examples:
 
   easel watch gen_1
   easel watch                  # every render of the API key, until interrupted
+  easel watch --label campaign=spring
   easel watch gen_1 gen_2 -o json
 `
 }
 
-// Faults tells a generation that is named twice: the contract refuses it.
+// Faults tells labels that are none, and a generation that is named twice: the contract refuses it.
 func (c *watchCmd) Faults() []string {
-	faults := c.callFlags.Faults()
+	faults := append(c.callFlags.Faults(), c.Label.faults()...)
 	seen := map[string]bool{}
 	for _, id := range c.IDs {
 		if seen[id] {
@@ -46,9 +49,12 @@ func (c *watchCmd) Faults() []string {
 func (c *watchCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
 		f := s.follow(c.IDs, c.until())
+		if f.filter = c.filter(); f.filter != nil {
+			f.open = s.openMany
+		}
 		err := s.watching(ctx, f, s.OutStyle, s.Print)
 		if err != nil {
-			return s.stillGoing(ctx, err, c.IDs...)
+			return s.stillGoing(ctx, err, c.words(), c.IDs...)
 		}
 		return f.worst()
 	})
@@ -135,22 +141,22 @@ func (c *waitCmd) Run(ctx context.Context, p *Program) error {
 			s.printGeneration(last, stateWord(last))
 		}
 		if err != nil {
-			return s.stillGoing(ctx, err, c.ID)
+			return s.stillGoing(ctx, err, nil, c.ID)
 		}
 		return verdict(f.last(c.ID))
 	})
 }
 
 // stillGoing explains that the end of a command is not the end of the generation, nor of what
-// it costs.
-func (s *session) stillGoing(ctx context.Context, err error, ids ...string) error {
+// it costs. flags are those of the watch that goes on.
+func (s *session) stillGoing(ctx context.Context, err error, flags []string, ids ...string) error {
 	id := ""
 	advice := "The renders go on at the catalog, and stay paid. Pick them up with: "
 	if len(ids) == 1 {
 		id = ids[0]
 		advice = "The render goes on at the catalog, and stays paid. Pick it up with: "
 	}
-	advice += s.commandLine(append([]string{"watch"}, ids...)...)
+	advice += s.commandLine(slices.Concat([]string{"watch"}, flags, ids)...)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &Problem{Exit: ExitRetry, Text: "not finished when --timeout ran out", Cure: advice, generationID: id}

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -112,7 +115,7 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 func TestAWatchReconnectsOnEveryErrorThatMayPass(t *testing.T) {
 	for _, code := range []codes.Code{
 		codes.Unavailable, codes.Internal, codes.Unknown, codes.Aborted, codes.ResourceExhausted,
-		codes.DeadlineExceeded, codes.Canceled, codes.FailedPrecondition, codes.DataLoss,
+		codes.DeadlineExceeded, codes.Canceled, codes.AlreadyExists, codes.OutOfRange, codes.DataLoss,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			dial := watchScript(t,
@@ -130,6 +133,7 @@ func TestAWatchEndsOnErrorsThatStay(t *testing.T) {
 	for code, exit := range map[codes.Code]int{
 		codes.NotFound: ExitNotFound, codes.Unauthenticated: ExitCredential,
 		codes.PermissionDenied: ExitCredential, codes.InvalidArgument: ExitUsage,
+		codes.FailedPrecondition: ExitFailure, codes.Unimplemented: ExitFailure,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			dial := watchScript(t,
@@ -358,6 +362,55 @@ func TestAWatchOfManyAsksOnlyForWhatIsNotFinished(t *testing.T) {
 			t.Errorf("exit %d, asked for %q\n%s", got.exit, asked, got.stderr)
 		}
 	})
+}
+
+func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []*easelv1.WatchGenerationsRequest
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		server := &scripted{watchAll: func(r *easelv1.WatchGenerationsRequest, s manyStream) error {
+			asked = append(asked, r)
+			if len(asked) == 2 {
+				interrupt()
+				<-s.Context().Done()
+				return s.Context().Err()
+			}
+			for id, state := range map[string]easelv1.State{"gen_1": queued, "gen_2": succeeded, "gen_3": easelv1.State_STATE_DELETED} {
+				_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{
+					Update: &easelv1.GenerationUpdate{Generation: render(id, state)},
+				}})
+			}
+			return failing(codes.Unavailable, "")
+		}}
+		got := easel(ctx, server.serve(t), "watch", "--model", "studio/haiku", "--label", "a=b", "--owner", "shop")
+		if len(asked) != 2 {
+			t.Fatalf("%d streams\n%s", len(asked), got.stderr)
+		}
+		if known := asked[1].GetKnownEtags(); len(asked[0].GetKnownEtags()) > 0 || !maps.Equal(known, map[string]string{"gen_1": queued.String(), "gen_2": succeeded.String()}) {
+			t.Errorf("first %q is known, then %q", asked[0].GetKnownEtags(), known)
+		}
+		for _, r := range asked {
+			if f := r.GetFilter(); f.GetModelId() != "studio/haiku" || f.GetLabels()["a"] != "b" || f.GetOwner() != "shop" {
+				t.Errorf("the filter is %v", f)
+			}
+		}
+		if !strings.Contains(got.stderr, "easel watch --model studio/haiku --label a=b --owner shop") {
+			t.Errorf("the advice is another watch:\n%s", got.stderr)
+		}
+	})
+}
+
+func TestAWatchOfTooManySaysWhatIsKnownOfTheNewest(t *testing.T) {
+	f := &follower{generations: map[string]*easelv1.Generation{}}
+	for n := range mostKnown + 1 {
+		g := render(fmt.Sprintf("gen_%d", n), succeeded)
+		g.CreateTime = timestamppb.New(time.Unix(int64(n), 0))
+		f.generations[g.GenerationId] = g
+	}
+	if known := f.knownEtags(); len(known) != mostKnown || known["gen_0"] != "" || known["gen_1"] == "" {
+		t.Errorf("%d are known", len(known))
+	}
 }
 
 func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {

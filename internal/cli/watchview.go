@@ -24,6 +24,7 @@ type watchView struct {
 	condition   easelv1.UpstreamCondition
 	end         time.Time // when it may be done, zero where nobody knows
 	heartbeat   *easelv1.Heartbeat
+	begun       bool   // something has come
 	away        string // why there is no stream right now, "" where there is one
 	frame       int
 	share       float64 // how far the bar has come; an estimate that grows does not take it back
@@ -53,6 +54,7 @@ func (v *watchView) seen(e event) {
 func (v *watchView) note(e event) (known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.begun = true
 	if v.away != "" {
 		v.away = ""
 		v.aside("connected again")
@@ -143,7 +145,7 @@ func (v *watchView) lost(err error, delay time.Duration) {
 	}
 	v.away = why
 	what := "lost the stream"
-	if len(v.generations) == 0 && v.heartbeat == nil {
+	if !v.begun {
 		what = "can't watch yet"
 	}
 	v.aside(what + " (" + v.away + "), trying again in " + formatDuration(delay))
@@ -174,8 +176,13 @@ func (v *watchView) drawn() string {
 }
 
 func (v *watchView) liveLine(now time.Time) string {
+	return v.liveLineOf(v.subject(now))
+}
+
+// liveLineOf is the live line of a subject, with what is the matter.
+func (v *watchView) liveLineOf(subject string) string {
 	look := v.ErrStyle
-	line := look.Paint(terminal.Blue, look.Spinner(v.frame)) + " " + v.subject(now)
+	line := look.Paint(terminal.Blue, look.Spinner(v.frame)) + " " + subject
 	if v.away != "" {
 		return line + look.Paint(terminal.Yellow, "  connecting")
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -181,14 +182,21 @@ func (p *Postgres) launch() error {
 	for _, setting := range p.settings {
 		args = append(args, "-c", setting)
 	}
-	server, ended := p.command("postgres", args...), make(chan struct{})
-	if err := server.Start(); err != nil {
+	server, started, ended := p.command("postgres", args...), make(chan error), make(chan struct{})
+	go func() {
+		defer close(ended)
+		// Pdeathsig is sent when the thread ends that has started the server, and not this process alone.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := server.Start()
+		started <- err
+		if err == nil {
+			_ = server.Wait() // it is killed
+		}
+	}()
+	if err := <-started; err != nil {
 		return err
 	}
-	go func() {
-		_ = server.Wait() // it is killed
-		close(ended)
-	}()
 	p.server, p.ended = server, ended
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,13 +139,15 @@ func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	return child, strings.TrimSpace(url)
 }
 
-// surviveKill starts a catalog, orders from it, and kills it at a moment left to chance.
+// surviveKill starts a catalog, orders from it, and kills it at a moment left to chance after some answers.
 func (c *client) surviveKill(t *testing.T, path string) {
 	t.Helper()
 	child, url := startChild(t, path)
 	defer child.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond+time.Duration(rand.IntN(250))*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	var answers atomic.Int64
+	enough := int64(2 + rand.IntN(20))
 	type promise struct{ idempotency, id string }
 	promises := make(chan promise, 1<<16)
 	var group errgroup.Group
@@ -156,6 +159,9 @@ func (c *client) surviveKill(t *testing.T, path string) {
 				idempotency := fmt.Sprintf("k%d", i)
 				if id := c.order(ctx, url, idempotency, i); id != "" {
 					promises <- promise{idempotency, id}
+					if answers.Add(1) == enough {
+						time.AfterFunc(rand.N(20*time.Millisecond), cancel)
+					}
 				}
 			}
 			return nil

@@ -171,7 +171,7 @@ func TestNoReaderSeesAGenerationGoBackwards(t *testing.T) {
 	var group errgroup.Group
 	for range 4 {
 		group.Go(func() error {
-			for range 60 {
+			for range 30 {
 				_, id, _ := strings.Cut(read("POST", "/generations", haiku), `"id":"`)
 				id, _, _ = strings.Cut(id, `"`)
 				last := 0
@@ -195,7 +195,7 @@ func TestNoReaderSeesAGenerationGoBackwards(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
-	if steps.Load() != 4*60*2 {
+	if steps.Load() != 4*30*2 {
 		t.Errorf("the readers saw %d steps", steps.Load())
 	}
 }

@@ -69,6 +69,9 @@ func colours(img image.Image) int {
 }
 
 func TestTheSameInputsMakeTheSameBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
 	sh, other := open(t, fast()), open(t, sandbox.Config{Speed: 2000, Seed: 99})
 	for model, inputs := range map[string]string{
 		"studio/landscape": `{"prompt":"a lake","size":"64x40"}`,

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"cmp"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/telemetry"
+)
+
+// tellInForce logs what this server runs with, in one line, and no secret. It warns of secrets that others may read.
+func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
+	logger.Info("in force",
+		"version", thisBuild().Version,
+		"upstream", hostOf(c.UpstreamURL),
+		"api_key", c.apiKeyInForce(),
+		"callers", c.callersInForce(),
+		"ledger", c.ledgerInForce(),
+		"tls", c.TLSCertFile != "",
+		"client_certificates", c.clientCertificates(),
+		"nats", c.natsInForce(),
+		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
+	)
+	for _, file := range c.secretFiles(told) {
+		if file.path != "" && othersMayRead(file.path) {
+			logger.Warn("others on this machine may read a file with a secret: chmod o-r", "setting", file.setting, "file", file.path)
+		}
+	}
+}
+
+// apiKeyInForce says whose API key goes to the catalog.
+func (c *serveCmd) apiKeyInForce() string {
+	if c.holdsKey() {
+		return "held"
+	}
+	return "forwarded"
+}
+
+func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.heldKey != "" }
+
+// callersInForce says who may call.
+func (c *serveCmd) callersInForce() string {
+	switch {
+	case !c.holdsKey():
+		return "own_api_keys"
+	case c.AllowAnonymous:
+		return "anybody"
+	case c.CallersFile != "":
+		return "listed"
+	case c.TLSClientCAFile != "":
+		return "certified"
+	}
+	return "loopback"
+}
+
+// ledgerInForce is the kind of the ledger; its address may hold a password.
+func (c *serveCmd) ledgerInForce() string {
+	kind, _, _ := strings.Cut(c.LedgerURL, ":")
+	return cmp.Or(kind, "none")
+}
+
+// clientCertificates says whether clients must show a certificate.
+func (c *serveCmd) clientCertificates() string {
+	if c.TLSClientCAFile == "" {
+		return "none"
+	}
+	return cmp.Or(c.TLSClientAuth, "require")
+}
+
+func (c *serveCmd) natsInForce() string {
+	if c.NATSURL == "" {
+		return "none"
+	}
+	var hosts []string
+	for address := range strings.SplitSeq(c.NATSURL, ",") {
+		hosts = append(hosts, hostOf(strings.TrimSpace(address)))
+	}
+	return strings.Join(hosts, ",")
+}
+
+// hostOf is the host of an address, which may hold a password.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// secretFile is a file with a secret, and the setting that names it.
+type secretFile struct{ setting, path string }
+
+// secretFiles are those of the settings, and of the teams that are told of events.
+func (c *serveCmd) secretFiles(told *events.Teams) []secretFile {
+	files := []secretFile{
+		{"EASEL_UPSTREAM_KEY_FILE", c.UpstreamKeyFile},
+		{"EASEL_CALLERS_FILE", c.CallersFile},
+		{"EASEL_TLS_KEY_FILE", c.TLSKeyFile},
+		{"EASEL_NATS_CREDS_FILE", c.NATSCredsFile},
+		{"EASEL_NATS_NKEY_FILE", c.NATSNKeyFile},
+		{"EASEL_NATS_KEY_FILE", c.NATSKeyFile},
+	}
+	if strings.HasPrefix(c.ledgerInForce(), "postgres") {
+		files = append(files, secretFile{"PGPASSFILE", os.Getenv("PGPASSFILE")})
+	}
+	for _, name := range told.Names() {
+		team, _ := told.Get(name)
+		files = append(files, secretFile{"secret_file of the team " + name, team.SecretFile})
+	}
+	return files
+}
+
+// othersMayRead reports whether every user of this machine may read a file: the file and all directories above it
+// allow that. Windows says nothing of it here.
+func othersMayRead(path string) bool {
+	path, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil || runtime.GOOS == "windows" || !allows(path, 0o004) {
+		return false
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if !allows(dir, 0o001) {
+			return false
+		}
+		if dir == filepath.Dir(dir) {
+			return true
+		}
+	}
+}
+
+// allows reports whether a file has a bit of permission.
+func allows(path string, bit os.FileMode) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&bit != 0
+}

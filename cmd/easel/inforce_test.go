@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
+	cert, key := proctest.Certificate(t, "easel")
+	held := startHeldServer(t, map[string]string{
+		"EASEL_ALLOW_ANONYMOUS": "true", "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db"),
+		"EASEL_TLS_CERT_FILE": cert, "EASEL_TLS_KEY_FILE": key, "EASEL_TLS_CLIENT_CA_FILE": cert, "EASEL_NATS_URL": "nats://me:hunter2@127.0.0.1:1",
+	})
+	held.stop()
+	found := 0
+	for line := range strings.Lines(held.stderr.String()) {
+		if strings.Contains(line, "hunter2") {
+			t.Errorf("a password is logged: %s", line)
+		}
+		if !strings.Contains(line, `"msg":"in force"`) {
+			continue
+		}
+		found++
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{
+			"version": thisBuild().Version, "api_key": "held", "callers": "anybody", "ledger": "sqlite", "tls": true,
+			"client_certificates": "require", "nats": "127.0.0.1:1", "telemetry": "none",
+		}
+		for name, value := range want {
+			if fields[name] != value {
+				t.Errorf("%s is %v, want %v", name, fields[name], value)
+			}
+		}
+		if host, _ := fields["upstream"].(string); !strings.HasPrefix(host, "127.0.0.1:") {
+			t.Errorf("the catalog is %v", fields["upstream"])
+		}
+	}
+	if found != 1 {
+		t.Errorf("it is told %d times", found)
+	}
+}
+
+func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
+	for name, test := range map[string]struct {
+		settings serveCmd
+		want     map[string]any
+	}{
+		"forwarded": {serveCmd{UpstreamURL: "https://catalog.example/api"}, map[string]any{
+			"upstream": "catalog.example", "api_key": "forwarded", "callers": "own_api_keys", "ledger": "none", "tls": false, "client_certificates": "none", "nats": "none",
+		}},
+		"listed callers": {serveCmd{UpstreamKeyFile: "key", CallersFile: "callers", ledgerFlags: ledgerFlags{"postgres://me:hunter2@db/easel"}}, map[string]any{
+			"api_key": "held", "callers": "listed", "ledger": "postgres",
+		}},
+		"certificates": {serveCmd{UpstreamKeyFile: "key", TLSClientCAFile: "ca", TLSClientAuth: "verify_if_given"}, map[string]any{
+			"callers": "certified", "client_certificates": "verify_if_given",
+		}},
+		"on this machine": {serveCmd{UpstreamKeyFile: "key"}, map[string]any{"callers": "loopback"}},
+		"several of NATS": {serveCmd{natsFlags: natsFlags{NATSURL: "tls://hunter2@a:1, tls://b:2"}}, map[string]any{"nats": "a:1,b:2"}},
+	} {
+		var log bytes.Buffer
+		test.settings.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), &events.Teams{})
+		var fields map[string]any
+		if err := json.Unmarshal(log.Bytes(), &fields); err != nil || strings.Contains(log.String(), "hunter2") {
+			t.Fatalf("%s: %v: %s", name, err, log.String())
+		}
+		maps.DeleteFunc(fields, func(field string, value any) bool { _, wanted := test.want[field]; return !wanted })
+		if !maps.Equal(fields, test.want) {
+			t.Errorf("%s: got %v, want %v", name, fields, test.want)
+		}
+	}
+}
+
+func TestASecretThatOthersMayReadIsWarnedOf(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { //nolint:gosec // as /etc is
+		t.Fatal(err)
+	}
+	secret := func(name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(secret("login", 0o604), link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PGPASSFILE", secret("pgpass", 0o644))
+	c := serveCmd{
+		UpstreamKeyFile: secret("key", 0o644), CallersFile: secret("callers", 0o640), TLSKeyFile: secret("tls.key", 0o444),
+		natsFlags: natsFlags{NATSCredsFile: link}, ledgerFlags: ledgerFlags{"postgres://me@db/easel"},
+	}
+	told := &events.Teams{}
+	told.Set(map[string]events.Team{"studio": {SecretFile: secret("studio.secret", 0o644)}, "print": {SecretFile: secret("print.secret", 0o600)}})
+	warned := func() (settings []string) {
+		var log bytes.Buffer
+		c.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), told)
+		for line := range strings.Lines(log.String()) {
+			var l struct{ Level, Setting, File string }
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatal(err)
+			}
+			if l.Level == "WARN" && l.File != "" {
+				settings = append(settings, l.Setting)
+			}
+		}
+		return settings
+	}
+	if got := strings.Join(warned(), " "); got != "EASEL_UPSTREAM_KEY_FILE EASEL_TLS_KEY_FILE EASEL_NATS_CREDS_FILE PGPASSFILE secret_file of the team studio" {
+		t.Errorf("warned of %s", got)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // nobody else gets in
+		t.Fatal(err)
+	}
+	if got := warned(); len(got) != 0 {
+		t.Errorf("where nobody else gets in, warned of %s", got)
+	}
+}
+
+func TestASamplerThatThereIsNotEndsTheStartWithOneLineThatNamesIt(t *testing.T) {
+	for name, test := range map[string]struct{ value, want string }{
+		"OTEL_TRACES_SAMPLER":     {"sometimes", "parentbased_traceidratio"},
+		"OTEL_TRACES_SAMPLER_ARG": {"2", "from 0 to 1"},
+	} {
+		t.Setenv("OTEL_TRACES_SAMPLER", "traceidratio")
+		t.Setenv(name, test.value)
+		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": "https://catalog.example"}, "serve")
+		if got.exit != cli.ExitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, name+" must be") || !strings.Contains(got.stderr, test.want) {
+			t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
+		}
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

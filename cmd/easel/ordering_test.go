@@ -1,0 +1,64 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// TestAnOrderThatTheCatalogRefusesForNowSaysSo has a catalog that answers 503 until that is told.
+func TestAnOrderThatTheCatalogRefusesForNowSaysSo(t *testing.T) {
+	t.Parallel()
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "/_sandbox/") }, "sandbox", "--addr", "127.0.0.1:0", "--admin")
+	faults := "http://" + proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, box.stdout.String()) + "/_sandbox/faults"
+	facade := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
+		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	env := map[string]string{
+		"EASEL_ADDR":    proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, facade.stderr.String()),
+		"EASEL_API_KEY": proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String()),
+	}
+	inject(t, http.MethodPost, faults, `{"route": "POST /generations", "status": 503, "count": 100000}`)
+	ordered := map[string]*running{}
+	for flags, told := range map[string]string{
+		"":                  "the catalog answers 503); sending the same order again in ",
+		"-o json":           `{"note":"the outcome is not known yet (the catalog answers 503)`,
+		"--count 2":         "no answer yet: the catalog answers 503, again in ",
+		"--count 2 -o json": `"next_attempt_seconds":`,
+	} {
+		began := time.Now()
+		ordered[flags] = start(t, env, func(_, stderr string) bool { return strings.Contains(stderr, told) },
+			append([]string{"generate", "studio/haiku", "prompt=rain"}, strings.Fields(flags)...)...)
+		if took := time.Since(began); took > 10*time.Second { // 1.5 s of the server, and what a busy machine takes
+			t.Errorf("%q: told after %v", flags, took)
+		}
+	}
+	inject(t, http.MethodDelete, faults, "")
+	for flags, command := range ordered {
+		<-command.ended
+		if code := command.stop(); code != exitOK {
+			t.Errorf("%q: exit %d\n%s", flags, code, command.stderr.String())
+		}
+	}
+}
+
+// inject puts a fault into a sandbox, or takes all out.
+func inject(t *testing.T, method, faults, fault string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, faults, strings.NewReader(fault))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		t.Fatalf("%s: %s", fault, answer.Status)
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// sending are the packages whose errors reach callers.
+var sending = []string{"service", "server", "rest", "crossorigin"}
+
+// inspectSending visits each node of the packages whose errors reach callers, with the node around it.
+func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
+	t.Helper()
+	for _, name := range sending {
+		paths, err := filepath.Glob("../../internal/" + name + "/*.go")
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no sources of %s: %v", name, err)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stack []ast.Node
+			ast.Inspect(file, func(node ast.Node) bool {
+				if node == nil {
+					stack = stack[:len(stack)-1]
+					return true
+				}
+				if len(stack) > 0 {
+					visit(path, node, stack[len(stack)-1])
+				}
+				stack = append(stack, node)
+				return true
+			})
+		}
+	}
+}
+
+// reasonNamed is the name of the reason that a node is, or "".
+func reasonNamed(node ast.Node) string {
+	if selector, ok := node.(*ast.SelectorExpr); ok {
+		if name, ok := strings.CutPrefix(selector.Sel.Name, "ErrorReason_"); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+func TestEveryReasonOfTheContractIsSent(t *testing.T) {
+	sent := map[string]bool{easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED.String(): true}
+	inspectSending(t, func(_ string, node, around ast.Node) {
+		name := reasonNamed(node)
+		switch parent := around.(type) {
+		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // it is given to what makes an error
+		case *ast.KeyValueExpr:
+			if parent.Value != node {
+				return
+			}
+		default: // it is compared
+			return
+		}
+		sent[name] = true
+	})
+	for _, name := range easelv1.ErrorReason_name {
+		if !sent[name] {
+			t.Errorf("the contract has %s, and nothing sends it", name)
+		}
+	}
+}
+
+func TestOnlyTheContractsReasonsAreSent(t *testing.T) {
+	inspectSending(t, func(path string, node, _ ast.Node) {
+		literal, ok := node.(*ast.CompositeLit)
+		if !ok || len(literal.Elts) == 0 {
+			return
+		}
+		if made, ok := literal.Type.(*ast.SelectorExpr); ok && made.Sel.Name == "ErrorInfo" && filepath.Base(path) != "reason.go" {
+			t.Errorf("%s makes an ErrorInfo: its reason need not be of the contract", path)
+		}
+	})
+}

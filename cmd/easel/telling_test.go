@@ -1,0 +1,30 @@
+package main
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/callers"
+)
+
+func TestTheCountsOfATeamBeginAtZero(t *testing.T) {
+	telling := newTelling("https://catalog.example")
+	for n, text := range []string{
+		"teams: {studio: {events: {url: \"https://studio.example/\", secret_file: /secret}}, print: {}}\ncallers: []\n",
+		"teams: {studio: {}, print: {}}\ncallers: []\n", // what was pending may still be given up
+	} {
+		list, err := callers.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		telling.take(list)
+		all := telling.outcomes()
+		if len(all) != 1 || !maps.Equal(all["studio"], map[string]int64{"sent": 0, "failed": 0, "given_up": 0}) {
+			t.Errorf("after file %d the counts are %v", n, all)
+		}
+	}
+	telling.count("studio", "given_up", 3)
+	if got := telling.outcomes()["studio"]["given_up"]; got != 3 {
+		t.Errorf("three were given up, and %d are counted", got)
+	}
+}
