@@ -23,7 +23,8 @@ const patience = 2 * time.Minute
 
 // commands is how each example is started, from the root of the repository.
 var commands = map[string][]string{
-	"python":     {".build/clients/python/bin/python", "examples/python/render.py"},
+	"python":     {".build/clients/python/bin/python", "clients/python/example/render.py"},
+	"asyncio":    {".build/clients/python/bin/python", "clients/python/example/render_asyncio.py"},
 	"typescript": {"node", ".build/clients/typescript/dist/render.js"},
 	"java":       {"java", "-cp", ".build/clients/java/classes:.build/clients/java/lib/*", "Render"},
 	"rust":       {".build/clients/rust/debug/easel-example"},
@@ -42,7 +43,7 @@ type client struct {
 func TestThePageOfClientsRunsTheExamplesAsTheTestsDo(t *testing.T) {
 	page := strings.ReplaceAll(string(readFile(t, filepath.Join(proctest.Root, "docs", "clients.md"))), "'", "")
 	commands := maps.Clone(commands)
-	commands["go"] = []string{"go", "run", "./examples/go"}
+	commands["go"] = []string{"go", "run", "./clients/go/example"}
 	for language, command := range commands {
 		if line := strings.Join(command, " ") + " studio/landscape \"a calm sea at dusk\" sea.png\n"; !strings.Contains(page, line) {
 			t.Errorf("docs/clients.md does not run the example in %s by %s", language, line)
@@ -67,13 +68,13 @@ func TestMain(m *testing.M) {
 
 func newClients(t *testing.T, s *stack) (clients []*client) {
 	t.Helper()
-	for _, language := range strings.Split(*languages, ",") {
+	for _, language := range strings.Split(strings.Replace(*languages, "python", "python,asyncio", 1), ",") {
 		c := &client{
 			language: language, key: "sandbox_live_of_" + language, command: commands[language],
 			file: filepath.Join(t.TempDir(), "sea.png"), wire: newWire(t, s.addr),
 		}
 		if language == "go" {
-			c.command = []string{proctest.Build(t, "./examples/go")}
+			c.command = []string{proctest.Build(t, "./clients/go/example")}
 		}
 		if c.command == nil {
 			t.Fatalf("there is no example in %q", language)
@@ -89,6 +90,12 @@ func (c *client) start(t *testing.T, arguments ...string) {
 	t.Helper()
 	env := append(os.Environ(), "EASEL_ADDR="+c.wire.addr, "EASEL_API_KEY="+c.key)
 	c.run = proctest.Start(t, env, append(append([]string{}, c.command...), arguments...)...)
+}
+
+// watching waits until it has the first state.
+func (c *client) watching() error {
+	_, err := c.run.Await(0, `(?m)^watching: \S+`, patience)
+	return err
 }
 
 // together does something for all clients at once, since each takes its time.
@@ -112,47 +119,33 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	s := startStack(t)
 	clients := newClients(t, s)
 	s.hold(t)
-	watching := func(c *client, mark int) error {
-		_, err := c.run.Await(mark, `(?m)^watching: \S+`, patience)
-		return err
-	}
 	ids := map[*client]string{}
 	for _, c := range clients {
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
-	together(t, clients, func(c *client) error { return watching(c, 0) })
+	together(t, clients, (*client).watching)
 	for _, c := range clients {
 		ids[c] = must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience))
 		c.run.Kill() // it knows the order by its key alone
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
-	together(t, clients, func(c *client) error { return watching(c, 0) })
+	together(t, clients, (*client).watching)
 	for _, c := range clients {
 		if id := must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience)); id != ids[c] {
 			t.Errorf("%s: the same key became %s and %s", c.language, ids[c], id)
 		}
 	}
 
-	marks := map[*client]int{}
-	mark := func() {
-		for _, c := range clients {
-			marks[c] = c.run.Output.Len()
-		}
+	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {
+		end(s.facade)
+		s.serve(t)
+		s.awaitWatches(t, len(clients)) // all are back
 	}
-	s.facade.Kill()
-	mark()
-	s.serve(t)
-	together(t, clients, func(c *client) error { return watching(c, marks[c]) })
 
 	for _, c := range clients {
 		if c.wire.freeze() == 0 {
 			t.Fatalf("%s: there was nothing to freeze", c.language)
 		}
-	}
-	mark()
-	together(t, clients, func(c *client) error { return watching(c, marks[c]) })
-
-	for _, c := range clients {
 		c.wire.cutAt.Store(300 << 10)
 	}
 	s.admin(t, http.MethodDelete, "faults", "", nil)
@@ -186,6 +179,32 @@ func (c *client) check(t *testing.T, s *stack, id string) {
 	s.admin(t, http.MethodGet, "audit?key="+c.key, "", &b)
 	if len(b.Faults) > 0 || len(b.Generations) != 1 || b.Generations[0].ID != id || b.Generations[0].Charges != 1 {
 		t.Errorf("%s: the books say %+v", c.language, b)
+	}
+}
+
+func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	s := startStack(t)
+	clients := newClients(t, s)
+	s.hold(t)
+	for _, c := range clients {
+		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
+	}
+	together(t, clients, (*client).watching)
+	for _, c := range clients {
+		s.admin(t, http.MethodDelete, "keys/"+c.key, "", nil)
+	}
+	together(t, clients, func(c *client) error {
+		code, err := c.run.Wait(patience)
+		text := c.run.Output.String()
+		if err != nil || code != 1 || !strings.Contains(text, "UPSTREAM_CREDENTIAL_REJECTED") {
+			return fmt.Errorf("it ended with %d, %v:\n%s", code, err, text)
+		}
+		return nil
+	})
+	// The end of its watch is the only refusal that a client needs.
+	if n := s.measured(t, `rpc_server_call_duration_seconds_count{`, `"UNAUTHENTICATED"`); n != len(clients) {
+		t.Errorf("%d calls of %d clients were refused", n, len(clients))
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -17,11 +19,14 @@ type stack struct {
 	catalog string // host and port
 	addr    string // of the facade, which keeps it over restarts
 	facade  *proctest.Process
+	metrics string // of the facade, host and port
+	flags   []string
 }
 
-func startStack(t *testing.T) *stack {
+// startStack starts both, the facade with more flags.
+func startStack(t *testing.T, flags ...string) *stack {
 	t.Helper()
-	s := &stack{program: proctest.Easel(t), addr: "127.0.0.1:0"}
+	s := &stack{program: proctest.Easel(t), addr: "127.0.0.1:0", flags: flags}
 	catalog := proctest.Start(t, nil, s.program, "sandbox", "--addr", "127.0.0.1:0", "--admin", "--seed", "1", "--speed", "10")
 	s.catalog = must(t)(catalog.Await(0, `http://(127\.0\.0\.1:\d+)`, patience))
 	s.serve(t)
@@ -31,9 +36,43 @@ func startStack(t *testing.T) *stack {
 // serve starts the facade, on the address that it had before.
 func (s *stack) serve(t *testing.T) {
 	t.Helper()
-	s.facade = proctest.Start(t, nil, s.program, "serve", "--upstream-url", "http://"+s.catalog+"/api/v1/api/catalog",
-		"--grpc-addr", s.addr, "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
+	s.facade = proctest.Start(t, nil, append([]string{
+		s.program, "serve", "--upstream-url", "http://" + s.catalog + "/api/v1/api/catalog",
+		"--grpc-addr", s.addr, "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
+	}, s.flags...)...)
 	s.addr = must(t)(s.facade.Await(0, `"server":"grpc","addr":"([^"]+)"`, patience))
+	s.metrics = must(t)(s.facade.Await(0, `"server":"admin","addr":"([^"]+)"`, patience))
+}
+
+// awaitWatches waits until so many watches are open.
+func (s *stack) awaitWatches(t *testing.T, want int) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		n := s.measured(t, "easel_streams_open{", "WatchGeneration")
+		if n == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d watches are open, not %d", n, want)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// measured is the sum of the facade's metrics of a name with a label.
+func (s *stack) measured(t *testing.T, name, label string) (sum int) {
+	t.Helper()
+	text := s.get(t, "http://"+s.metrics+"/metrics", "")
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, name) && strings.Contains(line, label) {
+			n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " ")+1:]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
 }
 
 // hold lets no render be seen finished.
@@ -60,7 +99,12 @@ type books struct {
 // content reads the file of a render from the catalog itself, by no code of the facade.
 func (s *stack) content(t *testing.T, key, id string) []byte {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.catalog+"/api/v1/api/catalog/generations/"+id+"/content", nil)
+	return s.get(t, "http://"+s.catalog+"/api/v1/api/catalog/generations/"+id+"/content", key)
+}
+
+func (s *stack) get(t *testing.T, url, key string) []byte {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,111 @@
+package easel_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easel "github.com/easel-grpc/easel/clients/go"
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+
+type (
+	watchStream    = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
+	downloadStream = grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]
+	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
+	accountStream  = grpc.ServerStreamingServer[easelv1.WatchAccountResponse]
+)
+
+// script answers each call by the next function of its kind, and the calls after the last by the last.
+type script struct {
+	easelv1.UnimplementedGenerationServiceServer
+	easelv1.UnimplementedAccountServiceServer
+	creates   []func(*easelv1.CreateGenerationRequest) error
+	watches   []func(*easelv1.WatchGenerationRequest, watchStream) error
+	downloads []func(*easelv1.DownloadGenerationRequest, downloadStream) error
+	many      []func(*easelv1.WatchGenerationsRequest, manyStream) error
+	accounts  []func(*easelv1.WatchAccountRequest, accountStream) error
+	calls     []time.Time
+}
+
+func (s *script) next(n int) int {
+	s.calls = append(s.calls, time.Now())
+	return min(len(s.calls), n) - 1
+}
+
+func (s *script) CreateGeneration(_ context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+	err := s.creates[s.next(len(s.creates))](request)
+	return &easelv1.CreateGenerationResponse{Generation: &easelv1.Generation{GenerationId: "gen_1"}}, err
+}
+
+func (s *script) WatchGeneration(request *easelv1.WatchGenerationRequest, stream watchStream) error {
+	return s.watches[s.next(len(s.watches))](request, stream)
+}
+
+func (s *script) DownloadGeneration(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
+	return s.downloads[s.next(len(s.downloads))](request, stream)
+}
+
+func (s *script) WatchGenerations(request *easelv1.WatchGenerationsRequest, stream manyStream) error {
+	return s.many[s.next(len(s.many))](request, stream)
+}
+
+func (s *script) WatchAccount(request *easelv1.WatchAccountRequest, stream accountStream) error {
+	return s.accounts[s.next(len(s.accounts))](request, stream)
+}
+
+// play serves a script over connections in memory, as long as the test runs.
+func play(t *testing.T, s *script) *easel.Client {
+	t.Helper()
+	pipe, server := bufconn.Listen(1<<16), grpc.NewServer()
+	easelv1.RegisterGenerationServiceServer(server, s)
+	easelv1.RegisterAccountServiceServer(server, s)
+	ended := make(chan error)
+	go func() { ended <- server.Serve(pipe) }()
+	conn, err := grpc.NewClient("passthrough:///script", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		server.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return easel.New(conn)
+}
+
+// failed is an error of Easel, with RetryInfo where there is a delay.
+func failed(code codes.Code, reason, outcome string, delay time.Duration) error {
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: "easel", Reason: reason, Metadata: map[string]string{"order_outcome": outcome}}}
+	if delay > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
+	}
+	st, err := status.New(code, "scripted").WithDetails(details...)
+	if err != nil {
+		return err
+	}
+	return st.Err()
+}
+
+func update(state easelv1.State, etag string) *easelv1.WatchGenerationResponse {
+	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: &easelv1.GenerationUpdate{
+		Generation: &easelv1.Generation{GenerationId: "gen_1", State: state, Etag: etag},
+	}}}
+}

@@ -1,0 +1,171 @@
+package easel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easel "github.com/easel-grpc/easel/clients/go"
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// send sends messages, and says how it went.
+func send[M any](stream grpc.ServerStreamingServer[M], messages ...*M) error {
+	for _, one := range messages {
+		if err := stream.Send(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heartbeat := &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}}
+		closing := &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{
+			Closing: &easelv1.StreamClosing{RetryDelay: durationpb.New(20 * time.Second)},
+		}}
+		var etags []string
+		then := func(do func(watchStream) error) func(*easelv1.WatchGenerationRequest, watchStream) error {
+			return func(request *easelv1.WatchGenerationRequest, stream watchStream) error {
+				etags = append(etags, request.GetKnownEtag())
+				return do(stream)
+			}
+		}
+		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
+			then(func(stream watchStream) error {
+				return errors.Join(send(stream, update(easelv1.State_STATE_QUEUED, "e1"), heartbeat, closing), status.Error(codes.Unavailable, "closing"))
+			}),
+			then(func(stream watchStream) error { // silent
+				<-stream.Context().Done()
+				return stream.Context().Err()
+			}),
+			then(func(stream watchStream) error {
+				return send(stream, heartbeat, update(easelv1.State_STATE_RUNNING, "e2"), update(easelv1.State_STATE_SUCCEEDED, "e3"))
+			}),
+		}}
+		var states []easelv1.State
+		for render, err := range play(t, s).Watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			states = append(states, render.GetState())
+			time.Sleep(time.Hour) // what the loop does is no silence
+		}
+		if got := fmt.Sprint(states, etags); got != "[STATE_QUEUED STATE_RUNNING STATE_SUCCEEDED] [ e1 e1]" {
+			t.Errorf("states and etags: %s", got)
+		}
+		if told, silence := s.calls[1].Sub(s.calls[0])-time.Hour, s.calls[2].Sub(s.calls[1]); told < 20*time.Second || told > 30*time.Second || silence < 30*time.Second || silence > time.Minute {
+			t.Errorf("it came again after %s, where the server asked for 20 s, and after %s of silence", told, silence)
+		}
+	})
+}
+
+func TestEveryWatchStopsWhereARepeatCanNotMendIt(t *testing.T) {
+	stop := map[codes.Code]bool{
+		codes.NotFound: true, codes.Unauthenticated: true, codes.PermissionDenied: true,
+		codes.InvalidArgument: true, codes.FailedPrecondition: true, codes.Unimplemented: true,
+	}
+	watches := map[string]func(context.Context, *easel.Client) error{
+		"Watch": func(ctx context.Context, client *easel.Client) error {
+			return lastError(client.Watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}))
+		},
+		"WatchMany": func(ctx context.Context, client *easel.Client) error {
+			return lastError(client.WatchMany(ctx, &easelv1.WatchGenerationsRequest{}))
+		},
+		"WatchAccount": func(ctx context.Context, client *easel.Client) error {
+			return lastError(client.WatchAccount(ctx, nil))
+		},
+	}
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		for name, watch := range watches {
+			t.Run(code.String()+" of "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					scripted := status.Error(code, "scripted")
+					s := &script{
+						watches:  []func(*easelv1.WatchGenerationRequest, watchStream) error{func(*easelv1.WatchGenerationRequest, watchStream) error { return scripted }},
+						many:     []func(*easelv1.WatchGenerationsRequest, manyStream) error{func(*easelv1.WatchGenerationsRequest, manyStream) error { return scripted }},
+						accounts: []func(*easelv1.WatchAccountRequest, accountStream) error{func(*easelv1.WatchAccountRequest, accountStream) error { return scripted }},
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+					defer cancel()
+					last := watch(ctx, play(t, s))
+					if n := len(s.calls); stop[code] && n != 1 || !stop[code] && (n < 40 || n > 130) {
+						t.Errorf("%d calls in ten minutes", n)
+					}
+					if want := status.Code(last) == code && errors.Is(last, context.DeadlineExceeded) != stop[code]; !want {
+						t.Errorf("it ended with %v", last)
+					}
+				})
+			})
+		}
+	}
+}
+
+// lastError is the one that a watch ends with.
+func lastError[S any](states iter.Seq2[S, error]) error {
+	var last error
+	for _, last = range states {
+	}
+	return last
+}
+
+func TestWatchEndsWhenTheLoopIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := make(chan struct{})
+		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
+			func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+				defer close(gone)
+				if err := send(stream, update(easelv1.State_STATE_QUEUED, "e1")); err != nil {
+					return err
+				}
+				<-stream.Context().Done()
+				return stream.Context().Err()
+			},
+		}}
+		for range play(t, s).Watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}) {
+			break
+		}
+		<-gone
+	})
+}
+
+// The server's refusal of an interval has to arrive before the stream counts as silent.
+func TestAHeartbeatIntervalThatTheServerRefusesEndsTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
+			func(*easelv1.WatchGenerationRequest, watchStream) error {
+				time.Sleep(time.Second)
+				return status.Error(codes.InvalidArgument, "scripted")
+			},
+		}}
+		request := &easelv1.WatchGenerationRequest{GenerationId: "gen_1", HeartbeatInterval: durationpb.New(0)}
+		if err := lastError(play(t, s).Watch(t.Context(), request)); status.Code(err) != codes.InvalidArgument || len(s.calls) != 1 {
+			t.Errorf("%d calls, and %v", len(s.calls), err)
+		}
+	})
+}
+
+func TestAClosedClientWatchesNoMore(t *testing.T) {
+	t.Parallel()
+	client, err := easel.Dial("127.0.0.1:1", "", insecure.NewCredentials())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lastError(client.WatchAccount(t.Context(), nil)); status.Code(err) != codes.Canceled {
+		t.Errorf("it ends with %v", err)
+	}
+}

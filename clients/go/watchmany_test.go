@@ -1,0 +1,204 @@
+package easel_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func manyUpdate(id, etag string, state easelv1.State) *easelv1.WatchGenerationsResponse {
+	return &easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{
+		Generation: &easelv1.Generation{GenerationId: id, State: state, Etag: etag},
+	}}}
+}
+
+func TestWatchManyKeepsTheEtagOfEachRender(t *testing.T) {
+	const running, deleted = easelv1.State_STATE_RUNNING, easelv1.State_STATE_DELETED
+	for _, tt := range []struct {
+		name  string
+		named []string
+		want  string
+	}{
+		{"of all renders, but for deleted ones", nil, "[map[a:a0] map[a:a2 b:b1] map[a:a2 b:b1 c:c1]]"},
+		{"of named renders", []string{"a", "b", "c", "d"}, "[map[a:a0] map[a:a2 b:b1 d:d1] map[a:a2 b:b1 c:c1 d:d1]]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var known []map[string]string
+				then := func(end error, messages ...*easelv1.WatchGenerationsResponse) func(*easelv1.WatchGenerationsRequest, manyStream) error {
+					return func(request *easelv1.WatchGenerationsRequest, stream manyStream) error {
+						known = append(known, request.GetKnownEtags())
+						return errors.Join(send(stream, messages...), end)
+					}
+				}
+				broken := status.Error(codes.Unavailable, "scripted")
+				s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{
+					then(broken, manyUpdate("a", "a1", running), manyUpdate("b", "b1", running), manyUpdate("a", "a2", running), manyUpdate("d", "d1", deleted)),
+					then(broken, manyUpdate("c", "c1", running)),
+					then(status.Error(codes.NotFound, "scripted")),
+				}}
+				request := &easelv1.WatchGenerationsRequest{GenerationIds: tt.named, KnownEtags: map[string]string{"a": "a0"}}
+				before := proto.CloneOf(request)
+				var etags []string
+				for render, err := range play(t, s).WatchMany(t.Context(), request) {
+					if err == nil {
+						etags = append(etags, render.GetEtag())
+					}
+				}
+				if got := fmt.Sprint(known); got != tt.want {
+					t.Errorf("known etags: %s, want %s", got, tt.want)
+				}
+				if got := fmt.Sprint(etags); got != "[a1 b1 a2 d1 c1]" {
+					t.Errorf("states: %s", got)
+				}
+				if !proto.Equal(request, before) {
+					t.Errorf("the caller's request has become %v", request)
+				}
+			})
+		})
+	}
+}
+
+func TestWatchManySendsTheEtagsOfTheThousandThatChangedLastAndMayChangeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var known []string
+		s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{
+			func(_ *easelv1.WatchGenerationsRequest, stream manyStream) error {
+				for i := range 1100 {
+					if err := send(stream, manyUpdate(fmt.Sprintf("gen_%04d", i), "e1", easelv1.State_STATE_RUNNING)); err != nil {
+						return err
+					}
+				}
+				return errors.Join(send(stream, manyUpdate("gen_0100", "e2", easelv1.State_STATE_FAILED), manyUpdate("gen_1099", "e2", easelv1.State_STATE_SUCCEEDED), manyUpdate("gen_1100", "e1", easelv1.State_STATE_QUEUED)),
+					status.Error(codes.Unavailable, "scripted"))
+			},
+			func(request *easelv1.WatchGenerationsRequest, _ manyStream) error {
+				known = slices.Sorted(maps.Keys(request.GetKnownEtags()))
+				return status.Error(codes.NotFound, "scripted")
+			},
+		}}
+		for range play(t, s).WatchMany(t.Context(), &easelv1.WatchGenerationsRequest{}) {
+		}
+		if len(known) != 1000 || known[0] != "gen_0100" || known[1] != "gen_0101" || known[2] != "gen_0102" || known[998] != "gen_1098" || known[999] != "gen_1100" {
+			t.Errorf("%d known etags, from %s to %s", len(known), known[:3], known[len(known)-2:])
+		}
+	})
+}
+
+func TestWatchManyEndsWithItsNamedRenders(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		named []string
+		calls int
+	}{
+		{"named", []string{"a"}, 1},
+		{"all, where the end of a stream is no goal", nil, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{
+					func(_ *easelv1.WatchGenerationsRequest, stream manyStream) error {
+						return send(stream, manyUpdate("a", "a1", easelv1.State_STATE_SUCCEEDED))
+					},
+					func(*easelv1.WatchGenerationsRequest, manyStream) error {
+						return status.Error(codes.Unauthenticated, "scripted")
+					},
+				}}
+				last := lastError(play(t, s).WatchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: tt.named}))
+				if len(s.calls) != tt.calls || status.Code(last) == codes.Unauthenticated != (tt.calls == 2) {
+					t.Errorf("%d streams, the last with %v", len(s.calls), last)
+				}
+			})
+		})
+	}
+}
+
+func account(cents int64, initial bool) *easelv1.WatchAccountResponse {
+	upstream := &structpb.Struct{Fields: map[string]*structpb.Value{"now": structpb.NewStringValue(time.Now().String())}}
+	return &easelv1.WatchAccountResponse{Event: &easelv1.WatchAccountResponse_Update{Update: &easelv1.AccountUpdate{
+		Account: &easelv1.Account{BalanceCents: &cents, ObserveTime: timestamppb.Now(), UpstreamFields: upstream}, Initial: initial,
+	}}}
+}
+
+func TestWatchAccountRepeatsNoState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		then := func(end error, messages ...*easelv1.WatchAccountResponse) func(*easelv1.WatchAccountRequest, accountStream) error {
+			return func(_ *easelv1.WatchAccountRequest, stream accountStream) error {
+				return errors.Join(send(stream, messages...), end)
+			}
+		}
+		s := &script{accounts: []func(*easelv1.WatchAccountRequest, accountStream) error{
+			then(status.Error(codes.Unavailable, "scripted"), account(500, true), account(489, false)),
+			then(nil, account(489, true)), // the end of a stream is no goal
+			then(status.Error(codes.Internal, "scripted"), account(400, true)),
+			then(status.Error(codes.PermissionDenied, "scripted"), account(400, true)),
+		}}
+		var balances []int64
+		for account, err := range play(t, s).WatchAccount(t.Context(), &easelv1.WatchAccountRequest{}) {
+			if err == nil {
+				balances = append(balances, account.GetBalanceCents())
+			}
+		}
+		if got := fmt.Sprint(balances); got != "[500 489 400]" || len(s.calls) != 4 {
+			t.Errorf("balances %s over %d streams", got, len(s.calls))
+		}
+	})
+}
+
+// A server that lets nobody stay is not asked in a hurry, though each stream begins with another balance.
+func TestAnAccountThatIsToldAnewIsNoProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cents := int64(1000)
+		s := &script{accounts: []func(*easelv1.WatchAccountRequest, accountStream) error{
+			func(_ *easelv1.WatchAccountRequest, stream accountStream) error {
+				cents--
+				return errors.Join(send(stream, account(cents, true)), status.Error(codes.Unavailable, "scripted"))
+			},
+		}}
+		began := time.Now()
+		for range play(t, s).WatchAccount(t.Context(), &easelv1.WatchAccountRequest{}) {
+			if time.Since(began) > 10*time.Minute {
+				break
+			}
+		}
+		if n := len(s.calls); n < 40 || n > 130 {
+			t.Errorf("%d calls in ten minutes", n)
+		}
+	})
+}
+
+func TestWatchManyRepeatsNoFinishedGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var known []map[string]string
+		then := func(end error, messages ...*easelv1.WatchGenerationsResponse) func(*easelv1.WatchGenerationsRequest, manyStream) error {
+			return func(request *easelv1.WatchGenerationsRequest, stream manyStream) error {
+				known = append(known, request.GetKnownEtags())
+				return errors.Join(send(stream, messages...), end)
+			}
+		}
+		broken, end := status.Error(codes.Unavailable, "scripted"), status.Error(codes.NotFound, "scripted")
+		failed, succeeded := manyUpdate("a", "a1", easelv1.State_STATE_FAILED), manyUpdate("b", "b1", easelv1.State_STATE_SUCCEEDED)
+		s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{then(broken, failed, succeeded), then(broken, succeeded), then(end, succeeded)}}
+		var etags []string
+		for generation, err := range play(t, s).WatchMany(t.Context(), nil) {
+			if err == nil {
+				etags = append(etags, generation.GetEtag())
+			}
+		}
+		if got := fmt.Sprint(etags, known); got != "[a1 b1] [map[] map[a:a1] map[a:a1]]" {
+			t.Errorf("states and known etags: %s", got)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package io.github.easelgrpc.easel;
+
+import io.github.easelgrpc.easel.v1.Heartbeat;
+import io.github.easelgrpc.easel.v1.StreamClosing;
+import io.grpc.Context;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import java.time.Duration;
+import java.util.EnumSet;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+
+/** The loop of every watch: one stream of messages M after another, and the states T of all of them. */
+abstract class Follower<M, T> implements Watch<T> {
+  /** What a watch that is opened again would meet again. */
+  private static final Set<Status.Code> FINAL = EnumSet.of(Status.Code.NOT_FOUND, Status.Code.UNAUTHENTICATED,
+      Status.Code.PERMISSION_DENIED, Status.Code.INVALID_ARGUMENT, Status.Code.FAILED_PRECONDITION, Status.Code.UNIMPLEMENTED);
+  private static final Duration SHORTEST = Duration.ofSeconds(1); // interval that the contract allows
+  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // of the contract, where a request names none
+
+  private final Easel easel;
+  private final Easel.Listener listener;
+  private final Duration silence; // the longest
+  private final boolean hasGoal; // so that OK is the end
+  private final CountDownLatch ended = new CountDownLatch(1); // which any thread may do
+  private volatile Context.CancellableContext call; // of the newest stream
+  private Iterator<M> messages; // null between two streams
+  private long start; // of the stream, in nanoseconds
+  private Duration asked = Duration.ZERO; // how long the closing server asks to stay away
+  private int attempt;
+  private T next;
+
+  Follower(Easel easel, Easel.Listener listener, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
+    this.easel = easel;
+    this.listener = listener;
+    var interval = Errors.duration(heartbeatInterval);
+    var longest = interval.isZero() ? HEARTBEAT : interval;
+    // The server refuses an interval that is too short, and is given the time to say so.
+    this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
+    this.hasGoal = hasGoal;
+  }
+
+  /** Opens a stream of what is left to see. */
+  abstract Iterator<M> open(Easel easel);
+
+  /** Hands a message to one of the methods below. */
+  abstract void take(M message);
+
+  final void heartbeat(Heartbeat heartbeat) {
+    listener.onHeartbeat(heartbeat);
+  }
+
+  final void closing(StreamClosing closing) {
+    asked = Errors.duration(closing.getRetryDelay());
+  }
+
+  /** Begins the back-off anew. */
+  final void progress() {
+    attempt = 0;
+  }
+
+  /** Yields a newer state. */
+  final void newer(T state) {
+    next = state;
+  }
+
+  @Override
+  public final T next() {
+    if (!hasNext()) {
+      throw new NoSuchElementException("the watch has ended");
+    }
+    var state = next;
+    next = null;
+    return state;
+  }
+
+  @Override
+  public final boolean hasNext() {
+    while (next == null && !hasEnded()) {
+      try {
+        receive();
+      } catch (StatusRuntimeException e) {
+        leave();
+        retry(e);
+      }
+    }
+    return next != null;
+  }
+
+  @Override
+  public final void close() {
+    ended.countDown();
+    var newest = call;
+    if (newest != null) {
+      newest.cancel(null);
+    }
+  }
+
+  private boolean hasEnded() {
+    return ended.getCount() == 0;
+  }
+
+  private void retry(StatusRuntimeException error) {
+    if (!hasEnded()) {
+      attempt = Easel.isLong(start) ? 0 : attempt;
+      easel.again(error, !FINAL.contains(error.getStatus().getCode()), attempt++, asked, ended);
+    }
+  }
+
+  private void receive() {
+    if (messages == null) {
+      begin();
+    }
+    if (arrives()) {
+      take(messages.next());
+    } else if (hasGoal) {
+      close();
+    } else {
+      throw Status.UNAVAILABLE.withDescription("the server has ended a watch that has no goal").asRuntimeException();
+    }
+  }
+
+  private void begin() {
+    start = System.nanoTime();
+    asked = Duration.ZERO;
+    var newest = Context.current().withCancellation();
+    call = newest;
+    if (hasEnded()) { // perhaps before close could see this call
+      newest.cancel(null);
+    }
+    var previous = newest.attach();
+    try {
+      messages = open(easel);
+    } finally {
+      newest.detach(previous);
+    }
+  }
+
+  /** Waits for a message, and gives the stream up where none comes. The time that the caller takes is no silence. */
+  private boolean arrives() {
+    var reading = call;
+    var timer = new CompletableFuture<Void>().orTimeout(silence.toMillis(), TimeUnit.MILLISECONDS);
+    timer.whenComplete((nothing, timeout) -> {
+      if (timeout != null) {
+        reading.cancel(timeout);
+      }
+    });
+    try {
+      return messages.hasNext();
+    } finally {
+      timer.complete(null);
+    }
+  }
+
+  private void leave() {
+    if (messages != null) {
+      call.cancel(null);
+      messages = null;
+    }
+  }
+}

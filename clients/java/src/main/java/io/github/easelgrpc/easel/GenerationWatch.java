@@ -1,0 +1,40 @@
+package io.github.easelgrpc.easel;
+
+import io.github.easelgrpc.easel.v1.Generation;
+import io.github.easelgrpc.easel.v1.WatchGenerationRequest;
+import io.github.easelgrpc.easel.v1.WatchGenerationResponse;
+import java.util.Iterator;
+
+/** The watch of one generation. Each stream begins after the last etag. */
+final class GenerationWatch extends Follower<WatchGenerationResponse, Generation> {
+  private final WatchGenerationRequest.Builder request; // what is left to see
+
+  GenerationWatch(Easel easel, Easel.Listener listener, WatchGenerationRequest request) {
+    super(easel, listener, request.getHeartbeatInterval(), true);
+    this.request = request.toBuilder().setIncludeContent(false); // a download resumes
+  }
+
+  @Override
+  Iterator<WatchGenerationResponse> open(Easel easel) {
+    return easel.generations().watchGeneration(request.build());
+  }
+
+  @Override
+  void take(WatchGenerationResponse message) {
+    if (message.hasHeartbeat()) {
+      heartbeat(message.getHeartbeat());
+    } else if (message.hasClosing()) {
+      closing(message.getClosing());
+    } else if (message.hasUpdate()) {
+      update(message.getUpdate().getGeneration());
+    }
+  }
+
+  private void update(Generation generation) {
+    if (!generation.getEtag().equals(request.getKnownEtag())) {
+      progress();
+    }
+    request.setKnownEtag(generation.getEtag());
+    newer(generation);
+  }
+}

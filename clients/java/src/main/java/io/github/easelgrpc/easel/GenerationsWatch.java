@@ -1,0 +1,41 @@
+package io.github.easelgrpc.easel;
+
+import io.github.easelgrpc.easel.v1.Generation;
+import io.github.easelgrpc.easel.v1.WatchGenerationsRequest;
+import io.github.easelgrpc.easel.v1.WatchGenerationsResponse;
+import java.util.Iterator;
+
+/** The watch of many generations. Each stream begins after the etags of those before it. */
+final class GenerationsWatch extends Follower<WatchGenerationsResponse, Generation> {
+  private final WatchGenerationsRequest request;
+  private final Etags etags;
+
+  GenerationsWatch(Easel easel, Easel.Listener listener, WatchGenerationsRequest request) {
+    super(easel, listener, request.getHeartbeatInterval(), request.getGenerationIdsCount() > 0);
+    this.request = request;
+    this.etags = new Etags(request);
+  }
+
+  @Override
+  Iterator<WatchGenerationsResponse> open(Easel easel) {
+    return easel.generations().watchGenerations(request.toBuilder().clearKnownEtags().putAllKnownEtags(etags.wanted()).build());
+  }
+
+  @Override
+  void take(WatchGenerationsResponse message) {
+    if (message.hasHeartbeat()) {
+      heartbeat(message.getHeartbeat());
+    } else if (message.hasClosing()) {
+      closing(message.getClosing());
+    } else if (message.hasUpdate()) {
+      update(message.getUpdate().getGeneration());
+    }
+  }
+
+  private void update(Generation generation) {
+    if (etags.add(generation)) {
+      progress();
+      newer(generation);
+    }
+  }
+}

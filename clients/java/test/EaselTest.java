@@ -1,0 +1,635 @@
+import com.google.protobuf.Any;
+import com.google.protobuf.ByteString;
+import com.google.protobuf.Duration;
+import com.google.protobuf.Message;
+import com.google.protobuf.Struct;
+import com.google.protobuf.Timestamp;
+import com.google.protobuf.Value;
+import com.google.rpc.ErrorInfo;
+import com.google.rpc.RetryInfo;
+import io.github.easelgrpc.easel.*;
+import io.github.easelgrpc.easel.v1.*;
+import io.grpc.*;
+import io.grpc.protobuf.StatusProto;
+import io.grpc.stub.ServerCallStreamObserver;
+import io.grpc.stub.StreamObserver;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.util.*;
+import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
+import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import java.util.zip.CRC32C;
+
+/** The client against a server that answers by a script: make client-java runs it as it stands. */
+public final class EaselTest implements AutoCloseable {
+  private static final CreateGenerationRequest ORDER = CreateGenerationRequest.newBuilder().setIdempotencyKey("key-1").build();
+  private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
+  private static final Object SILENCE = "silence"; // for ever
+  private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
+  private static final AtomicInteger READINGS = new AtomicInteger(); // of accounts
+  private final List<Message> requests = new CopyOnWriteArrayList<>();
+  private final List<Long> delays = new CopyOnWriteArrayList<>(); // in milliseconds
+  private final CountDownLatch left = new CountDownLatch(1); // by a caller, before the answer was whole
+  private final Answer[] answers;
+  private final Server server;
+  private final ManagedChannel channel;
+  private final Easel easel;
+
+  /** How a call is answered: by messages, of which the last may be an error or SILENCE. */
+  interface Answer extends Function<Message, List<?>> {}
+
+  private EaselTest(Answer... answers) throws IOException {
+    this.answers = answers;
+    server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create()).addService(new GenerationServiceGrpc.GenerationServiceImplBase() {
+      @Override
+      public void createGeneration(CreateGenerationRequest request, StreamObserver<CreateGenerationResponse> to) {
+        answer(request, to);
+      }
+
+      @Override
+      public void watchGeneration(WatchGenerationRequest request, StreamObserver<WatchGenerationResponse> to) {
+        answer(request, to);
+      }
+
+      @Override
+      public void watchGenerations(WatchGenerationsRequest request, StreamObserver<WatchGenerationsResponse> to) {
+        answer(request, to);
+      }
+
+      @Override
+      public void downloadGeneration(DownloadGenerationRequest request, StreamObserver<DownloadGenerationResponse> to) {
+        answer(request, to);
+      }
+    }).addService(new AccountServiceGrpc.AccountServiceImplBase() {
+      @Override
+      public void watchAccount(WatchAccountRequest request, StreamObserver<WatchAccountResponse> to) {
+        answer(request, to);
+      }
+    }).build().start();
+    channel = Grpc.newChannelBuilder("localhost:" + server.getPort(), InsecureChannelCredentials.create()).build();
+    easel = new Easel(channel).withListener(new Easel.Listener() {
+      @Override
+      public void onRetry(StatusRuntimeException error, java.time.Duration delay) {
+        delays.add(delay.toMillis());
+      }
+    });
+  }
+
+  @SuppressWarnings("unchecked")
+  private <T> void answer(Message request, StreamObserver<T> to) {
+    ((ServerCallStreamObserver<T>) to).setOnCancelHandler(left::countDown);
+    requests.add(request);
+    for (var message : answers[Math.min(requests.size(), answers.length) - 1].apply(request)) {
+      if (message == SILENCE) {
+        return;
+      }
+      if (message instanceof Exception e) {
+        to.onError(e);
+        return;
+      }
+      to.onNext((T) message);
+    }
+    to.onCompleted();
+  }
+
+  @Override
+  public void close() {
+    channel.shutdownNow();
+    server.shutdownNow();
+  }
+
+  private static Exception failure(Status.Code code, String reason, int delaySeconds, String outcome) {
+    var status = com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage("scripted");
+    if (!reason.isEmpty()) {
+      status.addDetails(Any.pack(ErrorInfo.newBuilder().setDomain("easel").setReason(reason).putMetadata("order_outcome", outcome).build()));
+    }
+    if (delaySeconds >= 0) {
+      status.addDetails(Any.pack(RetryInfo.newBuilder().setRetryDelay(Duration.newBuilder().setSeconds(delaySeconds)).build()));
+    }
+    return StatusProto.toStatusRuntimeException(status.build());
+  }
+
+  private static Answer failing(Status.Code code, String reason, int delaySeconds) {
+    return request -> List.of(failure(code, reason, delaySeconds, "unknown"));
+  }
+
+  private static GenerationUpdate.Builder generationUpdate(String id, String etag, State state) {
+    return GenerationUpdate.newBuilder().setGeneration(Generation.newBuilder().setGenerationId(id).setEtag(etag).setState(state));
+  }
+
+  private static WatchGenerationResponse update(String etag, State state) {
+    return WatchGenerationResponse.newBuilder().setUpdate(generationUpdate("gen_1", etag, state)).build();
+  }
+
+  private static WatchGenerationsResponse update(String id, String etag, State state) {
+    return WatchGenerationsResponse.newBuilder().setUpdate(generationUpdate(id, etag, state)).build();
+  }
+
+  private static WatchAccountResponse balance(int cents, boolean initial) {
+    var account = Account.newBuilder().setBalanceCents(cents).setObserveTime(Timestamp.newBuilder().setNanos(READINGS.get()))
+        .setUpstreamFields(Struct.newBuilder().putFields("now", Value.newBuilder().setNumberValue(READINGS.getAndIncrement()).build()));
+    return WatchAccountResponse.newBuilder().setUpdate(AccountUpdate.newBuilder().setAccount(account).setInitial(initial)).build();
+  }
+
+  private static StreamClosing comeBackAfter(int seconds) {
+    return StreamClosing.newBuilder().setRetryDelay(Duration.newBuilder().setSeconds(seconds)).build();
+  }
+
+  private static Exception unavailable() {
+    return failure(Status.Code.UNAVAILABLE, "", -1, "");
+  }
+
+  private List<Map<String, String>> knownEtags() {
+    return requests.stream().map(request -> ((WatchGenerationsRequest) request).getKnownEtagsMap()).toList();
+  }
+
+  /** What a watch yields until its goal, or until there are so many. */
+  private static <T> List<T> yielded(Watch<T> watch, int most) {
+    try (watch) {
+      var states = new ArrayList<T>();
+      while (states.size() < most && watch.hasNext()) {
+        states.add(watch.next());
+      }
+      return states;
+    }
+  }
+
+  private static List<String> texts(List<Generation> generations) {
+    return generations.stream().map(generation -> generation.getGenerationId() + " " + generation.getEtag() + " " + generation.getState()).toList();
+  }
+
+  private static final Answer PLACED =
+      request -> List.of(CreateGenerationResponse.newBuilder().setGeneration(Generation.newBuilder().setGenerationId("gen_1")).build());
+
+  private static <E extends Exception> E fails(Class<E> type, Callable<?> call) {
+    try {
+      call.call();
+    } catch (Exception e) {
+      return type.cast(e);
+    }
+    throw new AssertionError("it does not fail");
+  }
+
+  private static void equal(Object want, Object got) {
+    if (!want.equals(got)) {
+      throw new AssertionError("want " + want + ", got " + got);
+    }
+  }
+
+  private static void orderGoesOnWithTheSameKeyUntilItsOutcomeIsKnown() throws IOException {
+    try (var test = new EaselTest(failing(Status.Code.UNAVAILABLE, "", -1), failing(Status.Code.UNAVAILABLE, "SUBMISSION_OUTCOME_UNKNOWN", 2),
+        failing(Status.Code.ABORTED, "SUBMISSION_IN_PROGRESS", 1), failing(Status.Code.UNAVAILABLE, "A_NEWER_ONE", -1), PLACED)) {
+      equal("gen_1", test.easel.order(ORDER).getGenerationId());
+      equal(Collections.nCopies(5, ORDER), test.requests);
+      equal(4, test.delays.size());
+      equal(List.of(true, true, true), List.of(test.delays.get(0) < 1000, test.delays.get(1) >= 2000, test.delays.get(2) >= 1000));
+    }
+  }
+
+  private static void orderGivesUpWhereARepeatCannotMendIt() throws IOException {
+    for (var row : List.of(
+        List.of(Status.Code.RESOURCE_EXHAUSTED, ErrorReason.BUDGET_EXCEEDED, Errors.OrderOutcome.NOT_PLACED),
+        List.of(Status.Code.UNAVAILABLE, ErrorReason.SUBMISSION_OUTCOME_UNKNOWN, Errors.OrderOutcome.UNKNOWN), // it is too late
+        List.of(Status.Code.FAILED_PRECONDITION, ErrorReason.PRICE_ABOVE_LIMIT, Errors.OrderOutcome.NOT_PLACED_BY_THIS_CALL),
+        List.of(Status.Code.INTERNAL, ErrorReason.UPSTREAM_REDIRECT_REFUSED, Errors.OrderOutcome.UNKNOWN))) {
+      try (var test = new EaselTest(request ->
+          List.of(failure((Status.Code) row.get(0), row.get(1).toString(), -1, row.get(2).toString().toLowerCase(Locale.ROOT))))) {
+        var error = fails(StatusRuntimeException.class, () -> test.easel.order(ORDER));
+        equal(row, List.of(error.getStatus().getCode(), Errors.reason(error), Errors.orderOutcome(error)));
+        equal(Optional.empty(), Errors.retryDelay(error));
+        equal(1, test.requests.size());
+      }
+    }
+  }
+
+  private static void orderNeedsAnIdempotencyKey() throws IOException {
+    try (var test = new EaselTest(PLACED)) {
+      fails(StatusRuntimeException.class, () -> test.easel.order(CreateGenerationRequest.getDefaultInstance()));
+      equal(0, test.requests.size());
+    }
+  }
+
+  private static void aDeadlineAndACancelEndAnOrder() throws Exception {
+    try (var test = new EaselTest(failing(Status.Code.UNAVAILABLE, "SUBMISSION_OUTCOME_UNKNOWN", 600))) {
+      var error = fails(StatusRuntimeException.class, () -> test.easel.withDeadlineAfter(60, TimeUnit.SECONDS).order(ORDER));
+      equal(ErrorReason.SUBMISSION_OUTCOME_UNKNOWN, Errors.reason(error));
+      equal(Optional.of(java.time.Duration.ofMinutes(10)), Errors.retryDelay(error));
+      var ended = new CompletableFuture<Void>();
+      var future = test.easel.runAsync(ORDER, work -> new Thread(() -> {
+        work.run();
+        ended.complete(null);
+      }).start());
+      while (test.delays.isEmpty()) {
+        Thread.onSpinWait();
+      }
+      future.cancel(true);
+      ended.get(30, TimeUnit.SECONDS);
+    }
+  }
+
+  private static void watchYieldsEachStateOnceOverAllStreams() throws IOException {
+    var closing = WatchGenerationResponse.newBuilder().setClosing(comeBackAfter(2)).build();
+    try (var test = new EaselTest(
+        request -> List.of(update("e1", State.STATE_QUEUED), closing, failure(Status.Code.UNAVAILABLE, "SERVER_DRAINING", 1, "unknown")),
+        request -> List.of(SILENCE),
+        request -> List.of(update("e2", State.STATE_SUCCEEDED)))) {
+      var states = yielded(test.easel.watch(WatchGenerationRequest.newBuilder().setGenerationId("gen_1").setHeartbeatInterval(HEARTBEAT).build()), 9);
+      equal(List.of("gen_1 e1 STATE_QUEUED", "gen_1 e2 STATE_SUCCEEDED"), texts(states));
+      equal(List.of("", "e1", "e1"), test.requests.stream().map(request -> ((WatchGenerationRequest) request).getKnownEtag()).toList());
+      equal(true, test.delays.size() == 2 && test.delays.get(0) >= 2000);
+    }
+  }
+
+  private static void watchManyYieldsEachStateOnceOverAllStreams() throws IOException {
+    var closing = WatchGenerationsResponse.newBuilder().setClosing(comeBackAfter(2)).build();
+    var request = WatchGenerationsRequest.newBuilder().addAllGenerationIds(List.of("gen_1", "gen_2", "gen_3")).putKnownEtags("gen_2", "e0")
+        .setFilter(GenerationFilter.newBuilder().setModelId("studio/landscape")).setHeartbeatInterval(HEARTBEAT).build();
+    try (var test = new EaselTest(
+        first -> List.of(update("gen_1", "e1", State.STATE_QUEUED), update("gen_3", "e2", State.STATE_DELETED), closing, unavailable()),
+        second -> List.of(SILENCE),
+        third -> List.of(update("gen_2", "e3", State.STATE_SUCCEEDED), update("gen_1", "e4", State.STATE_SUCCEEDED)))) {
+      equal(List.of("gen_1 e1 STATE_QUEUED", "gen_3 e2 STATE_DELETED", "gen_2 e3 STATE_SUCCEEDED", "gen_1 e4 STATE_SUCCEEDED"),
+          texts(yielded(test.easel.watchMany(request), 9))); // OK is the end, since renders are named
+      var known = Map.of("gen_1", "e1", "gen_2", "e0", "gen_3", "e2");
+      equal(List.of(request, request.toBuilder().putAllKnownEtags(known).build(), request.toBuilder().putAllKnownEtags(known).build()), test.requests);
+      equal(Map.of("gen_2", "e0"), request.getKnownEtagsMap());
+      equal(true, test.delays.size() == 2 && test.delays.get(0) >= 2000);
+    }
+  }
+
+  private static void watchManyWithoutNamesGoesOnAndForgetsTheDeleted() throws IOException {
+    try (var test = new EaselTest(
+        request -> List.of(update("gen_1", "e1", State.STATE_RUNNING), update("gen_2", "e2", State.STATE_RUNNING), update("gen_1", "e3", State.STATE_DELETED)),
+        request -> List.of(update("gen_2", "e4", State.STATE_SUCCEEDED)))) {
+      equal(List.of("gen_1 e1 STATE_RUNNING", "gen_2 e2 STATE_RUNNING", "gen_1 e3 STATE_DELETED", "gen_2 e4 STATE_SUCCEEDED"),
+          texts(yielded(test.easel.watchMany(WatchGenerationsRequest.newBuilder().putKnownEtags("gen_1", "e0").build()), 4)));
+      equal(List.of(Map.of("gen_1", "e0"), Map.of("gen_2", "e2")), test.knownEtags());
+      equal(1, test.delays.size());
+    }
+  }
+
+  private static void watchManySendsTheEtagsUpdatedLast() throws IOException {
+    var updates = new ArrayList<Object>(IntStream.range(0, 1001).mapToObj(i -> update("gen_" + i, "e1", State.STATE_RUNNING)).toList());
+    updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // before the last one
+    updates.add(unavailable());
+    try (var test = new EaselTest(request -> updates, request -> List.of(update("gen_1", "e2", State.STATE_RUNNING)))) {
+      equal(1003, yielded(test.easel.watchMany(WatchGenerationsRequest.getDefaultInstance()), 1003).size());
+      var known = new HashMap<String, String>();
+      IntStream.range(2, 1001).forEach(i -> known.put("gen_" + i, "e1"));
+      known.put("gen_0", "e2");
+      equal(List.of(Map.of(), known), test.knownEtags());
+    }
+  }
+
+  private static void watchManyRepeatsNoneOfThe10000ThatChangedLast() throws IOException {
+    var many = IntStream.range(0, 10_001).mapToObj(i -> update("gen_" + i, "e1", State.STATE_RUNNING)).toList();
+    var old = update("old", "e0", State.STATE_RUNNING);
+    var first = new ArrayList<Object>(List.of(old));
+    first.addAll(many.subList(0, 2000));
+    first.add(unavailable());
+    var second = new ArrayList<Object>(List.of(old));
+    second.addAll(many);
+    second.addAll(many.subList(1, many.size()));
+    second.add(many.get(0)); // which has fallen out
+    try (var test = new EaselTest(request -> first, request -> second)) {
+      var request = WatchGenerationsRequest.newBuilder().putKnownEtags("old", "e0").build();
+      var ids = yielded(test.easel.watchMany(request), 10_002).stream().map(Generation::getGenerationId).toList();
+      equal(IntStream.concat(IntStream.range(0, 10_001), IntStream.of(0)).mapToObj(i -> "gen_" + i).toList(), ids);
+    }
+  }
+
+  private static void watchManySendsNoEtagOfWhatIsFinished() throws IOException {
+    var finished = List.of(State.STATE_FAILED, State.STATE_SUCCEEDED, State.STATE_REFUNDED, State.STATE_DELETED);
+    var all = finished.stream().map(Object::toString).collect(Collectors.toMap(id -> id, id -> "e1"));
+    var updates = new ArrayList<Object>(finished.stream().map(state -> update(state.toString(), "e1", state)).toList());
+    updates.add(unavailable());
+    for (var named : List.of(List.<String>of(), List.of("gen_1"))) {
+      try (var test = new EaselTest(request -> updates, request -> List.of(update("gen_1", "e1", State.STATE_RUNNING)))) {
+        equal(5, yielded(test.easel.watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(named).build()), 5).size());
+        equal(List.of(Map.of(), named.isEmpty() ? Map.of("STATE_FAILED", "e1") : all), test.knownEtags());
+      }
+    }
+  }
+
+  /** Gives a watch the same update three times, and then another. */
+  private static void takesNoRepeatForProgress(Function<Easel, Watch<Generation>> open, Object update, Object newer, List<String> etags) throws IOException {
+    Answer repeat = request -> List.of(update, unavailable());
+    try (var test = new EaselTest(repeat, repeat, repeat, request -> List.of(newer))) {
+      equal(etags, yielded(open.apply(test.easel), etags.size()).stream().map(Generation::getEtag).toList());
+      equal(true, test.delays.size() == 3 && test.delays.get(2) >= 1000);
+    }
+  }
+
+  private static void aWatchTakesNoRepeatForProgress() throws IOException {
+    takesNoRepeatForProgress(easel -> easel.watch("gen_1"), update("e1", State.STATE_QUEUED), update("e2", State.STATE_RUNNING), List.of("e1", "e1", "e1", "e2"));
+    takesNoRepeatForProgress(easel -> easel.watchMany(WatchGenerationsRequest.getDefaultInstance()),
+        update("gen_1", "e1", State.STATE_QUEUED), update("gen_1", "e2", State.STATE_RUNNING), List.of("e1", "e2"));
+  }
+
+  private static void aWatchEndsWhereTheServerRefusesItsHeartbeat() throws IOException {
+    Answer refuse = request -> {
+      LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));
+      return List.of(failure(Status.Code.INVALID_ARGUMENT, "", -1, ""));
+    };
+    for (var millis : List.of(-1000, 0, 200)) {
+      var interval = Duration.newBuilder().setSeconds(millis / 1000).setNanos(millis % 1000 * 1_000_000).build();
+      var request = WatchAccountRequest.newBuilder().setHeartbeatInterval(interval).build();
+      try (var test = new EaselTest(refuse, failing(Status.Code.NOT_FOUND, "", -1)); var watch = test.easel.watchAccount(request)) {
+        equal(Status.Code.INVALID_ARGUMENT, fails(StatusRuntimeException.class, watch::next).getStatus().getCode());
+        equal(List.of(request), test.requests);
+      }
+    }
+  }
+
+  private static void watchAccountRepeatsNoAccount() throws IOException {
+    var closing = WatchAccountResponse.newBuilder().setClosing(comeBackAfter(2)).build();
+    var request = WatchAccountRequest.newBuilder().setHeartbeatInterval(HEARTBEAT).build();
+    try (var test = new EaselTest(
+        first -> List.of(balance(100, true), balance(90, false), closing, unavailable()),
+        second -> List.of(balance(90, true), SILENCE),
+        third -> List.of(balance(90, true), balance(80, false)), // OK is no goal
+        fourth -> List.of(balance(70, true)))) {
+      equal(List.of(100L, 90L, 80L, 70L), yielded(test.easel.watchAccount(request), 4).stream().map(Account::getBalanceCents).toList());
+      equal(Collections.nCopies(4, request), test.requests);
+      equal(true, test.delays.size() == 3 && test.delays.get(0) >= 2000);
+    }
+  }
+
+  private static void watchAccountTakesOnlyChangesAsProgress() throws IOException {
+    try (var test = new EaselTest(
+        request -> List.of(unavailable()),
+        request -> List.of(unavailable()),
+        request -> List.of(balance(100, true), unavailable()), // the first of all is progress
+        request -> List.of(balance(90, true), unavailable()),
+        request -> List.of(balance(90, true), unavailable()),
+        request -> List.of(balance(90, true), balance(80, false), unavailable()),
+        request -> List.of(balance(70, true)))) {
+      equal(List.of(100L, 90L, 80L, 70L), yielded(test.easel.watchAccount(), 4).stream().map(Account::getBalanceCents).toList());
+      var attempts = List.of(0, 1, 0, 1, 2, 0); // since the last progress
+      equal(attempts.size(), test.delays.size());
+      for (var i = 0; i < attempts.size(); i++) {
+        var backOff = 500L << attempts.get(i); // before jitter
+        equal(true, test.delays.get(i) >= backOff / 2 && test.delays.get(i) <= backOff * 3 / 2);
+      }
+    }
+  }
+
+  /** Gives a watch each error, and then an update. */
+  private static void stops(Function<Easel, Watch<?>> open, Object update) throws IOException {
+    var last = EnumSet.of(Status.Code.NOT_FOUND, Status.Code.UNAUTHENTICATED, Status.Code.PERMISSION_DENIED,
+        Status.Code.INVALID_ARGUMENT, Status.Code.FAILED_PRECONDITION, Status.Code.UNIMPLEMENTED);
+    for (var code : EnumSet.complementOf(EnumSet.of(Status.Code.OK))) {
+      try (var test = new EaselTest(failing(code, "", -1), request -> List.of(update)); var watch = open.apply(test.easel)) {
+        if (last.contains(code)) {
+          equal(code, fails(StatusRuntimeException.class, watch::next).getStatus().getCode());
+        } else {
+          watch.next();
+        }
+        equal(last.contains(code) ? 1 : 2, test.requests.size());
+      }
+    }
+  }
+
+  private static void watchStopsWhereARepeatCannotMendIt() throws IOException {
+    stops(easel -> easel.watch("gen_1"), update("e1", State.STATE_SUCCEEDED));
+  }
+
+  private static void watchManyStopsWhereARepeatCannotMendIt() throws IOException {
+    stops(easel -> easel.watchMany(WatchGenerationsRequest.getDefaultInstance()), update("gen_1", "e1", State.STATE_RUNNING));
+  }
+
+  private static void watchAccountStopsWhereARepeatCannotMendIt() throws IOException {
+    stops(Easel::watchAccount, balance(100, true));
+  }
+
+  /** Leaves a watch of a stream that has no end. */
+  private static void leaves(Function<Easel, Watch<?>> open, Object update) throws Exception {
+    try (var test = new EaselTest(request -> List.of(update, SILENCE))) {
+      try (var watch = open.apply(test.easel)) {
+        watch.next();
+        equal(1L, test.left.getCount());
+      }
+      test.left.await();
+      equal(1, test.requests.size());
+    }
+  }
+
+  private static void aWatchThatIsLeftEndsItsStream() throws Exception {
+    leaves(easel -> easel.watch("gen_1"), update("e1", State.STATE_RUNNING));
+    leaves(easel -> easel.watchMany(WatchGenerationsRequest.getDefaultInstance()), update("gen_1", "e1", State.STATE_RUNNING));
+    leaves(Easel::watchAccount, balance(100, true));
+  }
+
+  private static void anotherThreadEndsAWatchThatWaitsForAMessage() throws Exception {
+    try (var test = new EaselTest(request -> List.of(balance(100, true), SILENCE)); var watch = test.easel.watchAccount()) {
+      watch.next();
+      var more = new FutureTask<>(watch::hasNext);
+      var reader = new Thread(more);
+      reader.start();
+      while (reader.getState() != Thread.State.WAITING) { // for the next message
+        Thread.onSpinWait();
+      }
+      watch.close();
+      equal(false, more.get(30, TimeUnit.SECONDS));
+      test.left.await();
+      equal(List.of(), test.delays);
+      equal(1, test.requests.size());
+    }
+  }
+
+  private static void anotherThreadEndsAWatchThatWaitsForItsBackOff() throws Exception {
+    try (var test = new EaselTest(failing(Status.Code.UNAVAILABLE, "", 600)); var watch = test.easel.watchAccount()) {
+      var more = CompletableFuture.supplyAsync(watch::hasNext);
+      while (test.delays.isEmpty()) {
+        Thread.onSpinWait();
+      }
+      watch.close();
+      equal(false, more.get(30, TimeUnit.SECONDS));
+      equal(1, test.requests.size());
+    }
+  }
+
+  /** Closes a watch when its call has begun, and the watch does not have the stream yet. */
+  private static void aWatchThatIsClosedAsItsStreamOpensEndsTheStream() throws Exception {
+    try (var test = new EaselTest(request -> List.of(SILENCE))) {
+      var opening = new AtomicReference<Watch<Account>>();
+      var closing = ClientInterceptors.intercept(test.channel, new ClientInterceptor() {
+        @Override
+        public <Q, R> ClientCall<Q, R> interceptCall(MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
+          return new ForwardingClientCall.SimpleForwardingClientCall<Q, R>(next.newCall(method, options)) {
+            @Override
+            public void halfClose() {
+              super.halfClose();
+              opening.get().close();
+            }
+          };
+        }
+      });
+      var watch = new Easel(closing).watchAccount(WatchAccountRequest.newBuilder().setHeartbeatInterval(Duration.newBuilder().setSeconds(60)).build());
+      opening.set(watch);
+      equal(false, CompletableFuture.supplyAsync(watch::hasNext).get(30, TimeUnit.SECONDS));
+    }
+  }
+
+  /** Closes the client that has connected itself as it is about to make another attempt. */
+  private static void noAttemptFollowsTheEndOfTheClient() throws Exception {
+    for (var call : List.<Function<Easel, ?>>of(easel -> easel.order(ORDER), easel -> easel.watch("gen_1").next(), easel -> easel.watchAccount().next())) {
+      try (var test = new EaselTest(failing(Status.Code.UNAVAILABLE, "LEDGER_UNAVAILABLE", -1))) {
+        var own = Easel.connect("localhost:" + test.server.getPort(), "", InsecureChannelCredentials.create());
+        var retries = new AtomicInteger();
+        var closing = own.withListener(new Easel.Listener() {
+          @Override
+          public void onRetry(StatusRuntimeException error, java.time.Duration delay) {
+            retries.incrementAndGet();
+            own.close();
+          }
+        });
+        fails(StatusRuntimeException.class, () -> call.apply(closing));
+        fails(StatusRuntimeException.class, () -> call.apply(closing));
+        equal(1, retries.get());
+      }
+    }
+  }
+
+  private static void theEndOfTheClientEndsAWatch() throws Exception {
+    try (var test = new EaselTest(request -> List.of(balance(100, true), SILENCE));
+        var own = Easel.connect("localhost:" + test.server.getPort(), "", InsecureChannelCredentials.create())) {
+      var watch = own.watchAccount();
+      watch.next();
+      own.close();
+      fails(StatusRuntimeException.class, watch::next);
+      equal(1, test.requests.size());
+    }
+  }
+
+  private static void aDeadlineEndsAWatchWithoutAGoal() throws IOException {
+    for (var answer : List.<Answer>of(request -> List.of(balance(100, true)), request -> List.of(balance(100, true), SILENCE))) {
+      try (var test = new EaselTest(answer); var watch = test.easel.withDeadlineAfter(2, TimeUnit.SECONDS).watchAccount()) {
+        fails(StatusRuntimeException.class, () -> yielded(watch, Integer.MAX_VALUE));
+      }
+    }
+  }
+
+  private static void runTellsARenderThatCameToNothing() throws IOException {
+    try (var test = new EaselTest(PLACED, request -> List.of(update("e1", State.STATE_REFUNDED)))) {
+      equal(State.STATE_REFUNDED, fails(FailedException.class, () -> test.easel.run(ORDER)).getGeneration().getState());
+    }
+  }
+
+  /** Sends the bytes from the offset up to so many, and ends so. */
+  private static Answer pieces(int to, UnaryOperator<ContentChunk.Builder> spoil, Exception end) {
+    return request -> {
+      var messages = new ArrayList<Object>();
+      var start = (int) ((DownloadGenerationRequest) request).getReadOffset();
+      for (var at = start; at < to; at += 1000) {
+        var data = ByteString.copyFrom(WHOLE, at, Math.min(1000, to - at));
+        var sum = new CRC32C();
+        sum.update(data.asReadOnlyByteBuffer());
+        var chunk = ContentChunk.newBuilder().setOffset(at).setData(data).setCrc32C((int) sum.getValue());
+        if (at == start) {
+          chunk.getInfoBuilder().setEtag("bytes-1").setSizeBytes(WHOLE.length);
+        }
+        messages.add(DownloadGenerationResponse.newBuilder().setChunk(spoil.apply(chunk)).build());
+      }
+      if (end != null) {
+        messages.add(end);
+      }
+      return messages;
+    };
+  }
+
+  private static void downloadGoesOnWhereItBrokeOff() throws IOException {
+    try (var test = new EaselTest(failing(Status.Code.FAILED_PRECONDITION, "CONTENT_NOT_READY", 0),
+        pieces(1500, chunk -> chunk, failure(Status.Code.UNAVAILABLE, "", -1, "")),
+        pieces(2500, chunk -> chunk, failure(Status.Code.UNAVAILABLE, "CONTENT_INTERRUPTED", -1, "")),
+        pieces(WHOLE.length, chunk -> chunk, null))) {
+      var file = new ByteArrayOutputStream();
+      test.easel.download("gen_1", file);
+      equal(true, Arrays.equals(WHOLE, file.toByteArray()));
+      equal(List.of("0", "0", "1500bytes-1", "2500bytes-1"), test.requests.stream().map(DownloadGenerationRequest.class::cast)
+          .map(request -> request.getReadOffset() + request.getEtag()).toList());
+    }
+  }
+
+  private static void downloadTakesNoDamagedBytes() throws IOException {
+    for (var answer : List.of(
+        pieces(WHOLE.length, chunk -> chunk.setCrc32C(chunk.getCrc32C() ^ 1), null),
+        pieces(WHOLE.length, chunk -> chunk.setOffset(chunk.getOffset() + 1), null),
+        pieces(4990, chunk -> chunk, null),
+        pieces(WHOLE.length, chunk -> chunk.setSummary(ContentSummary.newBuilder().setSha256("0")), null))) {
+      var directory = Files.createTempDirectory("easel");
+      try (var test = new EaselTest(answer)) {
+        fails(IOException.class, () -> test.easel.download("gen_1", directory.resolve("file")));
+        equal(1, test.requests.size());
+      }
+      Files.delete(directory); // it is empty
+    }
+  }
+
+  /** One case, which has a minute. */
+  interface Case {
+    void run() throws Exception;
+
+    /** Runs the case on a thread of its own. */
+    default Callable<Void> start() {
+      var run = new FutureTask<Void>(() -> {
+        run();
+        return null;
+      });
+      var thread = new Thread(run);
+      thread.setDaemon(true);
+      thread.start();
+      return () -> {
+        try {
+          return run.get(1, TimeUnit.MINUTES);
+        } catch (TimeoutException e) {
+          e.setStackTrace(thread.getStackTrace()); // which names the case, and what it waits for
+          throw new AssertionError("a case has taken longer than a minute", e);
+        }
+      };
+    }
+  }
+
+  /** Runs all cases side by side: most of the time they wait. */
+  public static void main(String[] args) throws Exception {
+    var runs = Stream.<Case>of(
+        EaselTest::orderGoesOnWithTheSameKeyUntilItsOutcomeIsKnown,
+        EaselTest::orderGivesUpWhereARepeatCannotMendIt,
+        EaselTest::orderNeedsAnIdempotencyKey,
+        EaselTest::aDeadlineAndACancelEndAnOrder,
+        EaselTest::watchYieldsEachStateOnceOverAllStreams,
+        EaselTest::watchManyYieldsEachStateOnceOverAllStreams,
+        EaselTest::watchManyWithoutNamesGoesOnAndForgetsTheDeleted,
+        EaselTest::watchManySendsTheEtagsUpdatedLast,
+        EaselTest::watchManyRepeatsNoneOfThe10000ThatChangedLast,
+        EaselTest::watchManySendsNoEtagOfWhatIsFinished,
+        EaselTest::aWatchTakesNoRepeatForProgress,
+        EaselTest::aWatchEndsWhereTheServerRefusesItsHeartbeat,
+        EaselTest::watchAccountRepeatsNoAccount,
+        EaselTest::watchAccountTakesOnlyChangesAsProgress,
+        EaselTest::watchStopsWhereARepeatCannotMendIt,
+        EaselTest::watchManyStopsWhereARepeatCannotMendIt,
+        EaselTest::watchAccountStopsWhereARepeatCannotMendIt,
+        EaselTest::aWatchThatIsLeftEndsItsStream,
+        EaselTest::anotherThreadEndsAWatchThatWaitsForAMessage,
+        EaselTest::anotherThreadEndsAWatchThatWaitsForItsBackOff,
+        EaselTest::aWatchThatIsClosedAsItsStreamOpensEndsTheStream,
+        EaselTest::noAttemptFollowsTheEndOfTheClient,
+        EaselTest::theEndOfTheClientEndsAWatch,
+        EaselTest::aDeadlineEndsAWatchWithoutAGoal,
+        EaselTest::runTellsARenderThatCameToNothing,
+        EaselTest::downloadGoesOnWhereItBrokeOff,
+        EaselTest::downloadTakesNoDamagedBytes).map(Case::start).toList();
+    for (var run : runs) {
+      run.call();
+    }
+  }
+}

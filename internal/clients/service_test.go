@@ -1,0 +1,102 @@
+package clients
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// services are the programs of docs/clients.md, by the marks of their blocks: how each is checked and built
+// from its file in a directory of its own, and how it is started there.
+var services = map[string]struct {
+	file         string
+	build, start []string
+}{
+	"go":     {"main.go", []string{"go", "build", "-C", root, "-o", "DIR/service", "DIR/main.go"}, []string{"DIR/service"}},
+	"python": {"service.py", []string{root + "/.build/clients/python/bin/mypy", "--strict", "service.py"}, []string{root + "/.build/clients/python/bin/python", "service.py"}},
+	"typescript": {"service.mts", []string{
+		"sh", "-c", "ln -s " + root + "/.build/clients/typescript/node_modules && node_modules/.bin/tsc --strict --target es2022 --module nodenext --types node service.mts",
+	}, []string{"node", "service.mjs"}},
+}
+
+// root stands for the top of the repository.
+const root = "ROOT"
+
+// TestTheServicesOfThePageGoOnThroughARestart runs each as it stands, outside the repository.
+func TestTheServicesOfThePageGoOnThroughARestart(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	page := string(readFile(t, filepath.Join(proctest.Root, "docs", "clients.md")))
+	for language, service := range services {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			if !slices.Contains(strings.Split(*languages, ","), language) {
+				t.Skip("it is none of -languages")
+			}
+			blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page, -1)
+			if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") >= 40+strings.Count(blocks[0][1], "\n\n") {
+				t.Fatalf("the page must have one service of fewer than forty lines: %q", blocks)
+			}
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, service.file), []byte(blocks[0][1]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			build := exec.CommandContext(t.Context(), placed(t, dir, service.build)[0], placed(t, dir, service.build)[1:]...)
+			build.Dir = dir
+			if said, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			restartUnder(t, dir, placed(t, dir, service.start))
+		})
+	}
+}
+
+// placed puts directories into a command.
+func placed(t *testing.T, dir string, words []string) (found []string) {
+	t.Helper()
+	root, err := filepath.Abs(proctest.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range words {
+		found = append(found, strings.NewReplacer("ROOT", root, "DIR", dir).Replace(word))
+	}
+	return found
+}
+
+// restartUnder runs a service, and restarts the server while it watches.
+func restartUnder(t *testing.T, dir string, command []string) {
+	t.Helper()
+	s, key := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")), "sandbox_live_of_a_service"
+	s.admin(t, http.MethodPost, "keys", `{"name":"service","balanceCents":5000,"key":"`+key+`"}`, nil)
+	s.hold(t)
+	env := append(os.Environ(), "EASEL_ADDR="+s.addr, "EASEL_API_KEY="+key)
+	run := proctest.Start(t, env, append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, command...)...)
+	must(t)(run.Await(0, `(QUEUED)`, patience))
+	s.awaitWatches(t, 1)
+	s.facade.Stop()
+	s.serve(t)
+	s.awaitWatches(t, 1)
+	s.admin(t, http.MethodDelete, "faults", "", nil)
+	code, err := run.Wait(patience)
+	said := run.Output.String()
+	if err != nil || code != 0 || !regexp.MustCompile(`studio/landscape 1 orders \d+ cents`).MatchString(said) {
+		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
+	}
+	t.Log(said)
+	var b books
+	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
+	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
+		t.Fatalf("the books say %+v", b)
+	}
+	if got := readFile(t, filepath.Join(dir, "hills.png")); !bytes.Equal(got, s.content(t, key, b.Generations[0].ID)) {
+		t.Errorf("%d bytes, which are not those of the catalog", len(got))
+	}
+}
