@@ -3,9 +3,11 @@ package simulation
 // The packages that have bugs.
 const (
 	catalogDir   = "internal/catalog"
+	eventsDir    = "internal/events"
 	ledgerDir    = "internal/ledger"
 	lifecycleDir = "internal/ledger/lifecycle"
 	ordersDir    = "internal/orders"
+	reloadDir    = "internal/reload"
 	restDir      = "internal/rest"
 	serverDir    = "internal/server"
 	serviceDir   = "internal/service"
@@ -144,6 +146,24 @@ func firstToken(token string) string {
 		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},
 	{
+		name:   "a watch of many takes what its caller knows for unchanged",
+		edits:  []edit{{watchDir, "watcher.eventOf", "s.deliveredEtag == e.etag", "s.deliveredEtag != \"\""}},
+		jobs:   seeds("short", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"a watch of many that goes on tells what has changed, and nothing else", "the last state always arrives"},
+	},
+	{
+		name:   "a watch of many does not count what its caller knows",
+		edits:  []edit{{serviceDir, "watchOfMany.deliver", "w.cover(_)", `delete(w.covered, "")`}},
+		jobs:   seeds("short", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"a watch of many that goes on tells what has changed, and nothing else"},
+	},
+	{
+		name:   "a watch of everything forgets its filter",
+		edits:  []edit{{serviceDir, "watchOfMany.wants", "!excludes(_, _, _)", "true"}, {watchDir, "newWatcher", "r.ModelID", "\"\""}},
+		jobs:   seeds("busy", 1, 2, 3),
+		breaks: []string{"a watch of many that goes on tells what has changed, and nothing else"},
+	},
+	{
 		name:   "the state that a caller has is ignored",
 		edits:  []edit{{serviceDir, "generations.WatchGeneration", "r.GetKnownEtag()", `""`}},
 		jobs:   seeds("only-N3", 1, 2, 3, 4),
@@ -269,7 +289,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "polls go on for a watcher that has left",
-		edits:  []edit{{watchDir, "Hub.Watch", "w.stop(_)", ""}},
+		edits:  []edit{{watchDir, "Hub.serve", "w.stop(_)", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"nobody watches, nobody polls"},
 	},
@@ -326,12 +346,36 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the first heartbeat is late",
-		edits:  []edit{{watchDir, "newWatcher", "time.Now().Add(w.heartbeat)", "time.Now().Add(2 * w.heartbeat)"}},
+		edits:  []edit{{watchDir, "newStream", "time.Now().Add(s.heartbeat)", "time.Now().Add(2 * s.heartbeat)"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},
+	{
+		name:   "the balance is not read after an order",
+		edits:  []edit{{watchDir, "Hub.Ordered", "t.account.touch(_)", ""}},
+		jobs:   seeds("short", 3, 6, 9, 12),
+		breaks: []string{"the newest balance and the newest budget arrive"},
+	},
+	{
+		name:   "the balance is read after each order at once",
+		edits:  []edit{{watchDir, "account.touch", "latest(a.began.Add(_), n)", "n"}},
+		jobs:   seeds("short", 3, 6, 9, 12),
+		breaks: []string{"an account is read seldom, whoever watches"},
+	},
 
 	// Teams and their ledger.
+	{
+		name:   "a team sees the balance in a watch of the account",
+		edits:  []edit{{serviceDir, "accountOf", "!c.seesAccount()", "false"}},
+		jobs:   seeds("teams-short", 3, 6),
+		breaks: []string{"a team sees no balance"},
+	},
+	{
+		name:   "a change of a budget alone is not told",
+		edits:  []edit{{watchDir, "accountWatcher.change", "!reflect.DeepEqual(_, _)", "false"}},
+		jobs:   seeds("teams-short", 3, 6),
+		breaks: []string{"the newest balance and the newest budget arrive"},
+	},
 	{
 		name:   "two teams with one idempotency key have one order",
 		edits:  []edit{{serviceDir, "upstreamIdempotencyKey", "append(append(t, c.credential.Owner...), k...)", "append(t, k...)"}},
@@ -431,9 +475,8 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "reserved money does not count in a budget",
 		edits: []edit{{
-			ledgerDir, "reserve", "tx.exec(_, o.ReservedCents, o.Owner, p.name, s, l, o.ReservedCents, l)",
-			`tx.exec("UPDATE budgets SET reserved_cents = reserved_cents + $1 WHERE owner = $2 AND period = $3 AND start_time = $4 AND ($5 < 0 OR spent_cents + $6 <= $7)",
-				o.ReservedCents, o.Owner, p.name, s, l, o.ReservedCents, l)`,
+			ledgerDir, "reserveIn", "tx.rows(_text, c.args...)",
+			`tx.rows(strings.Replace(_text, "+ budgets.reserved_cents + excluded.reserved_cents <=", "+ excluded.reserved_cents <=", 1), c.args...)`,
 		}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no budget is passed"},
@@ -453,13 +496,168 @@ func firstContext(h *Hub) context.Context {
 	{
 		name:   "nobody settles",
 		edits:  []edit{{ordersDir, "Orders.settle", "due, err = o.Ledger.Due(c, settleQuiet, settleAtMost)", "due, err = nil, nil"}},
-		jobs:   seeds("ledger-S3", 1, 2, 3, 4, 5, 6),
-		breaks: []string{"every cent of the account has one owner"},
+		jobs:   append(seeds("ledger-T3l", 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
+		breaks: []string{"what nobody watches is settled", "every cent of the account has one owner"},
 	},
 	{
 		name:   "the age of an order is that of two clocks",
 		edits:  []edit{{ordersDir, "placedTime", "time.Now().Add(-o.Age)", "o.Time"}},
 		jobs:   seeds("ledger-T12", 3, 1, 2, 4, 5, 6),
 		breaks: []string{"nothing is told before the ledger holds it"},
+	},
+	{
+		name:   "an operator's list ends with the ledger",
+		edits:  []edit{{serviceDir, "generations.ListGenerations", "!s.hides(ctx, filter.Owner) && len(filter.Labels) == 0", "false"}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"operators see everything"},
+	},
+	{
+		name:   "an operator's list has its own",
+		edits:  []edit{{serviceDir, "viewer", "who(c).operator", "false"}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"operators see everything"},
+	},
+	{
+		name:   "an operator changes what others have ordered",
+		edits:  []edit{{serviceDir, "generations.DeleteGeneration", "s.seeAs(c, orderer(c), id)", "s.seeAs(c, viewer(c), id)"}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name: "a repeat changes the labels",
+		edits: []edit{{
+			ledgerDir, "Ledger.Call", "o, step = *f, f.Call(f.Digest == r.Digest)",
+			`for name, value := range r.Labels { if _, err := tx.exec("UPDATE labels SET value = $1 WHERE order_id = $2 AND name = $3", value, f.ID, name); err != nil { return err } }
+			o, step = *f, f.Call(f.Digest == r.Digest)`,
+		}},
+		jobs:   seeds("ledger-T1r", 1, 2, 3, 4),
+		breaks: []string{"the first labels stay, and choose"},
+	},
+	{
+		name:   "a filter by label looks at its name alone",
+		edits:  []edit{{ledgerDir, "Filter.clauses", "c.add(_, n, v)", `c.add("EXISTS (SELECT 1 FROM labels WHERE order_id = orders.id AND name = %s)", n); _ = v`}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"the first labels stay, and choose"},
+	},
+	{
+		name:   "a team sees the usage of all",
+		edits:  []edit{{ledgerDir, "UsageQuery.statement", "q.Owner != nil", `q.Owner != nil && *q.Owner == ""`}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"usage is what the orders are, and what the catalog's books are"},
+	},
+	{
+		name:   "the callers file is read once",
+		edits:  []edit{{reloadDir, "Value.begin", "v.reading == nil && time.Since(v.checked) >= Interval", "v.checked.IsZero()"}},
+		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"a new order fits the budget in force", "nobody sees a foreign generation or a secret"},
+	},
+	{
+		name: "a callers file that is broken lets nobody in",
+		edits: []edit{{
+			serviceDir, "LoadCallers", "next, err := callers.Parse(_)",
+			"next, err := callers.Parse(contents[0]); if err != nil && inForce != nil { next, err = &callers.List{}, nil }",
+		}},
+		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"the callers file in force says who may call"},
+	},
+	{
+		name:   "a watch goes on without its caller's token",
+		edits:  []edit{{serviceDir, "Service.stillKnown", "newest == c.listed", "newest != nil"}},
+		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name:   "a charge above the quote is told to nobody",
+		edits:  []edit{{ordersDir, "entry.named", "g.CostCents != nil && *g.CostCents > e.order.ReservedCents && e.order.ReservedCents > 0", "false"}},
+		jobs:   seeds("ledger-T7", 1, 2, 3),
+		breaks: []string{"a charge above the quote is told"},
+	},
+	{
+		name:   "what an operator says of an order is taken as a refusal",
+		edits:  []edit{{lifecycleDir, "Order.Resolved", `generation == ""`, "true"}},
+		jobs:   seeds("ledger-T11", 1, 2, 3, 4),
+		breaks: []string{"what an operator resolves is so"},
+	},
+
+	// Teams that are told.
+	{
+		name: "an event is written after the transaction of its state",
+		edits: []edit{
+			{ledgerDir, "Ledger.observed", "t.tellGeneration(o, n, x)", "t.tellLater(o, n, x)"},
+			addition(ledgerDir, `import "context"
+
+func (t *transaction) tellLater(before, after Order, text *string) error {
+	go func() {
+		_ = t.l.inTransaction(context.Background(), func(tx *transaction) error { return tx.tellGeneration(before, after, text) })
+	}()
+	return nil
+}
+`),
+		},
+		jobs:   append(seeds("events-only-T4c", 1, 2, 3, 4, 5, 6), seeds("events-only-T3", 1, 2, 3)...),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "an event counts as sent before it is",
+		edits:  []edit{{eventsDir, "Sender.send", "e := s.post(c, t, x)", "_ = s.cfg.Ledger.Sent(c, x.ID); e := s.post(c, t, x)"}},
+		jobs:   seeds("events-only-K3", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "an event that was not taken counts as sent",
+		edits:  []edit{{eventsDir, "Sender.send", "s.record(c, x, e)", "s.record(c, x, map[bool]error{}[e == nil])"}},
+		jobs:   seeds("events-only-K3", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "any answer takes an event",
+		edits:  []edit{{eventsDir, "Sender.post", "a.StatusCode > 299", "a.StatusCode > 599"}},
+		jobs:   seeds("events-only-K3", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name: "events of one generation overtake each other",
+		edits: []edit{{
+			ledgerDir, "Ledger.DueEvents", "all, err = tx.events(_, o, m)",
+			`all, err = tx.events("owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2", o, m)`,
+		}},
+		jobs:   seeds("events-short", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "each attempt has an id of its own",
+		edits:  []edit{{eventsDir, "request", "b, e := Document(x)", "x.ID += strconv.FormatInt(x.Attempts, 10); b, e := Document(x)"}},
+		jobs:   seeds("events-short", 1, 2),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "nobody goes on where the sender was killed",
+		edits:  []edit{{eventsDir, "Sender.onDuty", `s.cfg.Ledger.TakeDuty(c, "events", s.holder, ledger.ClaimTime)`, `s.cfg.Ledger.TakeDuty(c, "events", s.holder, 24*time.Hour)`}},
+		jobs:   seeds("events-only-K3", 1, 2, 3, 4),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "a dead receiver is left alone for long",
+		edits:  []edit{{eventsDir, "receiver.done", "r.rest = n.Add(_)", "r.rest = n.Add(5 * time.Minute)"}},
+		jobs:   seeds("events-short", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "the threshold of a month is not told",
+		edits:  []edit{{ledgerDir, "transaction.tellBudgets", "l.periods(o.Time)", "l.periods(o.Time)[:1]"}},
+		jobs:   seeds("events-short", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "a refund that comes after a failure is not told",
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "a.Status > b.Status", "a.Status > b.Status && b.Status < Failed"}},
+		jobs:   seeds("events-short", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "a signature leaves out the time",
+		edits:  []edit{{eventsDir, "Secrets.Sign", `strconv.FormatInt(_, 10)`, `""`}},
+		jobs:   seeds("events-short", 1),
+		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
 }

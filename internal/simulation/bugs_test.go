@@ -106,6 +106,23 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 	}
 }
 
+// TestEverySeededBugCompiles finds at once what make simulate-bugs would find at night.
+func TestEverySeededBugCompiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it has one goroutine")
+	}
+	root := filepath.Join("..", "..")
+	checker, err := newTypeChecker(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bugs {
+		if err := b.compiles(checker, root); err != nil {
+			t.Errorf("%s: %v", b.name, err)
+		}
+	}
+}
+
 // TestAnEditMatchesSyntaxAndNotText tests the edits on a package of one file.
 func TestAnEditMatchesSyntaxAndNotText(t *testing.T) {
 	const text = `package p

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -199,7 +200,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		if o.leave > 0 && attempt == 1 {
 			time.AfterFunc(o.leave, cancel)
 		}
-		g, err := c.send(ctx, o)
+		g, err := c.send(ctx, o, c.labelsOf(o, attempt))
 		cancel()
 		if o.leave > 0 && attempt == 1 {
 			c.pause(patience) // nobody waits for the order all this time
@@ -234,6 +235,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.switchEndpoint()
 		}
 		if c.world.plan.Forgets > 0 && c.world.history.since() > began+c.world.plan.Window+20*time.Second {
+			c.world.noteForgotten(c, o)
 			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
 			return "", false
 		}
@@ -242,12 +244,12 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 	return "", false
 }
 
-func (c *caller) send(ctx context.Context, o order) (*easelv1.Generation, error) {
+func (c *caller) send(ctx context.Context, o order, labels map[string]string) (*easelv1.Generation, error) {
 	if c.randomly(0.15) {
-		return c.endpoint().restOrder(ctx, o)
+		return c.endpoint().restOrder(ctx, o, labels)
 	}
 	resp, err := c.endpoint().grpc.CreateGeneration(c.endpoint().signed(ctx), &easelv1.CreateGenerationRequest{
-		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit,
+		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: labels,
 	})
 	return resp.GetGeneration(), err
 }
@@ -418,6 +420,12 @@ func (c *caller) recordState(say func(event), g *easelv1.Generation, initial boo
 // the tenant.
 func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
+	if c.tenant == w.operator && c.tenant != nil {
+		if owner, _, _ := strings.Cut(prompt, "."); prompt != "" && g.GetOwner() != "" && owner != g.GetOwner() {
+			c.note(event{kind: sawLeak, gen: g.GetGenerationId(), text: fmt.Sprintf("it is called %s's, and is %s's", g.GetOwner(), owner)})
+		}
+		return
+	}
 	if prompt != "" && (!w.plan.Held || w.plan.Ledger) && prompt[:min(len(c.tenant.name)+1, len(prompt))] != c.tenant.name+"." {
 		c.note(event{kind: sawLeak, gen: g.GetGenerationId(), text: "the generation of another tenant: " + prompt})
 	}

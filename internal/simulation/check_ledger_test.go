@@ -10,6 +10,8 @@ import (
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -24,7 +26,8 @@ type change struct {
 	until                                 time.Duration // of the claim
 	written                               time.Duration
 	reserved, cost, refunded, unconfirmed int64 // cost is less than 0 where it is not known
-	settled                               bool
+	settled, deleted                      bool
+	status                                ledger.Status
 	time                                  time.Time // when it was written, by the database's clock
 }
 
@@ -75,6 +78,7 @@ func (w *world) readJournal(o *outcome) {
 		if row[12] == nil {
 			c.cost = -1
 		}
+		readStates(&c, row)
 		o.changes = append(o.changes, c)
 	})
 	w.rows(`SELECT * FROM simulated_budgets ORDER BY rowid`, func(row []driver.Value) {
@@ -261,6 +265,7 @@ func everyCentHasAName(o *outcome, say func(event, string, ...any)) {
 		c, ok := named[g.ID]
 		at := event{actor: c.owner, gen: g.ID}
 		switch {
+		case isPast(g.IdempotencyKey):
 		case !ok && !open[g.IdempotencyKey]:
 			say(at, "%d cents of the account are nobody's", g.CostCents)
 		case ok && c.key != g.IdempotencyKey:
@@ -282,8 +287,9 @@ func everyCentHasAName(o *outcome, say func(event, string, ...any)) {
 // budgetsHold looks at every moment, in the ledger's budgets and in the catalog's books.
 func budgetsHold(o *outcome, say func(event, string, ...any)) {
 	limit := map[string]int64{"day": o.plan.Budget, "month": o.plan.Budget * 3 / 2}
+	above, _ := o.excess()
 	for _, b := range o.budgets {
-		if b.owner == thrifty && b.spent+b.reserved > limit[b.period] {
+		if b.owner == thrifty && b.spent+b.reserved > limit[b.period]+above[window{b.owner, b.period, b.start}] {
 			say(event{at: b.at, actor: b.owner}, "%d cents are spent and %d reserved of %d of a %s", b.spent, b.reserved, limit[b.period], b.period)
 			return
 		}
@@ -307,7 +313,7 @@ func budgetsHold(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		for _, at := range c.windows() {
-			if sum[at] -= e.Cents; sum[at] > limit[at.period] {
+			if sum[at] -= e.Cents; sum[at] > limit[at.period]+above[at] {
 				say(event{at: e.Time.Sub(o.begin), actor: thrifty, gen: e.GenerationID}, "the catalog has charged %d cents in a %s with %d", sum[at], at.period, limit[at.period])
 				return
 			}
@@ -351,6 +357,17 @@ func knownInAMinute(o *outcome, say func(event, string, ...any)) {
 		due := max(o.healed, c.written) + minute
 		if when > due && c.apiKey == o.homeKey && c.written+o.plan.Window > due {
 			say(event{at: c.written, actor: c.owner, gen: c.key}, "its outcome is not known %v after all was well again (%v)", when-max(o.healed, c.written), cmp.Or(c.generation, "never"))
+		}
+	}
+}
+
+// settledInTheEnd looks at the orders whose generations had ended well before nobody watched any more.
+func settledInTheEnd(o *outcome, say func(event, string, ...any)) {
+	for _, c := range o.last() {
+		one := o.truth[c.generation]
+		over := one.state == catalog.StateSucceeded || one.state == catalog.StateRefunded
+		if c.state == lifecycle.Placed && !c.settled && over && c.at < o.alone-time.Minute && one.ended < o.alone-time.Minute {
+			say(event{at: o.end, actor: c.owner, gen: c.generation}, "it is %v since %v, and its money is not settled", one.state, one.ended)
 		}
 	}
 }

@@ -34,6 +34,7 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 		for _, g := range books.Generations {
 			id, placed := ids[g.IdempotencyKey]
 			switch other, twice := charged[g.IdempotencyKey]; {
+			case isPast(g.IdempotencyKey):
 			case !ordered[g.IdempotencyKey]:
 				say(event{gen: g.ID}, "its key %q is none of an order", g.IdempotencyKey)
 			case twice:

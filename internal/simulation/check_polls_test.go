@@ -224,6 +224,9 @@ func callsRetryLittle(o *outcome, say func(event, string, ...any)) {
 }
 
 func nobodyPolls(o *outcome, say func(event, string, ...any)) {
+	if o.plan.Events { // a team that is told watches
+		return
+	}
 	if o.plan.Ledger {
 		settlingIsCheap(o, say)
 		return
@@ -240,7 +243,7 @@ func nobodyPolls(o *outcome, say func(event, string, ...any)) {
 func settlingIsCheap(o *outcome, say func(event, string, ...any)) {
 	asked := map[time.Duration]int{}
 	for _, r := range o.sent() {
-		if minute := r.at / time.Minute; r.at > o.alone+time.Second {
+		if minute := r.at / time.Minute; r.at > o.alone+time.Second && r.at < o.end {
 			if asked[minute]++; asked[minute] == 2*11+1 { // two rounds may fall into one of these minutes
 				say(event{at: r.at, actor: r.process}, "%d requests in a minute although nobody watches since %v", asked[minute], o.alone)
 			}

@@ -42,8 +42,18 @@ var promises = []promise{
 	{"no budget is passed", budgetsHold},
 	{"the money of the orders is that of the budgets", moneyAddsUp},
 	{"an order is known a minute after the catalog answers again", knownInAMinute},
+	{"what nobody watches is settled", settledInTheEnd},
+	{"operators see everything", operatorsSeeAll},
+	{"the callers file in force says who may call", callersInTheFile},
+	{"a new order fits the budget in force", newOrdersFit},
+	{"what an operator resolves is so", resolvedStays},
+	{"a charge above the quote is told", dearerIsTold},
+	{"the first labels stay, and choose", firstLabelsStay},
+	{"usage is what the orders are, and what the catalog's books are", usageIsTheLedgers},
+	{"every event that was recorded arrives, and no other", everyEventArrives},
 	{"states go forwards", statesGoForwards},
 	{"no state is delivered twice in a row", noneTwice},
+	{"a watch of many that goes on tells what has changed, and nothing else", tellsChanges},
 	{"no state is delivered that the catalog never had", onlyTrueStates},
 	{"no end is invented for a generation that stays queued", noInventedEnd},
 	{"the last state always arrives", lastStateArrives},
@@ -53,6 +63,10 @@ var promises = []promise{
 	{"the end of a generation is detected in time", seenInTime},
 	{"trouble of the catalog ends no watch", watchesAreKept},
 	{"a drain is announced", drainIsAnnounced},
+	{"what is told of an account was true", accountsAreTrue},
+	{"the newest balance and the newest budget arrive", newestMoneyArrives},
+	{"an account is read seldom, whoever watches", accountsAreReadSeldom},
+	{"a team sees no balance", noBalanceForTeams},
 	{"polls keep to the budget", pollsKeepToBudget},
 	{"a generation is polled once, whoever watches", oncePolled},
 	{"a generation that does not change is polled seldom", seldomPolled},
@@ -89,6 +103,14 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
+// keptFromOrders reports whether no order was concluded as long as a trouble lasted, so that none came to a step of it:
+// T11 lasts until its orders are given up, which may be past the next trouble.
+func (o *outcome) keptFromOrders(f span) bool {
+	return slices.ContainsFunc(o.faults, func(other span) bool {
+		return other.id == "T11" && other.from <= f.from && f.to <= other.to
+	})
+}
+
 func filesWhole(o *outcome, say func(event, string, ...any)) {
 	for _, e := range o.events {
 		if e.kind == sawFile && e.text != o.truth[e.gen].sum {
@@ -108,7 +130,7 @@ func nothingLeaks(o *outcome, say func(event, string, ...any)) {
 		if e.kind == sawLeak {
 			say(e, "%s", e.text)
 		}
-		if one, known := o.truth[e.gen]; known && (!o.plan.Held || o.plan.Ledger) && (e.kind == sawUpdate || e.kind == sawGet) && !strings.HasPrefix(e.actor, one.tenant+".") {
+		if one, known := o.truth[e.gen]; known && (!o.plan.Held || o.plan.Ledger) && (e.kind == sawUpdate || e.kind == sawGet) && !strings.HasPrefix(e.actor, one.tenant+".") && e.tenant() != operator {
 			say(e, "a generation of %s", one.tenant)
 		}
 	}
@@ -159,6 +181,9 @@ func runWasReal(o *outcome, say func(event, string, ...any)) {
 			placed++
 		}
 	}
+	if o.plan.Accounts && !slices.ContainsFunc(o.events, func(e event) bool { return e.kind == sawAccount && !e.initial }) {
+		say(event{}, "nobody was told of a change of the account")
+	}
 	if placed == 0 || len(o.requests) == 0 {
 		say(event{}, "%d generations, %d requests", placed, len(o.requests))
 	}
@@ -170,7 +195,7 @@ func runWasReal(o *outcome, say func(event, string, ...any)) {
 		if f.fired > 0 && (f.id != "L6" || o.joinedAtTheEnd(f)) {
 			continue
 		}
-		if idle++; o.plan.Kind != "chaos" {
+		if idle++; o.plan.Kind != "chaos" && !o.keptFromOrders(f) {
 			say(event{at: f.from}, "%s did not fire", f.id)
 		}
 	}

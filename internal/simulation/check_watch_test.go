@@ -151,7 +151,12 @@ func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
 		case !known:
 			say(e, "a generation that the catalog does not have")
 		case e.state == easelv1.State_STATE_DELETED:
-			if !one.deleted {
+			// A young order is known to its own replica alone, and an operator asks any.
+			young := strings.HasPrefix(e.actor, operator+".") && o.excused(e.at-time.Minute, e.at, "", "", reachVisible) &&
+				slices.ContainsFunc(o.events, func(order event) bool {
+					return order.kind == sawPlaced && order.gen == e.gen && order.at > e.at-30*time.Second
+				})
+			if !one.deleted && !young {
 				say(e, "deleted, and it is there")
 			}
 		case one.deleted:
@@ -256,7 +261,7 @@ const slack = 2 * time.Second
 // deliveredAtOnce compares when a change was told with when the catalog said it.
 func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 	crowd := o.openGenerations()
-	slow, told := map[string]bool{}, map[string]bool{}
+	slow, told, named := map[string]bool{}, map[string]bool{}, o.firstNamed()
 	for _, e := range o.events {
 		if e.kind == sawOpen && e.text == "slow" {
 			slow[fmt.Sprint(e.actor, e.stream)] = true
@@ -271,10 +276,28 @@ func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 		if first { // a watch of everything has a new generation once the list shows it, whoever has seen it before
 			limit += maxInterval
 		}
-		if late := e.at - e.observed; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
+		from := e.observed
+		if c := named[e.gen]; c.at > from { // until the ledger knows whose it is, it is asked less and less often
+			from = c.at + (c.at - c.written) + 2*askAgain
+		}
+		if late := e.at - from; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
 			say(e, "%s was told %v after the catalog said it", e.state, late)
 		}
 	}
+}
+
+// askAgain is how often a team's watch of everything asks the ledger at most for what it did not know.
+const askAgain = 2 * time.Second
+
+// firstNamed has, by generation, the change by which the ledger learned of it.
+func (o *outcome) firstNamed() map[string]change {
+	first := map[string]change{}
+	for _, c := range o.changes {
+		if _, known := first[c.generation]; !known && c.generation != "" {
+			first[c.generation] = c
+		}
+	}
+	return first
 }
 
 // seenInTime compares when a watcher heard of the end with when it was.

@@ -17,8 +17,9 @@ import (
 type database struct {
 	world *world
 	conn  driver.Conn
-	turn  chan struct{} // whoever has it may use conn
-	clock string        // the database's time, in SQL
+	kept  map[string]driver.Stmt // statements of conn that take values
+	turn  chan struct{}          // whoever has it may use conn, and kept
+	clock string                 // the database's time, in SQL
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
@@ -53,7 +54,7 @@ var (
 // noted are the columns of an order whose changes the database keeps.
 var noted = []string{
 	"id", "owner", "caller", "upstream_key", "api_key", "state", "generation_id", "claims", "claimed_until", "order_time",
-	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled",
+	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled", "status", "deleted",
 }
 
 // journal is what the database keeps of each change, beside the tables of the ledger.
@@ -81,7 +82,7 @@ func (w *world) openDatabase() error {
 		return err
 	}
 	w.database = &database{
-		world: w, conn: conn, turn: make(chan struct{}, 1),
+		world: w, conn: conn, kept: map[string]driver.Stmt{}, turn: make(chan struct{}, 1),
 		clock: fmt.Sprintf("(easel_now() + %d)", w.plan.Skew.Microseconds()),
 	}
 	return nil
@@ -97,12 +98,38 @@ func (d *database) watch() error {
 	return nil
 }
 
-func (d *database) exec(statement string, args ...driver.NamedValue) (driver.Result, error) {
-	return d.conn.(driver.ExecerContext).ExecContext(context.Background(), d.words(statement), args)
+// statement gives a statement ready to be asked. Those that take values are few, and are kept: getting one ready
+// costs SQLite more than asking most of them.
+func (d *database) statement(text string, values int) (statement driver.Stmt, done func() error, err error) {
+	if kept := d.kept[text]; kept != nil {
+		return kept, nothing, nil
+	}
+	statement, err = d.conn.Prepare(d.words(text))
+	if err != nil || values == 0 {
+		return statement, func() error { return statement.Close() }, err
+	}
+	d.kept[text] = statement
+	return statement, nothing, nil
 }
 
-func (d *database) query(statement string, args ...driver.NamedValue) (driver.Rows, error) {
-	rows, err := d.conn.(driver.QueryerContext).QueryContext(context.Background(), d.words(statement), args)
+func nothing() error { return nil }
+
+func (d *database) exec(text string, args ...driver.NamedValue) (driver.Result, error) {
+	statement, done, err := d.statement(text, len(args))
+	if err != nil {
+		return nil, err
+	}
+	result, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), args)
+	return result, errors.Join(err, done())
+}
+
+func (d *database) query(text string, args ...driver.NamedValue) (driver.Rows, error) {
+	statement, done, err := d.statement(text, len(args))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	rows, err := statement.(driver.StmtQueryContext).QueryContext(context.Background(), args)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +205,12 @@ func (d *database) lock(ctx context.Context) error {
 
 func (d *database) unlock() { <-d.turn }
 
-func (d *database) close() { _ = d.conn.Close() }
+func (d *database) close() {
+	for _, statement := range d.kept {
+		_ = statement.Close()
+	}
+	_ = d.conn.Close()
+}
 
 // gateway is how one process reaches the database. It is a driver.Connector.
 type gateway struct {

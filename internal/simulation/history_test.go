@@ -18,9 +18,11 @@ const (
 	sawUpdate  = "update" // a state came over a stream
 	sawBeat    = "beat"   // a heartbeat
 	sawUp      = "caughtup"
+	sawAccount = "account" // the account came over a stream
 	sawClosing = "closing" // the server announced the end
 	sawOK      = "ok"      // the stream ended with OK
 	sawError   = "error"   // a call or stream ended with an error
+	sawLeft    = "left"    // the caller left a stream
 	sawSilence = "silence" // the caller gave a stream up
 	sawGet     = "get"     // a state came from a unary call
 	sawListed  = "listed"  // a generation came in a list
@@ -60,6 +62,13 @@ type event struct {
 	observed time.Duration // when the catalog said it, since the world began
 	goal     easelv1.WatchUntil
 	every    time.Duration // heartbeat that was asked for
+
+	many  []string // of a stream of many that is asked for: the generations that it names,
+	known memory   // what its caller has,
+	model string   // and the model that it wants; of an update: the generation's
+
+	balance int64  // of an account, in cents; -1: none
+	budgets string // of an account: see budgetText
 }
 
 func (e event) String() string {
@@ -74,6 +83,9 @@ func (e event) String() string {
 	}
 	if e.state != 0 {
 		fmt.Fprintf(&b, " %s observed=%s", strings.TrimPrefix(e.state.String(), "STATE_"), e.observed.Round(time.Microsecond))
+	}
+	if e.kind == sawAccount {
+		fmt.Fprintf(&b, " balance=%d budgets=%q observed=%s", e.balance, e.budgets, e.observed.Round(time.Microsecond))
 	}
 	if e.initial {
 		b.WriteString(" initial")

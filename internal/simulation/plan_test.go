@@ -28,6 +28,7 @@ type plan struct {
 	Pause     time.Duration `json:"pause"`   // of a worker between two orders
 	StreamAge time.Duration `json:"streamAge"`
 	Troubles  []trouble     `json:"troubles"`
+	Accounts  bool          `json:"accounts,omitempty"` // somebody of each tenant watches the account
 
 	// Of a world with a ledger, where teams share an API key:
 	Ledger  bool          `json:"ledger,omitempty"`
@@ -36,6 +37,7 @@ type plan struct {
 	Forgets time.Duration `json:"forgets,omitempty"` // after which the catalog has forgotten an idempotency key
 	Poor    bool          `json:"poor,omitempty"`    // money is short, and the catalog looks at it before the key
 	Budget  int64         `json:"budget,omitempty"`  // of the thrifty team for a day, in cents
+	Events  bool          `json:"events,omitempty"`  // teams are told
 }
 
 // trouble is one entry of the fault catalogue at a time.
@@ -83,7 +85,7 @@ var (
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
-	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T9", "T9", "T10", "T11", "A10m"}
+	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T7", "T8", "T9", "T9", "T10", "T11", "A10m"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -179,7 +181,7 @@ var kinds = []kind{
 		},
 	},
 	{
-		name: "teams", weight: 10, count: either(5, 9),
+		name: "teams", weight: 7, count: either(5, 9),
 		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = minutes(r, 10, 20)
@@ -193,6 +195,26 @@ var kinds = []kind{
 			case 2:
 				p.forget()
 			}
+		},
+	},
+	{
+		name: "events", weight: 3, count: either(5, 9),
+		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 12, 20)
+			p.Workers, p.Pause = 1+r.IntN(2), 12*time.Second
+			p.share(r)
+			p.Events, p.Failures = true, 0.3
+		},
+	},
+	{
+		name: "events-short", count: either(2, 4), // in which the receiver of a team is dead for ten minutes
+		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "C2"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 10, 12)
+			p.Workers, p.Pause = 1, 25*time.Second
+			p.share(r)
+			p.Events, p.Failures = true, 0.3
 		},
 	},
 	{
@@ -221,6 +243,11 @@ func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	if id, ok := strings.CutPrefix(name, "only-"); ok {
 		return only(id).plan(seed, r)
+	}
+	if id, ok := strings.CutPrefix(name, "events-only-"); ok {
+		p := onlyOfTeams(id).plan(seed, r)
+		p.Kind, p.Events, p.Failures = name, true, 0.3
+		return p
 	}
 	if id, ok := strings.CutPrefix(name, "ledger-"); ok {
 		return onlyOfTeams(id).plan(seed, r)
@@ -301,6 +328,7 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		// watches that are sent away more often than that would see it begin again and again.
 		p.StreamAge = time.Hour
 	}
+	p.Accounts = seed%3 == 0 && !strings.HasPrefix(k.name, "only-") && !strings.HasPrefix(k.name, "ledger-")
 	k.shape(r, &p)
 	k.schedule(r, &p)
 	return p
@@ -310,6 +338,9 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 // each is judged by itself.
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count(r)
+	if !slices.ContainsFunc(k.troubles, p.takes) {
+		panic(fmt.Sprintf("simulation: %s has none of the troubles %q", k.name, k.troubles))
+	}
 	slot := p.Length / time.Duration(count)
 	for i := range count {
 		id := k.troubles[r.IntN(len(k.troubles))]

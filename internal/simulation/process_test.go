@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
@@ -41,6 +42,8 @@ type process struct {
 	gateway   *gateway // to the database; these are nil without a ledger
 	book      *ledger.Ledger
 	orders    *orders.Orders
+	teams     *events.Teams // who is told; nil where nobody is
+	sender    *events.Sender
 	followers sync.WaitGroup // of orders
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has ended
@@ -70,6 +73,9 @@ func (r *replica) boot() error {
 			tenants: w.keys, times: map[string]int{}, owner: p, world: w,
 		},
 		Called: func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) },
+		Ordered: func(_ context.Context, cred catalog.Credential, _ catalog.Order, _ catalog.Generation, _ error) {
+			p.hub.Ordered(cred)
+		},
 	})
 	if err != nil {
 		return err
@@ -154,7 +160,7 @@ func (r *replica) kill() {
 	}
 	p.uplink.become(refused)
 	p.uplink.cut()
-	for _, t := range r.world.tenants {
+	for _, t := range r.world.everybody() {
 		t.endpoints[r.index()].link.cut()
 	}
 	p.stop()

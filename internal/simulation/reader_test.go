@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -87,17 +88,35 @@ func (c *caller) list() {
 	}
 }
 
+// memory is what a caller has of generations that it watches together, from one stream to the next.
+type memory map[string]recalled
+
+// recalled is the last that a caller was told of a generation.
+type recalled struct {
+	etag  string
+	state easelv1.State
+}
+
+// etags are what the caller says that it has.
+func (m memory) etags() map[string]string {
+	etags := map[string]string{}
+	for id, r := range m {
+		etags[id] = r.etag
+	}
+	return etags
+}
+
 // followAll watches a batch of generations until all have ended.
 func (c *caller) followAll(ids []string, slow time.Duration) {
+	m := memory{}
 	open := slices.Clone(ids)
 	for tries := 0; !c.over() && len(open) > 0; tries++ {
-		var last map[string]easelv1.State
-		if last = c.watchMany(open, slow, 0); last == nil {
+		if !c.watchMany(manyViewing{ids: open, slow: slow}, m) {
 			c.switchEndpoint()
 		}
 		open = slices.DeleteFunc(open, func(id string) bool {
-			if ended(last[id]) {
-				c.note(event{kind: sawDone, gen: id, state: last[id]})
+			if ended(m[id].state) {
+				c.note(event{kind: sawDone, gen: id, state: m[id].state})
 				return true
 			}
 			return false
@@ -106,19 +125,43 @@ func (c *caller) followAll(ids []string, slow time.Duration) {
 	}
 }
 
-// everything watches all generations of the tenant for a while.
+// everything watches all generations of the tenant for a while, or those of one model, over one stream after the
+// other.
 func (c *caller) everything(length time.Duration) {
-	until := time.Now().Add(length)
+	m, until := memory{}, time.Now().Add(length)
+	model := []string{"", "studio/haiku"}[c.random.IntN(2)]
 	for !c.over() && time.Now().Before(until) {
-		if c.watchMany(nil, 0, time.Until(until)) == nil {
+		if !c.watchMany(manyViewing{model: model, limit: min(20*time.Second, time.Until(until))}, m) {
 			c.switchEndpoint()
+		}
+		for id, r := range m {
+			if r.state == easelv1.State_STATE_DELETED {
+				delete(m, id)
+			}
 		}
 		c.pause(time.Second)
 	}
 }
 
-// watchMany reads one stream of many generations to its end, and gives the last states.
-func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]easelv1.State {
+// manyViewing is how a caller watches many generations.
+type manyViewing struct {
+	ids         []string // none: everything
+	model       string   // of what it wants; "": any
+	slow, limit time.Duration
+}
+
+// request is that of a stream.
+func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenerationsRequest {
+	req := &easelv1.WatchGenerationsRequest{GenerationIds: v.ids, HeartbeatInterval: durationpb.New(every), KnownEtags: m.etags()}
+	if v.model != "" {
+		req.Filter = &easelv1.GenerationFilter{ModelId: v.model}
+	}
+	return req
+}
+
+// watchMany reads one stream of many generations to its end, and keeps what it was told. It reports whether the
+// stream was not silent.
+func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	c.stream++
 	d, every := c.endpoint(), c.heartbeat(0)
 	stream, process := c.stream, d.replica.current().name
@@ -128,40 +171,28 @@ func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]e
 	}
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)
-	if limit > 0 {
-		timer := time.AfterFunc(limit, func() { cancel(errEnough) })
+	if v.limit > 0 {
+		timer := time.AfterFunc(v.limit, func() { cancel(errEnough) })
 		defer timer.Stop()
 	}
 	patience := 3*every + time.Duration(c.random.Int64N(1e6))
 	watchdog := time.AfterFunc(patience, func() { cancel(errSilence) })
 	defer watchdog.Stop()
-	open := event{kind: sawOpen, text: fmt.Sprint(len(ids), " generations")}
-	if slow > 0 {
+	open := event{kind: sawOpen, text: fmt.Sprint(len(v.ids), " generations"), many: slices.Clone(v.ids), known: maps.Clone(m), model: v.model}
+	if v.slow > 0 {
 		open.text = "slow"
 	}
 	say(open)
-	last := map[string]easelv1.State{}
-	from, err := d.grpc.WatchGenerations(d.signed(ctx), &easelv1.WatchGenerationsRequest{GenerationIds: ids, HeartbeatInterval: durationpb.New(every)})
+	from, err := d.grpc.WatchGenerations(d.signed(ctx), v.request(every, m))
 	for err == nil {
-		var m *easelv1.WatchGenerationsResponse
-		if m, err = from.Recv(); err != nil {
+		var message *easelv1.WatchGenerationsResponse
+		if message, err = from.Recv(); err != nil {
 			break
 		}
-		watchdog.Reset(patience + slow)
-		switch {
-		case m.GetUpdate() != nil:
-			g := m.GetUpdate().GetGeneration()
-			last[g.GetGenerationId()] = g.GetState()
-			c.recordState(func(e event) { e.gen = g.GetGenerationId(); say(e) }, g, m.GetUpdate().GetInitial())
-		case m.GetHeartbeat() != nil:
-			say(event{kind: sawBeat, text: conditionName(m.GetHeartbeat())})
-		case m.GetCaughtUp() != nil:
-			say(event{kind: sawUp, text: fmt.Sprint(m.GetCaughtUp().GetGenerationCount())})
-		case m.GetClosing() != nil:
-			say(event{kind: sawClosing})
-		}
-		if slow > 0 {
-			c.sleep(slow)
+		watchdog.Reset(patience + v.slow)
+		c.tellMany(say, message, m)
+		if v.slow > 0 {
+			c.sleep(v.slow)
 		}
 	}
 	switch cause := context.Cause(ctx); {
@@ -170,14 +201,30 @@ func (c *caller) watchMany(ids []string, slow, limit time.Duration) map[string]e
 	case errors.Is(cause, errEnough) || c.over():
 	case errors.Is(cause, errSilence):
 		say(event{kind: sawSilence})
-		return nil
+		return false
 	default:
 		c.failed(event{stream: stream, process: process, every: every}, err)
 		if status.Code(err) == codes.Unavailable {
 			c.switchEndpoint()
 		}
 	}
-	return last
+	return true
+}
+
+// tellMany notes a message of a watch of many.
+func (c *caller) tellMany(say func(event), message *easelv1.WatchGenerationsResponse, m memory) {
+	switch {
+	case message.GetUpdate() != nil:
+		g := message.GetUpdate().GetGeneration()
+		m[g.GetGenerationId()] = recalled{g.GetEtag(), g.GetState()}
+		c.recordState(func(e event) { e.gen, e.model = g.GetGenerationId(), g.GetModelId(); say(e) }, g, message.GetUpdate().GetInitial())
+	case message.GetHeartbeat() != nil:
+		say(event{kind: sawBeat, text: conditionName(message.GetHeartbeat())})
+	case message.GetCaughtUp() != nil:
+		say(event{kind: sawUp, text: fmt.Sprint(message.GetCaughtUp().GetGenerationCount())})
+	case message.GetClosing() != nil:
+		say(event{kind: sawClosing})
+	}
 }
 
 var errEnough = errors.New("enough")

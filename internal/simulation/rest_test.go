@@ -33,9 +33,9 @@ func (d *endpoint) request(ctx context.Context, method, path string, body []byte
 
 // restOrder places an order over REST. Only what the caller knows counts: a request that may
 // have left has an unknown outcome.
-func (d *endpoint) restOrder(ctx context.Context, o order) (*easelv1.Generation, error) {
+func (d *endpoint) restOrder(ctx context.Context, o order, labels map[string]string) (*easelv1.Generation, error) {
 	body, err := protojson.Marshal(&easelv1.CreateGenerationRequest{
-		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit,
+		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: labels,
 	})
 	if err != nil {
 		return nil, err

@@ -131,6 +131,9 @@ func functionName(f *ast.FuncDecl) string {
 	if star, ok := receiver.(*ast.StarExpr); ok {
 		receiver = star.X
 	}
+	if generic, ok := receiver.(*ast.IndexExpr); ok {
+		receiver = generic.X
+	}
 	name, _ := receiver.(*ast.Ident)
 	return fmt.Sprint(name, ".", f.Name.Name)
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -46,6 +48,13 @@ type outcome struct {
 	budgets  []budgetChange // the same
 	homeKey  string         // SHA-256 of the API key that is in force in the end
 	journeys map[string][]change
+	lists    []listing // of the operator
+	limits   []limitChange
+	resolved map[string]string
+	dearer   int64
+	seen     inspection
+	arrivals []arrival              // of events, the oldest first
+	told     map[string]events.Team // who is told
 }
 
 // truth is what the catalog itself says of a generation in the end.
@@ -93,8 +102,12 @@ func (w *world) run() *outcome {
 			w.caller(t, fmt.Sprint("w", i)).start((*caller).work)
 		}
 	}
+	if w.plan.Accounts {
+		w.watchAccounts()
+	}
 	if w.plan.Ledger {
 		w.caller(w.tenants[w.plan.Tenants], "s").start((*caller).spend)
+		w.caller(w.operator, "o").start((*caller).operate)
 		w.trouble.Go(w.earn)
 	}
 	time.Sleep(w.plan.Length)
@@ -110,9 +123,13 @@ func (w *world) run() *outcome {
 	o.alone = w.history.since()
 	time.Sleep(5 * time.Minute)
 	o.end = w.history.since()
+	if w.plan.Ledger {
+		o.seen = w.inspect()
+	}
 	w.learn(o)
 	if w.plan.Ledger {
 		w.readJournal(o)
+		o.arrivals, o.told = w.receivers.all, w.teamsTold()
 	}
 	for _, r := range w.replicas {
 		o.restarts += r.count - 1
@@ -121,7 +138,8 @@ func (w *world) run() *outcome {
 	time.Sleep(time.Minute) // for connections that linger
 	synctest.Wait()
 	o.left = leftOver()
-	o.events, o.faults, o.problems = w.history.sorted(), w.faults, w.problems
+	o.events, o.faults, o.problems, o.lists = w.history.sorted(), w.faults, w.problems, w.lists
+	o.limits, o.resolved, o.dearer = w.limits, w.resolved, w.dearer.Load()
 	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
 	o.digest = digest(o.events)
 	return o
@@ -291,6 +309,7 @@ func (w *world) learn(o *outcome) {
 		return
 	}
 	w.box.ClearFaults()
+	owners := w.owners()
 	for _, t := range w.accounts() {
 		books, err := w.box.Audit(context.Background(), t.key)
 		if err != nil {
@@ -304,7 +323,7 @@ func (w *world) learn(o *outcome) {
 			}
 		}
 		for _, g := range books.Generations {
-			one := truth{tenant: w.ownerOf(t, g.IdempotencyKey), deleted: g.Deleted, ended: -1, refunded: -1}
+			one := truth{tenant: cmp.Or(owners[g.IdempotencyKey], t.name), deleted: g.Deleted, ended: -1, refunded: -1}
 			if at, ok := refunds[g.ID]; ok {
 				one.failed, one.refunded = true, at
 			}
@@ -316,15 +335,18 @@ func (w *world) learn(o *outcome) {
 	}
 }
 
-// ownerOf is the tenant that has ordered a generation of an account.
-func (w *world) ownerOf(t *tenant, upstreamKey string) string {
-	o := &outcome{plan: w.plan}
+// owners are the tenants that have ordered the generations of a shared account, by upstream key.
+func (w *world) owners() map[string]string {
+	o, all := &outcome{plan: w.plan}, map[string]string{}
+	if w.account == nil {
+		return all
+	}
 	for _, e := range w.history.sorted() {
-		if w.account != nil && e.kind == sawOrder && o.upstreamKey(e, e.text) == upstreamKey {
-			return e.tenant()
+		if e.kind == sawOrder {
+			all[o.upstreamKey(e, e.text)] = e.tenant()
 		}
 	}
-	return t.name
+	return all
 }
 
 func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *truth) {

@@ -2,12 +2,10 @@ package simulation
 
 import (
 	"context"
-	"crypto/sha256"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,27 +28,14 @@ func (w *world) openLedger(dir string) error {
 	if err := w.openDatabase(); err != nil {
 		return err
 	}
-	names := w.plan.tenantNames()
-	text := "teams:\n"
-	for i, name := range names[1:] { // the first one is a caller without a team
-		text += fmt.Sprintf("  %s: {budget: {%s}}\n", name, []string{"monthly_cents: 1000000", ""}[i%2])
-	}
-	text = strings.Replace(text, thrifty+": {budget: {monthly_cents: 1000000}}", thrifty+": {budget: {}}", 1)
-	text = strings.Replace(text, thrifty+": {budget: {}}", fmt.Sprintf("%s: {budget: {daily_cents: %d, monthly_cents: %d}}", thrifty, w.plan.Budget, w.plan.Budget*3/2), 1)
-	text += "callers:\n"
-	for i, name := range names {
-		if text += fmt.Sprintf("  - name: %s\n", callerOf(name)); i > 0 {
-			text += fmt.Sprintf("    team: %s\n", name)
-		}
-		text += fmt.Sprintf("    tokens: [\"sha256:%x\"]\n", sha256.Sum256([]byte(w.token(name))))
-	}
 	w.callersFile = filepath.Join(dir, "callers.yaml")
-	return os.WriteFile(w.callersFile, []byte(text), 0o600)
+	w.receivers = &receivers{world: w}
+	return errors.Join(w.writeSecret(dir), w.writeCallers(w.plan.Budget))
 }
 
 // callerOf is the one service of a tenant.
 func callerOf(tenant string) string {
-	if tenant == "t1" {
+	if tenant == "t1" || tenant == operator || tenant == guest {
 		return tenant
 	}
 	return tenant + "-service"
@@ -101,22 +86,36 @@ func (p *process) openLedger(ctx context.Context, w *world) (err error) {
 	p.gateway = w.database.gateway(p.name)
 	p.book, err = ledger.Open(ctx, ledger.Config{
 		URL: "sqlite:simulated", Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow,
-		Connector: p.gateway,
+		Connector: p.gateway, Outbox: p.outbox(w),
 	})
 	if err != nil {
 		return err
 	}
 	p.gateway.open = true
+	if w.plan.Events {
+		p.tell(ctx, w)
+	}
 	p.orders = orders.New(orders.Config{
-		Ledger: p.book, Catalog: p.client, Logger: w.logger(), Fault: func() { w.problem("%s found a fault of the book", p.name) }, Called: p.hub.Called,
+		Told: func() []string {
+			if p.teams == nil {
+				return nil
+			}
+			return p.teams.Names()
+		},
+		Watch: func(ctx context.Context, cred catalog.Credential, id string) error {
+			return p.hub.Watch(ctx, watch.Request{Credential: cred, IDs: []string{id}, Goal: watch.Settled}, func(watch.Event) error { return nil })
+		},
+		Ledger: p.book, Catalog: p.client, Logger: w.logger(), Fault: func() { w.problem("%s found a fault of the book", p.name) }, Dearer: func() { w.dearer.Add(1) }, Called: p.hub.Called,
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) {
 			p.hub.Observe(ctx, cred, read)
 		},
+		Gone: func(ctx context.Context, cred catalog.Credential, id string) { p.hub.Deleted(ctx, cred, id, false) },
 	})
 	held := catalog.Held(w.heldKey)
 	p.followers.Go(func() { p.orders.Record(ctx) })
 	p.followers.Go(func() { p.orders.Recover(ctx, held) })
 	p.followers.Go(func() { p.orders.Settle(ctx, held) })
+	p.followers.Go(func() { p.orders.Follow(ctx, held) })
 	return nil
 }
 
@@ -250,7 +249,7 @@ func (r *replica) links() []*link { return r.linksOf(r.current()) }
 
 func (r *replica) linksOf(p *process) []*link {
 	all := []*link{p.uplink}
-	for _, t := range r.world.tenants {
+	for _, t := range r.world.everybody() {
 		all = append(all, t.endpoints[r.index()].link)
 	}
 	return all

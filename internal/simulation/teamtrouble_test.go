@@ -1,8 +1,13 @@
 package simulation
 
 import (
+	"context"
+	"errors"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -40,8 +45,16 @@ func init() {
 		}},
 		"T11": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			s.For = s.world.plan.Window + s.world.plan.Forgets
-			return inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Key: s.apiKey()}, routePlace)
+			end, fired := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Key: s.apiKey()}, routePlace)
+			return func() {
+				end()
+				s.resolveAll()
+			}, fired
 		}},
+		"T7": {reach: reachNobody, victim: buyBelow, begin: func(s *runningFault) (func(), func() int) {
+			return inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents": 1}`, Header: map[string]string{"Content-Type": "application/json"}, Key: s.apiKey()}, "POST /quote")
+		}},
+		"T8": {reach: reachNobody, victim: callersFileChanges},
 	} {
 		acts[id] = act
 	}
@@ -216,4 +229,121 @@ func comeBackElsewhere(s *runningFault) {
 		}
 	})
 	s.c.sleep(15 * time.Second)
+}
+
+// buyBelow orders with a limit, so that the price is asked for first.
+func buyBelow(s *runningFault) {
+	s.beside(s.next("below"), func(h *caller) {
+		o, most := h.essay(false), int64(100)
+		o.limit = &most
+		h.orderAndFollow(o, viewing{})
+	})
+	s.c.sleep(15 * time.Second)
+}
+
+// forgottenOrder is an order whose caller has given it up.
+type forgottenOrder struct {
+	order
+	tenant *tenant
+}
+
+func (w *world) noteForgotten(c *caller, o order) {
+	if !w.plan.Ledger {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gaveUp[(&outcome{plan: w.plan}).upstreamKey(event{actor: c.name}, o.key)] = forgottenOrder{o, c.tenant}
+}
+
+// resolveAll is an operator who looks at the catalog's books for each order that stays unknown, and says what became of
+// it. Its caller comes back then.
+func (s *runningFault) resolveAll() {
+	w := s.world
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	book := w.replicas[s.Replica].current().book
+	all, err := book.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 100)
+	books, unread := w.box.Audit(ctx, w.account.key)
+	if err := errors.Join(err, unread); err != nil {
+		w.problem("nothing is resolved: %v", err)
+		return
+	}
+	for _, o := range all {
+		generation := ""
+		for _, g := range books.Generations {
+			if g.IdempotencyKey == o.UpstreamKey {
+				generation = g.ID
+			}
+		}
+		possible, err := book.Resolve(ctx, o.ID, catalog.Held(w.heldKey).APIKeySum(), generation)
+		if err != nil {
+			w.problem("%s is not resolved: %v", o.ID, err)
+		}
+		if possible {
+			s.comeBackTo(o, generation)
+		}
+	}
+}
+
+// comeBackTo is the caller of a resolved order that comes back to it.
+func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
+	s.world.mu.Lock()
+	s.world.resolved[o.ID] = generation
+	left, ok := s.world.gaveUp[o.UpstreamKey]
+	s.world.mu.Unlock()
+	if !ok || generation == "" {
+		return
+	}
+	h := s.world.caller(left.tenant, s.next("resolved")+s.c.name)
+	h.start(func(h *caller) {
+		if id, ok := h.buy(left.order, 20*time.Second); ok && id != generation {
+			h.note(event{kind: sawLeak, gen: id, text: "it was resolved as " + generation})
+		}
+	})
+}
+
+// resolvedStays looks at the orders that an operator has resolved.
+func resolvedStays(o *outcome, say func(event, string, ...any)) {
+	for _, c := range o.last() {
+		want, resolved := o.resolved[c.id]
+		if resolved && (c.generation != want || (c.state == lifecycle.Placed) != (want != "")) {
+			say(event{at: c.at, actor: c.owner, gen: c.key}, "it was resolved as %q, and is %q in state %d", want, c.generation, c.state)
+		}
+	}
+}
+
+// excess is what orders have cost above what was reserved for them, by budget, and how many there are.
+func (o *outcome) excess() (by map[window]int64, orders int64) {
+	by = map[window]int64{}
+	first := map[string]change{}
+	for _, c := range o.changes {
+		if _, ok := first[c.id]; !ok {
+			first[c.id] = c
+		}
+	}
+	for _, c := range o.last() {
+		above := c.cost - first[c.id].reserved
+		if first[c.id].reserved == 0 || above <= 0 {
+			continue
+		}
+		orders++
+		for _, at := range c.windows() {
+			by[at] += above
+		}
+	}
+	return by, orders
+}
+
+// dearerIsTold counts the charges above the quote that operators were told of.
+func dearerIsTold(o *outcome, say func(event, string, ...any)) {
+	_, orders := o.excess()
+	for _, t := range o.plan.Troubles {
+		if t.ID != "T7" { // whoever tells may crash before
+			return
+		}
+	}
+	if o.dearer < orders {
+		say(event{at: o.end}, "%d orders have cost more than their quotes, and %d were told", orders, o.dearer)
+	}
 }

@@ -63,6 +63,10 @@ func (p polls) List(ctx context.Context, cred catalog.Credential) ([]catalog.Ver
 	return p.client.List(asPoll(ctx), cred)
 }
 
+func (p polls) Account(ctx context.Context, cred catalog.Credential) (catalog.Account, error) {
+	return p.client.Account(asPoll(ctx), cred)
+}
+
 // tap is the transport of one process: it notes every request, and gives each a way there
 // and back that takes a time of its own, so that no two arrive at one instant.
 type tap struct {

@@ -52,6 +52,14 @@ type world struct {
 	account     *tenant   // of a world with a ledger: whose API key the replicas hold
 	database    *database // of the ledger
 	callersFile string
+	operator    *tenant
+	guest       *tenant
+	limits      []limitChange
+	gaveUp      map[string]forgottenOrder // by upstream key
+	resolved    map[string]string         // the generations of orders that an operator has resolved
+	dearer      atomic.Int64              // charges above the quote that were told
+	lists       []listing                 // of the operator
+	receivers   *receivers                // of events
 
 	ctx     context.Context // of all callers
 	cancel  context.CancelFunc
@@ -106,6 +114,7 @@ type endpoint struct {
 	key     string // "" where the replica holds one
 	conn    *grpc.ClientConn
 	grpc    easelv1.GenerationServiceClient
+	money   easelv1.AccountServiceClient
 	http    *http.Client
 }
 
@@ -118,10 +127,11 @@ func (w *world) seed(part string) uint64 {
 
 // newWorld builds the stack. It is called within the bubble, and all that it makes lives there.
 func newWorld(p plan, dir string) (*world, error) {
-	w := &world{plan: p, history: &history{begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}}
+	w := &world{plan: p, history: &history{begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}, gaveUp: map[string]forgottenOrder{}, resolved: map[string]string{}}
 	w.traffic = &traffic{history: w.history}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	if err := w.openCatalog(); err != nil {
+	err := w.openCatalog()
+	if err != nil {
 		return nil, err
 	}
 	for i := range p.Replicas {
@@ -135,6 +145,14 @@ func newWorld(p plan, dir string) (*world, error) {
 	}
 	for _, name := range p.tenantNames() {
 		if err := w.admit(name); err != nil {
+			return nil, err
+		}
+	}
+	if p.Ledger {
+		if w.operator, err = w.withDoors(w.enlist(operator)); err != nil {
+			return nil, err
+		}
+		if w.guest, err = w.withDoors(w.enlist(guest)); err != nil {
 			return nil, err
 		}
 	}
@@ -191,15 +209,21 @@ func (w *world) admit(name string) (err error) {
 	if err != nil {
 		return err
 	}
+	t, err = w.withDoors(t)
+	w.tenants = append(w.tenants, t)
+	return err
+}
+
+// withDoors gives a tenant a door to every replica.
+func (w *world) withDoors(t *tenant) (*tenant, error) {
 	for _, r := range w.replicas {
 		d, err := w.door(r, t.key)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		t.endpoints = append(t.endpoints, d)
 	}
-	w.tenants = append(w.tenants, t)
-	return nil
+	return t, nil
 }
 
 // openAccount makes an account with money.
@@ -267,7 +291,7 @@ func (w *world) door(r *replica, key string) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.conn, d.grpc = conn, easelv1.NewGenerationServiceClient(conn)
+	d.conn, d.grpc, d.money = conn, easelv1.NewGenerationServiceClient(conn), easelv1.NewAccountServiceClient(conn)
 	d.http = &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.link.dial(ctx, &r.rest) },
 	}}
@@ -284,7 +308,7 @@ func (w *world) stop() {
 	for _, r := range w.replicas {
 		r.drain()
 	}
-	for _, t := range w.tenants {
+	for _, t := range w.everybody() {
 		for _, d := range t.endpoints {
 			d.close()
 		}

@@ -34,11 +34,12 @@ func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 			}
 		}
 	}
-	exec("CREATE ROLE keeper LOGIN PASSWORD '"+canary+"'", "ALTER DATABASE "+name+" OWNER TO keeper")
-	address.User = url.UserPassword("keeper", canary)
+	role := "keeper_of_" + name
+	exec("CREATE ROLE "+role+" LOGIN PASSWORD '"+canary+"'", "ALTER DATABASE "+name+" OWNER TO "+role)
+	address.User = url.UserPassword(role, canary)
 	return address.String(), func() {
 		t.Helper()
-		exec("ALTER ROLE keeper PASSWORD 'another'", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'keeper'")
+		exec("ALTER ROLE "+role+" PASSWORD 'another'", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
 	}
 }
 

@@ -26,6 +26,7 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 			for _, part := range []string{"Get started", "Command line", "curl", "Go", "Python", "TypeScript", "Java", "Account", "Generations", "Models", "Messages"} {
 				b.until("entry "+part, `[...document.querySelectorAll('aside *')].some(e => !e.children.length && e.textContent.trim() === '`+part+`')`)
 			}
+			b.until("address of gRPC", `document.body.textContent.includes('`+dev["EASEL_ADDR"]+`')`)
 			b.picture(scheme)
 			if got := b.value(`getComputedStyle(document.body).backgroundColor`); got != want {
 				t.Errorf("the page is %v", got)

@@ -24,6 +24,7 @@
 //
 //	ledger       the run, in which no order stays unknown
 //	bookwire     the connection from a facade to PostgreSQL
+//	peer         tells which facade has a connection: a ledger belongs to one URL of the catalog
 //	team         a caller that gives up, and what a team can see of the others
 //	ledgerbooks  compares the ledger with the catalog and with the outcomes
 //

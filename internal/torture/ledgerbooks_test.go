@@ -10,6 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
@@ -27,8 +32,13 @@ type bookOrder struct {
 // open opens the ledger past everything that befalls connections.
 func (l *ledgerWorld) open() (*sql.DB, error) { return sql.Open("pgx", l.ledger) }
 
+// queryer is a ledger, or a snapshot of it.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // each reads the rows of a query.
-func each(ctx context.Context, db *sql.DB, query string, scan func(*sql.Rows) error) error {
+func each(ctx context.Context, db queryer, query string, scan func(*sql.Rows) error) error {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return err
@@ -43,8 +53,8 @@ func each(ctx context.Context, db *sql.DB, query string, scan func(*sql.Rows) er
 }
 
 // readLedger reads all orders.
-func readLedger(ctx context.Context, db *sql.DB) (all []bookOrder, err error) {
-	err = each(ctx, db, `SELECT owner, idempotency_key, upstream_key, COALESCE(generation_id, ''), state, COALESCE(cost_cents, 0), refunded_cents,
+func readLedger(ctx context.Context, snapshot *sql.Tx) (all []bookOrder, err error) {
+	err = each(ctx, snapshot, `SELECT owner, idempotency_key, upstream_key, COALESCE(generation_id, ''), state, COALESCE(cost_cents, 0), refunded_cents,
 		reserved_cents, CASE WHEN cost_cents IS NULL THEN unconfirmed_cents ELSE 0 END FROM orders`, func(rows *sql.Rows) error {
 		o := bookOrder{}
 		err := rows.Scan(&o.team, &o.idempotencyKey, &o.upstreamKey, &o.generation, &o.state, &o.cost, &o.refunded, &o.reserved, &o.unconfirmed)
@@ -62,19 +72,65 @@ func (l *ledgerWorld) close(t *testing.T, began time.Time) error {
 		return err
 	}
 	defer db.Close()
-	a, unsettled := settledAudit(l.ctx, l.catalog.now().found[0])
-	orders, err := readLedger(l.ctx, db)
-	if err = errors.Join(unsettled, err); err != nil {
+	a, err := settledAudit(l.ctx, l.catalog.now().found[0])
+	if err != nil {
+		return err
+	}
+	unsettled := l.readUnsettled(t, db)
+	snapshot, before, err := l.delivered(l.ctx, db)
+	if err != nil {
+		return errors.Join(unsettled, err)
+	}
+	defer func() { _ = snapshot.Rollback() }() // it was only read
+	orders, err := readLedger(l.ctx, snapshot)
+	if err != nil {
 		return err
 	}
 	t.Log(l.tally.table(l.points(), a, 0, time.Since(began)) + l.books.table() + l.memory.table())
 	if missing := l.tally.missing(l.points()); len(missing) > 0 {
 		t.Errorf("never happened: %q", missing)
 	}
+	for _, owner := range l.facades {
+		if owner.starts.Load() < 2 {
+			t.Error("one of the facades was not there, or never killed")
+		}
+	}
 	if len(l.memory.refused) == 0 || l.memory.dropped == 0 {
 		t.Error("no budget was spent, or no order was given up")
 	}
-	return errors.Join(errors.Join(l.memory.faults...), compareOrders(orders, a), compareAnswers(l.memory, orders), l.compareSums(l.ctx, t, db, orders, a))
+	return errors.Join(unsettled, errors.Join(l.memory.faults...), compareOrders(orders, a), compareAnswers(l.memory, orders), l.compareSums(l.ctx, t, snapshot, orders, a), l.compareEvents(l.ctx, t, snapshot, before))
+}
+
+// readUnsettled reads once, for its owner, each generation that is not settled: by itself a replica reads ten of them
+// a minute.
+func (l *ledgerWorld) readUnsettled(t *testing.T, db *sql.DB) error {
+	t.Helper()
+	left := map[string]string{}
+	err := each(l.ctx, db, `SELECT generation_id, owner FROM orders WHERE state = 2 AND settled = 0`, func(rows *sql.Rows) error {
+		generation, owner := "", ""
+		err := rows.Scan(&generation, &owner)
+		left[generation] = owner
+		return err
+	})
+	var reads errgroup.Group
+	reads.SetLimit(8)
+	for generation, owner := range left {
+		reads.Go(func() error { return l.read(generation, owner) })
+	}
+	err = errors.Join(err, reads.Wait())
+	took, unsettled := l.none(db, "unsettled", "state = 2 AND settled = 0", settledWithin)
+	t.Logf("%d orders were read once more, and settled within %v", len(left), took.Round(100*time.Millisecond))
+	return errors.Join(err, unsettled)
+}
+
+func (l *ledgerWorld) read(generation, owner string) error {
+	ctx, cancel := context.WithTimeout(bearing(l.ctx, l.tokens[owner]), 10*time.Second)
+	defer cancel()
+	request := &easelv1.GetGenerationRequest{GenerationId: generation, MaxStaleness: durationpb.New(0)}
+	if _, err := l.clients[owner].GetGeneration(ctx, request, grpc.WaitForReady(true)); err != nil {
+		return fmt.Errorf("%s of %s is not answered: %w", generation, owner, err)
+	}
+	return nil
 }
 
 func (m *memory) table() string {
@@ -108,7 +164,7 @@ func compareOrders(orders []bookOrder, a sandbox.Audit) error {
 			fault("%v was ordered twice: %s and %s", o.teamOrder, sent[g.IdempotencyKey], g.ID)
 		case !known || o.upstreamKey != g.IdempotencyKey:
 			fault("%s is nobody's, or another's than the catalog says", g.ID)
-		case o.cost != g.CostCents || g.Charges != 1 || o.refunded > g.CostCents*int64(g.Refunds): // a refund is written down when it was seen
+		case o.cost != g.CostCents || g.Charges != 1 || o.refunded != g.CostCents*int64(g.Refunds):
 			fault("%v has cost %d, %d times, with %d refunds, and the ledger says %d and %d", o.teamOrder, g.CostCents, g.Charges, g.Refunds, o.cost, o.refunded)
 		}
 		sent[g.IdempotencyKey] = g.ID
@@ -149,7 +205,7 @@ func compareAnswers(m *memory, orders []bookOrder) error {
 }
 
 // compareSums compares what each team has spent: in the catalog's books, in the orders, and in the budgets.
-func (l *ledgerWorld) compareSums(ctx context.Context, t *testing.T, db *sql.DB, orders []bookOrder, a sandbox.Audit) error {
+func (l *ledgerWorld) compareSums(ctx context.Context, t *testing.T, snapshot *sql.Tx, orders []bookOrder, a sandbox.Audit) error {
 	var faults []error
 	teamOf, charged, written := map[string]string{}, map[string]int64{}, map[string]int64{}
 	for _, o := range orders {
@@ -165,21 +221,28 @@ func (l *ledgerWorld) compareSums(ctx context.Context, t *testing.T, db *sql.DB,
 			faults = append(faults, fmt.Errorf("%s has spent %d, and the ledger says %d", team, charged[team], written[team]))
 		}
 	}
-	return errors.Join(some(faults), l.compareBudgets(ctx, db, orders))
+	return errors.Join(some(faults), l.compareBudgets(ctx, snapshot, orders))
 }
 
 // compareBudgets compares the budgets with the orders, and with their limits.
-func (l *ledgerWorld) compareBudgets(ctx context.Context, db *sql.DB, orders []bookOrder) error {
+func (l *ledgerWorld) compareBudgets(ctx context.Context, snapshot *sql.Tx, orders []bookOrder) error {
 	var faults []error
-	spent := map[string]int64{}
+	spent, placed, seen := map[string]int64{}, map[string]int64{}, map[string]int{}
 	for _, o := range orders {
 		spent[o.team] += o.cost - o.refunded + o.unconfirmed
+		if o.state == lifecycle.Placed {
+			placed[o.team]++
+		}
 	}
-	err := each(ctx, db, `SELECT owner, period, SUM(spent_cents), SUM(reserved_cents), MAX(spent_cents + reserved_cents) FROM budgets GROUP BY owner, period`,
+	err := each(ctx, snapshot, `SELECT owner, period, SUM(spent_cents), SUM(reserved_cents), MAX(spent_cents + reserved_cents), SUM(orders) FROM budgets GROUP BY owner, period`,
 		func(rows *sql.Rows) error {
-			team, period, total, reserved, most := "", "", int64(0), int64(0), int64(0)
-			if err := rows.Scan(&team, &period, &total, &reserved, &most); err != nil {
+			team, period, total, reserved, most, count := "", "", int64(0), int64(0), int64(0), int64(0)
+			if err := rows.Scan(&team, &period, &total, &reserved, &most, &count); err != nil {
 				return err
+			}
+			seen[team]++
+			if count != placed[team] {
+				faults = append(faults, fmt.Errorf("the budget of the %s of %s counts %d orders, and there are %d", period, team, count, placed[team]))
 			}
 			if total != spent[team] || reserved != 0 {
 				faults = append(faults, fmt.Errorf("the budget of the %s of %s has %d spent and %d reserved, and its orders %d", period, team, total, reserved, spent[team]))
@@ -189,5 +252,10 @@ func (l *ledgerWorld) compareBudgets(ctx context.Context, db *sql.DB, orders []b
 			}
 			return nil
 		})
+	for team := range placed {
+		if seen[team] != 2 {
+			faults = append(faults, fmt.Errorf("%s has placed orders, and budgets of %d periods, want a day and a month", team, seen[team]))
+		}
+	}
 	return errors.Join(err, some(faults))
 }

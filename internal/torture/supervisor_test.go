@@ -58,6 +58,7 @@ type supervisor struct {
 	start   func(ctx context.Context) (*process, error)
 	points  []point // where it dies, in turn
 	skip    int     // how many orders pass before, at most
+	starts  atomic.Int64
 	current atomic.Pointer[process]
 }
 
@@ -72,6 +73,7 @@ func (k *supervisor) supervise(ctx context.Context) error {
 		if err != nil {
 			return ignoreEnd(ctx, err)
 		}
+		k.starts.Add(1)
 		at := k.points[n%len(k.points)]
 		if !k.world.isCalm() {
 			p.condemn(at, rand.IntN(k.skip/at.every()+1))

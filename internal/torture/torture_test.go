@@ -117,9 +117,8 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 // facadePoints are where a facade dies without a ledger.
 var facadePoints = []point{beforeOrder, amidOrder, afterCommit, amidAnswer, afterAnswer, beforeHearing, afterHearing}
 
-// build puts the world together; nothing runs yet. start starts a facade before the catalog at an address,
-// and points are where it dies.
-func build(ctx context.Context, t *testing.T, g goal, points []point, start func(ctx context.Context, owner *supervisor, upstream string) (*process, error)) *world {
+// build puts the world together; nothing runs yet. start starts a facade, and points are where it dies.
+func build(ctx context.Context, t *testing.T, g goal, points []point, start func(ctx context.Context, owner *supervisor) (*process, error)) *world {
 	t.Helper()
 	w := &world{ctx: ctx, goal: g, promises: outcomes{ids: map[string]string{}}}
 	w.storm, w.calm = context.WithCancel(ctx)
@@ -131,17 +130,19 @@ func build(ctx context.Context, t *testing.T, g goal, points []point, start func
 		},
 	}
 	for n := range facades {
-		link := &wire{world: w, listener: w.listen(t, net.ListenConfig{Control: narrow})}
-		link.owner = &supervisor{
-			world: w, name: "a facade", points: rotated(points, n*len(points)/facades), skip: 2 * g.orders / g.kills,
-			start: func(ctx context.Context) (*process, error) {
-				return start(ctx, link.owner, link.listener.Addr().String())
-			},
-		}
-		w.facades = append(w.facades, link.owner)
-		w.work.Go(link.serve)
+		owner := &supervisor{world: w, name: "a facade", points: rotated(points, n*len(points)/facades), skip: 2 * g.orders / g.kills}
+		owner.start = func(ctx context.Context) (*process, error) { return start(ctx, owner) }
+		w.facades = append(w.facades, owner)
 	}
 	return w
+}
+
+// wire lays a wire to the catalog for some of the facades, and gives its address.
+func (w *world) wire(t *testing.T, owners ...*supervisor) (addr string) {
+	t.Helper()
+	link := &wire{world: w, owners: owners, listener: w.listen(t, net.ListenConfig{Control: narrow})}
+	w.work.Go(link.serve)
+	return link.listener.Addr().String()
 }
 
 // supervise lets everything run until ctx ends.
@@ -227,10 +228,12 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	running, ctx := errgroup.WithContext(ctx) // a process that ends by itself ends the run
+	wires := map[*supervisor]string{}
 	w := build(ctx, t, goal{orders: *orders, kills: *kills, catalogKills: *catalogKills, cuts: *cutsWanted, cutShare: 0.2}, facadePoints,
-		func(ctx context.Context, _ *supervisor, upstream string) (*process, error) {
-			return startFacade(ctx, upstream)
-		})
+		func(ctx context.Context, owner *supervisor) (*process, error) { return startFacade(ctx, wires[owner]) })
+	for _, owner := range w.facades {
+		wires[owner] = w.wire(t, owner)
+	}
 	w.supervise(ctx, running)
 	w.work.Go(func() { w.report(t, began, w.promises.count) })
 	if err := w.call(t); err != nil {

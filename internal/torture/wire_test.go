@@ -15,12 +15,25 @@ import (
 	"time"
 )
 
-// wire is the connection from one facade to the catalog. It passes HTTP messages on byte by
+// wire is the connection from one facade to the catalog, or from several. It passes HTTP messages on byte by
 // byte, unless something befalls them.
 type wire struct {
 	world    *world
-	owner    *supervisor
+	owners   []*supervisor
 	listener net.Listener
+}
+
+// from is the process that has a connection, or nil.
+func (w *wire) from(facade net.Conn) *process {
+	if len(w.owners) == 1 {
+		return w.owners[0].now()
+	}
+	for _, owner := range w.owners {
+		if p := owner.now(); p != nil && p.ownsPeerOf(facade) {
+			return p
+		}
+	}
+	return nil
 }
 
 // orderLine begins a request that spends money.
@@ -45,7 +58,7 @@ func (w *wire) serve() {
 func (w *wire) carry(facade *net.TCPConn) {
 	defer facade.Close()
 	defer context.AfterFunc(w.world.ctx, func() { facade.Close() })()
-	from, catalog := w.owner.now(), w.world.catalog.now()
+	from, catalog := w.from(facade), w.world.catalog.now()
 	if from == nil || catalog == nil {
 		return
 	}

@@ -1,0 +1,199 @@
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// guest is a caller without a team, whose token is taken away and given back.
+const guest = "guest"
+
+// limitChange is the daily budget of the thrifty team since a time, as the callers file has it.
+type limitChange struct {
+	at    time.Duration
+	cents int64
+}
+
+// callersText is the callers file, with a daily budget of the thrifty team and the token of the guest.
+func (w *world) callersText(budget int64, guestToken string) string {
+	teams, list := "", ""
+	add := func(name, more, token string) {
+		list += fmt.Sprintf("  - {name: %s, %stokens: [\"sha256:%x\"]}\n", callerOf(name), more, sha256.Sum256([]byte(token)))
+	}
+	for i, name := range w.plan.tenantNames() {
+		switch {
+		case i == 0: // a caller without a team
+			add(name, "", w.token(name))
+			continue
+		case name == thrifty:
+			teams += fmt.Sprintf("  %s: {budget: {daily_cents: %d, monthly_cents: %d}}\n", name, budget, budget*3/2)
+		case i%2 == 1:
+			teams += fmt.Sprintf("  %s: {budget: {monthly_cents: 1000000}}\n", name)
+		default:
+			teams += fmt.Sprintf("  %s: {budget: {}}\n", name)
+		}
+		add(name, "team: "+name+", ", w.token(name))
+	}
+	add(operator, "operator: true, ", w.token(operator))
+	add(guest, "", guestToken)
+	return "teams:\n" + teams + "callers:\n" + list
+}
+
+// writeCallers writes the callers file as it is most of the time, but for a daily budget.
+func (w *world) writeCallers(budget int64) error {
+	w.mu.Lock()
+	w.limits = append(w.limits, limitChange{w.history.since(), budget})
+	w.mu.Unlock()
+	return os.WriteFile(w.callersFile, []byte(w.callersText(budget, w.token(guest))), 0o600)
+}
+
+// changeCallers writes another callers file, lets do look, and writes the old one again.
+func (s *runningFault) changeCallers(write func() error, do func()) {
+	for _, f := range []func() error{write, func() error { do(); return s.world.writeCallers(s.world.plan.Budget) }} {
+		if err := f(); err != nil {
+			s.world.problem("the callers file was not written: %v", err)
+		}
+	}
+}
+
+// callersFileChanges breaks the callers file, takes a token out of it, or lowers a budget.
+func callersFileChanges(s *runningFault) {
+	switch s.Variant % 3 {
+	case 0:
+		s.changeCallers(func() error { return os.WriteFile(s.world.callersFile, []byte("teams: {t2: ["), 0o600) }, func() {
+			s.c.sleep(2 * time.Second)
+			s.done(s.c.orderAndFollow(s.c.haiku(false), viewing{}))
+		})
+	case 1:
+		s.loseToken()
+	default:
+		s.changeCallers(func() error { return s.world.writeCallers(s.world.plan.Budget / 3) }, func() {
+			s.c.sleep(2 * time.Second)
+			for n := range 8 {
+				h := s.world.caller(s.world.tenants[s.world.plan.Tenants], fmt.Sprint(s.next("low"), n, s.c.name))
+				h.buy(h.haiku(false), 20*time.Second)
+				s.done(h.refused == "BUDGET_EXCEEDED")
+			}
+		})
+	}
+	s.c.sleep(2 * time.Second)
+}
+
+// loseToken lets the guest watch everything, and takes its token away meanwhile.
+func (s *runningFault) loseToken() {
+	h := s.world.caller(s.world.guest, s.next("g")+s.c.name)
+	h.at = s.Replica
+	id, ok := h.buy(h.haiku(false), 20*time.Second)
+	if !ok {
+		return
+	}
+	ctx, leave := context.WithCancel(s.world.ctx)
+	defer leave()
+	d := h.endpoint()
+	stream, err := d.grpc.WatchGenerations(d.signed(ctx), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(h.heartbeat(time.Second))})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		return
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		ended <- err
+	}()
+	read := func() error {
+		_, err := d.grpc.GetGeneration(d.signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id})
+		return err
+	}
+	s.changeCallers(func() error {
+		return os.WriteFile(s.world.callersFile, []byte(s.world.callersText(s.world.plan.Budget, "another")), 0o600)
+	}, func() {
+		h.sleep(5 * time.Second)
+		if err := read(); err == nil || status.Code(err) == codes.NotFound {
+			h.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("a caller without a token is answered: %v", err)})
+		}
+		select {
+		case err := <-ended:
+			s.done(status.Code(err) == codes.Unauthenticated)
+		default:
+			h.note(event{kind: sawLeak, gen: id, text: "the watch of a caller without a token goes on"})
+		}
+	})
+	h.sleep(2 * time.Second)
+	if err := read(); status.Code(err) == codes.Unauthenticated {
+		h.note(event{kind: sawOver, gen: id, text: "its token is in the callers file again, and it is refused"})
+	}
+}
+
+// nobodyElseIsRefused: whoever stands in the callers file is let in.
+func callersInTheFile(o *outcome, say func(event, string, ...any)) {
+	for _, e := range o.events {
+		if e.kind == sawError && o.plan.Ledger && strings.HasPrefix(e.text, codes.Unauthenticated.String()) {
+			say(e, "it stands in the callers file, and is refused")
+		}
+	}
+}
+
+// newOrdersFit looks at each order of the thrifty team when it is written down: it fits the budget of the callers file,
+// which a call knows a second after it has changed.
+func newOrdersFit(o *outcome, say func(event, string, ...any)) {
+	sent := map[string]time.Duration{}
+	for _, e := range o.events {
+		if key := ""; e.kind == sawOrder && e.tenant() == thrifty {
+			key = o.upstreamKey(e, e.text)
+			if _, again := sent[key]; !again {
+				sent[key] = e.at
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range o.changes {
+		if first := !seen[c.id]; c.owner != thrifty || !first {
+			continue
+		}
+		seen[c.id] = true
+		limit := o.limitIn(sent[c.key]-time.Second, c.at)
+		for _, at := range c.windows() {
+			most := limit
+			if at.period == "month" {
+				most = limit * 3 / 2
+			}
+			if used := o.usedAt(at, c.at); used > most {
+				say(event{at: c.at, actor: c.owner, gen: c.key}, "with it %d cents are taken of the %s, which has %d", used, at.period, most)
+			}
+		}
+	}
+}
+
+// limitIn is the highest daily budget of the callers file between two times.
+func (o *outcome) limitIn(from, to time.Duration) (most int64) {
+	for n, l := range o.limits {
+		if l.at <= to && (n+1 == len(o.limits) || o.limits[n+1].at >= from) {
+			most = max(most, l.cents)
+		}
+	}
+	return most
+}
+
+// usedAt is what a budget holds at a time.
+func (o *outcome) usedAt(w window, at time.Duration) (used int64) {
+	for _, b := range o.budgets {
+		if (window{b.owner, b.period, b.start}) == w && b.at <= at {
+			used = b.spent + b.reserved
+		}
+	}
+	return used
+}

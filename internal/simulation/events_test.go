@@ -1,0 +1,278 @@
+package simulation
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// A world with events tells its teams: each has a receiver that is at times dead, slow, answers 500, or takes an event and
+// says nothing. From the end of the plan on all receivers are well.
+
+// eventSecret signs the events of all teams.
+const eventSecret = "whsec_c2ltdWxhdGVkX3NlY3JldCB0aGF0IHNpZ25zIGV2ZW50cw=="
+
+// arrival is an event that a receiver has got.
+type arrival struct {
+	at                              time.Duration
+	process, team                   string
+	id, kind, subject, state, fault string
+	percent                         int64
+}
+
+// receivers are those of all teams.
+type receivers struct {
+	world *world
+
+	mu  sync.Mutex
+	all []arrival
+}
+
+// teamsTold are the teams that are told. The first tenant is a caller without a team.
+func (w *world) teamsTold() map[string]events.Team {
+	told := map[string]events.Team{}
+	if !w.plan.Events {
+		return told
+	}
+	for i, name := range w.plan.tenantNames()[1:] {
+		team := events.Team{URL: "https://" + name + "/events", SecretFile: filepath.Join(filepath.Dir(w.callersFile), "secret")}
+		switch {
+		case name == thrifty:
+			team.Limits = ledger.Limits{DailyCents: new(w.plan.Budget), MonthlyCents: new(w.plan.Budget * 3 / 2)}
+		case i%2 == 0:
+			team.Limits = ledger.Limits{MonthlyCents: new(int64(1000000))}
+		}
+		told[name] = team
+	}
+	return told
+}
+
+// outbox is what a process tells, and the sender that it wakes.
+func (p *process) outbox(w *world) *ledger.Outbox {
+	if !w.plan.Events {
+		return nil
+	}
+	p.teams = &events.Teams{}
+	p.teams.Set(w.teamsTold())
+	data := service.EventData{Catalog: "http://catalog" + sandbox.BasePath}
+	return &ledger.Outbox{Told: p.teams.Told, Generation: data.Generation, Budget: data.Budget, Written: func() { p.sender.Wake() }}
+}
+
+// tell sends events as easel serve does.
+func (p *process) tell(ctx context.Context, w *world) {
+	p.sender = events.New(events.Config{Ledger: p.book, Teams: p.teams, Logger: w.logger(), Transport: wayToReceivers{w.receivers, p}})
+	p.followers.Go(func() { p.sender.Run(ctx) })
+}
+
+func (w *world) writeSecret(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "secret"), []byte(eventSecret+"\n"), 0o600)
+}
+
+// wayToReceivers is how one process reaches the receivers.
+type wayToReceivers struct {
+	*receivers
+	process *process
+}
+
+// mood is how a receiver behaves.
+type mood int
+
+const (
+	receiverWell mood = iota
+	receiverWellToo
+	receiverDead
+	receiverDeadFor10Minutes
+	receiverSlow
+	receiverBroken
+	receiverMute // it takes an event, and its answer is lost
+)
+
+// mood changes with time, by the seed.
+func (r *receivers) mood(team string) mood {
+	since := r.world.history.since()
+	if since > r.world.plan.Length {
+		return receiverWell
+	}
+	if team == thrifty && since < 10*time.Minute {
+		return receiverDeadFor10Minutes
+	}
+	return mood(mix(r.world.seed("receiver "+team+strconv.Itoa(int(since/(20*time.Second))))) % 7)
+}
+
+// RoundTrip lets an event arrive, or not.
+func (w wayToReceivers) RoundTrip(r *http.Request) (*http.Response, error) {
+	defer r.Body.Close()
+	if err := w.process.gateway.alive(); err != nil { // whatever a dead process does reaches nobody
+		return nil, err
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	team := r.URL.Host
+	switch w.mood(team) {
+	case receiverDead, receiverDeadFor10Minutes:
+		return nil, errors.New("connection refused")
+	case receiverSlow:
+		if err := wait(r.Context(), 4*time.Second+time.Duration(mix(w.world.seed(string(body)))%uint64(9*time.Second))); err != nil {
+			return nil, err
+		}
+	case receiverBroken:
+		return answerOf(r, http.StatusInternalServerError), nil
+	case receiverMute:
+		w.take(team, r, body)
+		return nil, errors.New("connection reset")
+	}
+	if err := w.process.gateway.alive(); err != nil {
+		return nil, err
+	}
+	w.take(team, r, body)
+	return answerOf(r, http.StatusNoContent), nil
+}
+
+func answerOf(r *http.Request, status int) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}
+}
+
+// take notes an event that has arrived.
+func (w wayToReceivers) take(team string, r *http.Request, body []byte) {
+	var document struct {
+		ID, Type, Subject, Source string
+		Percent                   int64
+		Data                      struct{ GenerationID, State, Owner string }
+	}
+	a := arrival{at: w.world.history.since(), process: w.process.name, team: team}
+	if err := json.Unmarshal(body, &document); err != nil {
+		a.fault = err.Error()
+	}
+	a.id, a.kind, a.subject, a.state, a.percent = document.ID, strings.TrimPrefix(document.Type, "easel."), document.Subject, document.Data.State, document.Percent
+	switch {
+	case r.Header.Get("webhook-signature") != signature(document.ID, r.Header.Get("webhook-timestamp"), body):
+		a.fault = "it is signed otherwise"
+	case document.Source != "/easel/teams/"+team || document.Data.Owner != "" && document.Data.Owner != team:
+		a.fault = "it is of " + document.Source + " and of " + document.Data.Owner
+	case w.world.holdsKey(string(body)) || strings.Contains(string(body), "://catalog"):
+		a.fault = "it has a key or the catalog's address in it"
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, a)
+}
+
+// signature is that of an event, as Standard Webhooks has it.
+func signature(id, timestamp string, body []byte) string {
+	secret, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(eventSecret, "whsec_"))
+	mac := hmac.New(sha256.New, secret)
+	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// told is what has to be told: what was recorded, and when.
+type told struct {
+	team, kind, subject string
+	percent             int64
+}
+
+// eventStates are the kinds of events, by the state that the ledger records.
+var eventStates = map[ledger.Status]string{ledger.Failed: "generation.failed", ledger.Succeeded: "generation.succeeded", ledger.Refunded: "generation.refunded"}
+
+// recorded is what the journal of the ledger has to tell.
+func (o *outcome) recorded(teams map[string]events.Team) map[told]time.Duration {
+	all, before := map[told]time.Duration{}, map[string]change{}
+	add := func(t told, at time.Duration) {
+		if _, known := all[t]; !known {
+			all[t] = at
+		}
+	}
+	for _, c := range o.changes {
+		b := before[c.id]
+		before[c.id] = c
+		if _, isTold := teams[c.owner]; !isTold {
+			continue
+		}
+		if kind := eventStates[c.status]; c.status > b.status && kind != "" {
+			add(told{c.owner, kind, c.generation, 0}, c.at)
+		}
+		if c.deleted && !b.deleted {
+			add(told{c.owner, "generation.deleted", c.generation, 0}, c.at)
+		}
+	}
+	for _, b := range o.budgets {
+		limits := map[string]*int64{"day": teams[b.owner].Limits.DailyCents, "month": teams[b.owner].Limits.MonthlyCents}
+		limit := limits[b.period]
+		for _, percent := range []int64{80, 100} {
+			if used := b.spent + b.reserved; limit != nil && used > 0 && used*100 >= *limit*percent {
+				add(told{b.owner, "budget.threshold", b.period + "." + b.start.Format(time.DateOnly), percent}, b.at)
+			}
+		}
+	}
+	return all
+}
+
+// everyEventArrives holds events against the journal of the ledger.
+func everyEventArrives(o *outcome, say func(event, string, ...any)) {
+	if !o.plan.Events {
+		return
+	}
+	ids, first, recorded := map[told]string{}, map[told]time.Duration{}, o.recorded(o.told)
+	of := map[string]told{}
+	for _, a := range o.arrivals {
+		one, at := told{a.team, a.kind, a.subject, a.percent}, event{at: a.at, actor: a.process, gen: a.subject}
+		when, happened := recorded[one]
+		switch {
+		case a.fault != "":
+			say(at, "%s: %s", a.kind, a.fault)
+		case !happened || a.at < when:
+			say(at, "%s %d was told to %s, and was not recorded", a.kind, a.percent, a.team)
+		case ids[one] != "" && ids[one] != a.id || of[a.id] != told{} && of[a.id] != one:
+			say(at, "%s has the ids %s and %s", a.kind, ids[one], a.id)
+		case a.kind != "budget.threshold" && !strings.HasSuffix(a.kind, "."+strings.ToLower(strings.TrimPrefix(a.state, "STATE_"))):
+			say(at, "%s has the state %s", a.kind, a.state)
+		}
+		ids[one], of[a.id] = a.id, one
+		if _, again := first[one]; !again {
+			first[one] = a.at
+		}
+		for kind := range recorded {
+			_, arrived := first[kind]
+			if kind.team == one.team && kind.subject == one.subject && kind != one && recorded[kind] < when && !arrived {
+				say(at, "%s was told before %s", one.kind, kind.kind)
+			}
+		}
+	}
+	const minute = time.Minute + 5*time.Second
+	for one, when := range recorded {
+		arrived, ok := first[one]
+		if !ok {
+			arrived = o.end
+		}
+		if due := max(o.healed, when) + minute; arrived > due {
+			say(event{at: when, actor: one.team, gen: one.subject}, "%s %d was recorded and not told %v after all was well", one.kind, one.percent, arrived-max(o.healed, when))
+		}
+	}
+}
+
+// readStates adds to the journal what events are about.
+func readStates(c *change, row []driver.Value) {
+	status, _ := row[16].(int64)
+	deleted, _ := row[17].(int64)
+	c.status, c.deleted = ledger.Status(status), deleted == 1
+}

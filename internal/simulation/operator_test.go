@@ -1,0 +1,215 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// operator is the caller that sees everybody's orders. It has no team.
+const operator = "ops"
+
+// past begins the idempotency keys of orders that did not go through Easel.
+const past = "past-easel-"
+
+// everybody are those that call the replicas.
+func (w *world) everybody() []*tenant {
+	if w.operator == nil {
+		return w.tenants
+	}
+	return append(slices.Clone(w.tenants), w.operator, w.guest)
+}
+
+// operate is what the operator does: now and then it looks at everything, and orders one of its own.
+func (c *caller) operate() {
+	for round := 0; !c.over() && c.world.history.since() < c.world.plan.Length; round++ {
+		c.sleep(c.about(c.world.plan.Length / 6))
+		c.world.orderPast(round)
+		c.oversee()
+		switch round % 3 {
+		case 0:
+			c.then(c.essay(false), c.remove)
+		case 1:
+			c.everything(30 * time.Second)
+		}
+	}
+}
+
+// orderPast orders past Easel, under the API key that the replicas hold. A fault may meet such an order too.
+func (w *world) orderPast(n int) {
+	client, cred := w.pastEasel()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = client.Create(ctx, cred, catalog.Order{
+		ModelID: "studio/haiku", Inputs: json.RawMessage(fmt.Sprintf(`{"prompt":"held. %d"}`, n)), IdempotencyKey: fmt.Sprint(past, n),
+	})
+}
+
+// pastEasel is another client of the account.
+func (w *world) pastEasel() (*catalog.Client, catalog.Credential) {
+	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: cutTransport{handlerTransport{w.box}}})
+	if err != nil {
+		panic(err) // nothing of it changes
+	}
+	return client.Once(), catalog.Forwarded(catalog.NewSecret(w.account.key))
+}
+
+// cutTransport is a transport whose handler may cut the connection.
+type cutTransport struct{ http.RoundTripper }
+
+func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the connection was cut")
+		}
+	}()
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// listing is a list of everything, as an operator had it.
+type listing struct {
+	since, at time.Duration
+	all       map[string]*easelv1.Generation
+}
+
+// oversee lists everything, and tries to change what is not its own.
+func (c *caller) oversee() {
+	since := c.world.history.since()
+	all, err := c.listAll(&easelv1.ListGenerationsRequest{PageSize: 7})
+	if err != nil {
+		c.failed(event{process: c.endpoint().replica.current().name}, err)
+		c.switchEndpoint()
+		return
+	}
+	c.world.noteList(listing{since, c.world.history.since(), all})
+	for id, g := range all {
+		if g.GetOwner() == operator {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(c.world.ctx, 20*time.Second)
+		_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true})
+		cancel()
+		switch status.Code(err) {
+		case codes.NotFound, codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
+		default:
+			c.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("an operator's deletion of %q's generation: %v", g.GetOwner(), err)})
+		}
+		return
+	}
+}
+
+func (w *world) noteList(l listing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lists = append(w.lists, l)
+}
+
+// listAll lists all pages.
+func (c *caller) listAll(req *easelv1.ListGenerationsRequest) (map[string]*easelv1.Generation, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	all := map[string]*easelv1.Generation{}
+	for {
+		resp, err := c.endpoint().grpc.ListGenerations(c.endpoint().signed(ctx), req)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range resp.GetGenerations() {
+			all[g.GetGenerationId()] = g
+		}
+		if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
+			return all, nil
+		}
+	}
+}
+
+// inspection is what callers see when all is over.
+type inspection struct {
+	all     listing                                   // the operator's
+	listed  []catalog.Version                         // the catalog's, before
+	usage   map[string]*easelv1.UsageRow              // the operator's, by owner
+	own     map[string]*easelv1.UsageRow              // each owner's own
+	labels  map[string]string                         // for each owner a label of it,
+	labeled map[string]map[string]*easelv1.Generation // and its list of that label
+}
+
+// inspect asks what there is in the end, through the first replica.
+func (w *world) inspect() (seen inspection) {
+	ops := w.caller(w.operator, "end")
+	ops.at = 0
+	client, cred := w.pastEasel()
+	var err error
+	if seen.listed, err = client.Generations(context.Background(), cred); err != nil {
+		w.problem("the catalog has no list in the end: %v", err)
+	}
+	for range 10 { // the connection may be an old one
+		seen.all.since = w.history.since()
+		if seen.all.all, err = ops.listAll(&easelv1.ListGenerationsRequest{PageSize: 50}); err == nil {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	if err != nil {
+		w.problem("the operator has no list in the end: %v", err)
+		return seen
+	}
+	seen.all.at = w.history.since()
+	seen.usage = w.usage(ops, easelv1.UsageDimension_USAGE_DIMENSION_OWNER)
+	seen.own, seen.labels, seen.labeled = map[string]*easelv1.UsageRow{}, map[string]string{}, map[string]map[string]*easelv1.Generation{}
+	for _, t := range append(slices.Clone(w.tenants), w.guest) {
+		c := w.caller(t, "end")
+		c.at = 0
+		for _, row := range w.usage(c) {
+			seen.own[t.name] = row
+		}
+		for _, g := range seen.all.all {
+			if who := g.GetLabels()["who"]; g.GetOwner() == t.name && who > seen.labels[t.name] {
+				seen.labels[t.name] = who
+			}
+		}
+		if seen.labeled[t.name], err = c.listAll(&easelv1.ListGenerationsRequest{
+			PageSize: 3, Filter: &easelv1.GenerationFilter{Labels: map[string]string{"who": seen.labels[t.name]}},
+		}); err != nil {
+			w.problem("%s has no list of a label in the end: %v", t.name, err)
+		}
+	}
+	return seen
+}
+
+// usage is all usage, by owner where that is asked for.
+func (w *world) usage(c *caller, by ...easelv1.UsageDimension) map[string]*easelv1.UsageRow {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	resp, err := easelv1.NewAccountServiceClient(c.endpoint().conn).ListUsage(c.endpoint().signed(ctx), &easelv1.ListUsageRequest{GroupBy: by})
+	if err != nil {
+		w.problem("%s has no usage in the end: %v", c.tenant.name, err)
+	}
+	rows := map[string]*easelv1.UsageRow{}
+	for _, row := range resp.GetRows() {
+		rows[row.GetOwner()] = row
+	}
+	return rows
+}
+
+// labelsOf are the labels of an attempt: the first ones stay with the order.
+func (c *caller) labelsOf(o order, attempt int) map[string]string {
+	if !c.world.plan.Ledger {
+		return nil
+	}
+	return map[string]string{"who": c.name, "attempt": fmt.Sprint(attempt)}
+}
+
+// isPast reports whether an order did not go through Easel.
+func isPast(upstreamKey string) bool { return strings.HasPrefix(upstreamKey, past) }

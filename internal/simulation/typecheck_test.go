@@ -1,0 +1,86 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// typeChecker says whether a changed package would compile: to build it would take a second for each bug.
+type typeChecker struct {
+	fset     *token.FileSet
+	importer types.Importer
+}
+
+// newTypeChecker reads what the packages of the tree export as they are.
+func newTypeChecker(ctx context.Context, root string) (*typeChecker, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./internal/...")
+	list.Dir, list.Stderr = root, os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return nil, err
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+	}
+	fset := token.NewFileSet()
+	return &typeChecker{fset, importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}, nil
+}
+
+// check checks a package of the texts of its files, by path.
+func (c *typeChecker) check(dir string, texts map[string]string) error {
+	var files []*ast.File
+	for path, text := range texts {
+		if ours, err := build.Default.MatchFile(dir, filepath.Base(path)); err == nil && !ours {
+			continue // of another system
+		}
+		file, err := parser.ParseFile(c.fset, path, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("%s has no files", dir)
+	}
+	_, err := (&types.Config{Importer: c.importer}).Check(dir, c.fset, files, nil)
+	return err
+}
+
+// compiles checks each package that a bug changes, as far as the others are as they were.
+func (b bug) compiles(c *typeChecker, root string) error {
+	changed := map[string]string{}
+	for _, e := range b.edits {
+		if err := e.apply(root, changed); err != nil {
+			return err
+		}
+	}
+	for _, e := range b.edits {
+		dir := filepath.Join(root, e.pkg)
+		texts, err := sources(dir, changed)
+		if err != nil {
+			return err
+		}
+		for path, text := range changed {
+			if filepath.Dir(path) == dir {
+				texts[path] = text // an added file, too
+			}
+		}
+		if err := c.check(dir, texts); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package systemtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
+	t.Parallel()
+	protoc := tool(t, "protoc")
+	headers(t, "protobuf") // Debian has google/protobuf/*.proto beside them
+	tree := filepath.Join(proctest.Root, "gen", "proto")
+	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
+	if err != nil || len(files) < 10 {
+		t.Fatalf("the tree has %q: %v", files, err)
+	}
+	compiled := filepath.Join(t.TempDir(), "set")
+	out, err := exec.CommandContext(t.Context(), protoc, append([]string{"-I", tree, "--include_imports", "--descriptor_set_out=" + compiled}, files...)...).CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	parsed, set := theirs(t, compiled), theirs(t, filepath.Join(proctest.Root, "gen", "easel.binpb"))
+	if len(set) != len(files) {
+		t.Errorf("the set has %d files, the tree %d", len(set), len(files))
+	}
+	if diff := cmp.Diff(set, parsed, protocmp.Transform()); diff != "" {
+		t.Errorf("the set (-) is not what the tree (+) says\n%s", diff)
+	}
+}
+
+// theirs reads a descriptor set, without the files that every compiler brings and where things
+// stand in the source.
+func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
+	t.Helper()
+	var set descriptorpb.FileDescriptorSet
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = proto.Unmarshal(data, &set)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*descriptorpb.FileDescriptorProto{}
+	for _, file := range set.GetFile() {
+		if !strings.HasPrefix(file.GetName(), "google/protobuf/") {
+			file.SourceCodeInfo = nil
+			files[file.GetName()] = file
+		}
+	}
+	return files
+}
+
+// TestAnyOtherLanguageReadsTheDescriptors runs what docs/clients.md says, and a client in each of
+// the two languages against a server.
+func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
+	t.Parallel()
+	dev := startDev(t)
+	t.Run("C++ with Debian's protoc", func(t *testing.T) {
+		t.Parallel()
+		tool(t, "protoc")
+		tool(t, "grpc_cpp_plugin")
+		headers(t, "protobuf", "grpc++")
+		work := workplace(t)
+		if err := os.WriteFile(filepath.Join(work, "client.cc"), []byte(readFile(t, "internal", "systemtest", "testdata", "client.cc")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		runInWorkplace(t, work, dev, "sh", "-euc", pageBlock(t, "mkdir out\n"))
+		if said := runInWorkplace(t, work, dev, "./client"); said != "5000 EUR\nUPSTREAM_CREDENTIAL_REJECTED\n" {
+			t.Errorf("the client says %s", said)
+		}
+	})
+	t.Run("JavaScript with proto-loader", func(t *testing.T) {
+		t.Parallel()
+		node := tool(t, "node")
+		if _, err := os.Stat(fromRoot(t, nodeModules)); err != nil {
+			t.Skip("make test-system installs grpc-js, which is not here: what needs it is NOT checked")
+		}
+		script := strings.ReplaceAll(pageBlock(t, "const grpc"), "localhost:50051", dev["EASEL_ADDR"])
+		if said := runInWorkplace(t, workplace(t), dev, node, "-e", script); !strings.Contains(said, "balanceCents: 5000") {
+			t.Errorf("the client says %s", said)
+		}
+	})
+}
+
+// headers skips a test that needs headers of libraries which are not here.
+func headers(t *testing.T, libraries ...string) {
+	t.Helper()
+	for _, library := range libraries {
+		if err := exec.CommandContext(t.Context(), tool(t, "pkg-config"), "--exists", library).Run(); err != nil {
+			t.Skipf("the headers of %s are not on this machine: what needs them is NOT checked", library)
+		}
+	}
+}
+
+// workplace is a directory in which gen stands, as at the root of the repository.
+func workplace(t *testing.T) string {
+	t.Helper()
+	work := t.TempDir()
+	if err := os.Symlink(fromRoot(t, "gen"), filepath.Join(work, "gen")); err != nil {
+		t.Fatal(err)
+	}
+	return work
+}
+
+// nodeModules is what make test-system installs for the client in JavaScript.
+const nodeModules = ".build/anylanguage/node_modules"
+
+// fromRoot is the full path of a file of the repository.
+func fromRoot(t *testing.T, path string) string {
+	t.Helper()
+	full, err := filepath.Abs(filepath.Join(proctest.Root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return full
+}
+
+func runInWorkplace(t *testing.T, work string, dev map[string]string, words ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	command.Dir = work
+	command.Env = append(os.Environ(), "EASEL_ADDR="+dev["EASEL_ADDR"], "EASEL_API_KEY="+dev["EASEL_API_KEY"],
+		"NODE_PATH="+fromRoot(t, nodeModules))
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", words, err, out)
+	}
+	return string(out)
+}
+
+// pageBlock gives the block of docs/clients.md that begins so.
+func pageBlock(t *testing.T, beginning string) string {
+	t.Helper()
+	found := regexp.MustCompile("(?s)```[a-z]*\n(" + regexp.QuoteMeta(beginning) + ".*?)```").FindStringSubmatch(readFile(t, "docs", "clients.md"))
+	if found == nil {
+		t.Fatalf("no block of docs/clients.md begins with %q", beginning)
+	}
+	return found[1]
+}

@@ -1,0 +1,62 @@
+package systemtest
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The backend is the one of docs/clients.md.
+func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
+	t.Parallel()
+	node, dev := tool(t, "node"), startDev(t)
+	script := strings.NewReplacer("http://localhost:8080", "http://"+dev["REST"],
+		"listen(3000)", `listen(0, "127.0.0.1", function () { console.log(this.address().port); })`).
+		Replace(pageBlock(t, "import { createServer }"))
+	ctx, cancel := context.WithCancel(t.Context())
+	backend := exec.CommandContext(ctx, node, "--input-type=module", "-e", script)
+	backend.Env, backend.Stderr = append(os.Environ(), "EASEL_API_KEY="+dev["EASEL_API_KEY"]), os.Stderr
+	said, err := backend.StdoutPipe()
+	if err == nil {
+		err = backend.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cancel(); _ = backend.Wait() }()
+	port, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := "http://127.0.0.1:" + strings.TrimSpace(port) + "/watch?id="
+	if answer, err := http.Get(watch + "no-such-render"); err != nil || answer.StatusCode != http.StatusNotFound {
+		t.Errorf("a render that there is not is answered with %v, %v", answer, err)
+	} else {
+		_ = answer.Body.Close()
+	}
+	ordered := easel(t, dev, "generate", "studio/haiku", "prompt=rain", "-q")
+	if ordered.exit != exitOK {
+		t.Fatalf("exit %d\n%s", ordered.exit, ordered.stderr)
+	}
+	for _, leaves := range []bool{true, false} { // one that leaves ends no other
+		answer, err := http.Get(watch + strings.TrimSpace(ordered.stdout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if media := answer.Header.Get("Content-Type"); media != "text/event-stream" {
+			t.Errorf("it streams %s", media)
+		}
+		if !leaves {
+			events, err := io.ReadAll(answer.Body)
+			if text := string(events); err != nil || !strings.Contains(text, "event: update") || !strings.Contains(text, "STATE_SUCCEEDED") || !strings.Contains(text, "event: done") {
+				t.Errorf("it streams, until %v:\n%s", err, text)
+			}
+		}
+		_ = answer.Body.Close() // of what was read, or is not wanted
+	}
+}

@@ -1,0 +1,128 @@
+package systemtest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// eventSecret is that of easel dev, which the page names.
+const eventSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
+
+// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers of docs/events.md as they stand. Libraries that nobody
+// here wrote verify the signatures in them, and read the documents.
+func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "events.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed, err := filepath.Abs(filepath.Join("..", "..", ".build", "webhooks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for language, run := range map[string]struct{ fence, file, program string }{
+		"Python": {"```python\n", "receiver.py", filepath.Join(installed, "python", "bin", "python")},
+		"Node":   {"```js\n", "receiver.mjs", "node"},
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			if _, err := os.Stat(installed); err != nil {
+				t.Skip("the libraries of receivers are not on this machine: what needs them is NOT checked")
+			}
+			_, source, _ := strings.Cut(string(page), run.fence)
+			source, _, _ = strings.Cut(source, "```")
+			port := freePort(t)
+			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // beside node_modules
+			if err := os.MkdirAll(work, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write := func(name, text string) string {
+				path := filepath.Join(work, name)
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return path
+			}
+			command := exec.CommandContext(t.Context(), tool(t, run.program), write(run.file, strings.ReplaceAll(source, "9000", port)))
+			command.Env = append(os.Environ(), "WEBHOOK_SECRET="+eventSecret)
+			told := proctest.NewOutput()
+			command.Stdout, command.Stderr = told, told
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+			other := "whsec_YW5vdGhlciBzZWNyZXQgdGhhdCBzaWducyBmcm9tIG5vdyBvbg=="
+			file := write("callers.yaml", fmt.Sprintf("teams: {studio: {budget: {daily_cents: 40}, events: {url: \"http://127.0.0.1:%s/\", secret_file: %q}}}\n"+
+				"callers: [{name: poster, team: studio, tokens: [%q]}]\n", port, write("secret", other+"\n"+eventSecret+"\n"), callers.Hash("poster-token")))
+			dev := start(t, nil, proctest.DevReady, proctest.Dev("--callers", file, "--failure-rate", "0.5", "--speed", "4", "--db", filepath.Join(t.TempDir(), "dev.db"))...)
+			at := proctest.DevClients(t, dev.Stdout.String())
+			orderUntilRefused(t, at["EASEL_ADDR"])
+			for _, kind := range []string{"generation.succeeded", "generation.failed", "generation.refunded", "generation.deleted", "budget.threshold"} {
+				waitFor(t, "event of the type "+kind, func() bool { return strings.Contains(told.String(), "easel."+kind) }, func() string { return told.String() })
+			}
+			everyIDIsOfOne(t, told.String())
+		})
+	}
+}
+
+// orderUntilRefused orders haikus until the budget is spent, and deletes the first that has succeeded.
+func orderUntilRefused(t *testing.T, addr string) {
+	t.Helper()
+	for n := 0; ; n++ {
+		got := runEasel(t, addr, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", fmt.Sprint(n))
+		if n > 100 || strings.Contains(got, "BUDGET_EXCEEDED") {
+			break
+		}
+	}
+	list := ""
+	waitFor(t, "render that has succeeded", func() bool {
+		list = runEasel(t, addr, "list", "--state", "succeeded", "-q")
+		return strings.HasPrefix(list, "gen_")
+	}, func() string { return list })
+	runEasel(t, addr, "delete", strings.Fields(list)[0], "--force")
+}
+
+func runEasel(t *testing.T, addr string, args ...string) string {
+	t.Helper()
+	got := easel(t, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": "poster-token"}, args...)
+	return got.stdout + got.stderr
+}
+
+// everyIDIsOfOne holds that no id stands for two events, and no event for a state twice.
+func everyIDIsOfOne(t *testing.T, told string) {
+	t.Helper()
+	ids, events := map[string]string{}, map[string]string{}
+	for _, found := range regexp.MustCompile(`(?m)^(evt_\w+) (easel\.\S+) (\S+)`).FindAllStringSubmatch(told, -1) {
+		id, event := found[1], found[2]+" "+found[3]
+		if strings.Contains(event, "budget") {
+			continue // two thresholds have one subject
+		}
+		if ids[id] != "" && ids[id] != event || events[event] != "" && events[event] != id {
+			t.Errorf("%s is %s and %s, and %s is %s", id, ids[id], event, event, events[event])
+		}
+		ids[id], events[event] = event, id
+	}
+	if len(ids) < 5 {
+		t.Errorf("only %d events were told:\n%s", len(ids), told)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}

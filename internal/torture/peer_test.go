@@ -1,0 +1,46 @@
+//go:build unix
+
+package torture
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ownsPeerOf reports whether the process has the other end of a connection that came over loopback, as Linux tells it:
+// /proc/net/tcp names the socket of each connection, and /proc/PID/fd those of a process.
+func (p *process) ownsPeerOf(conn net.Conn) bool {
+	socket, err := peerSocket(conn)
+	if err != nil {
+		return false
+	}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.command.Process.Pid)) // none where it has ended
+	return slices.ContainsFunc(files, func(file string) bool {
+		link, err := os.Readlink(file)
+		return err == nil && link == "socket:["+socket+"]"
+	})
+}
+
+// peerSocket is the socket at the other end of a connection.
+func peerSocket(conn net.Conn) (string, error) {
+	table, err := os.Open("/proc/net/tcp")
+	if err != nil {
+		return "", err
+	}
+	defer table.Close()
+	here, there := hexPort(conn.LocalAddr()), hexPort(conn.RemoteAddr())
+	for lines := bufio.NewScanner(table); lines.Scan(); {
+		// The second column is the local address, the third the remote one, and the tenth the socket.
+		if columns := strings.Fields(lines.Text()); len(columns) > 9 && strings.HasSuffix(columns[1], there) && strings.HasSuffix(columns[2], here) {
+			return columns[9], nil
+		}
+	}
+	return "", fmt.Errorf("nobody is at %s", conn.RemoteAddr())
+}
+
+func hexPort(addr net.Addr) string { return fmt.Sprintf(":%04X", addr.(*net.TCPAddr).Port) }
