@@ -49,23 +49,34 @@ SYSTEM = ./internal/systemtest ./internal/clients ./internal/torture
 POSTGRES = command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
   echo "PostgreSQL is not on this machine: the ledger on it is NOT checked" >&2
 
-# Tests of scale, which race nothing that others do not, are for the first run alone: the detector
-# makes everything several times as slow.
+# Tests of scale and tests with one goroutine skip the run with the race detector, which makes
+# everything several times as slow. .ci/nightly runs all of them with it.
 test: ## Run everything that needs Go alone, and what goroutines share once more with the race detector (five minutes)
 	@$(POSTGRES)
-	$(GO) test $(TESTING) $(ALONE)
-	$(if $(RACE),$(GO) test $(TESTING) $(RACE) -short -vet=off $(ALONE))
+	$(GO) test $(TESTING) $(LONGEST) $(ALONE)
+	$(if $(RACE),$(GO) test $(TESTING) $(RACE) $(UNRACED) -short -vet=off $(LONGEST) $(SHARED))
 
 # Tests that run side by side wait most of the time. Without what a debugger reads, binaries are
-# linked in a third of the time.
-TESTING = -timeout 15m -parallel 8 -ldflags=-w
+# linked in a third of the time. The longest begin first.
+TESTING = -timeout 15m -p 3 -parallel 8 -ldflags=-w
+LONGEST = ./internal/server ./internal/simulation
+# SQLite is translated from C: looking at each of its memory accesses takes minutes, and none is of ours.
+UNRACED = -gcflags='modernc.org/sqlite/...=-race=false' -gcflags='modernc.org/libc/...=-race=false'
 
-ALONE = $(filter-out $(SYSTEM:./%=$(MODULE)/%),$(shell $(GO) list ./cmd/... ./examples/... ./internal/...))
 MODULE = github.com/easel-grpc/easel
+PATHS  = ./cmd/... ./clients/... ./internal/...
+OTHERS = $(LONGEST:./%=$(MODULE)/%) $(SYSTEM:./%=$(MODULE)/%)
+ALONE  = $(filter-out $(OTHERS),$(shell $(GO) list $(PATHS)))
+# Packages with a lock or a group of goroutines, and two whose tests call them from many.
+SHARED = ./clients/go ./internal/ledger $(filter-out $(OTHERS),$(sort $(shell $(GO) list -f \
+  '{{$$p := .ImportPath}}{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "golang.org/x/sync/errgroup")}}{{$$p}} {{end}}{{end}}' $(PATHS))))
 
-test-system: .build/deploy .build/validators test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
-	@for tool in nginx promtool prometheus chromium; do \
+test-system: .build/deploy .build/validators .build/anylanguage .build/restclient test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
+	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
+	done
+	@for library in grpc++ protobuf; do \
+	  pkg-config --exists $$library 2>/dev/null || echo "the headers of $$library are not on this machine: the client in C++ is NOT checked" >&2; \
 	done
 	@$(POSTGRES)
 	@mkdir -p .build/page
@@ -84,6 +95,29 @@ test-system: .build/deploy .build/validators test-clients ## Run real processes 
 	@rm -rf $@ && mkdir -p .build
 	$(PYTHON) -m venv $@
 	$@/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# What docs/clients.md has a language without stubs here read the descriptors with.
+.build/anylanguage: internal/systemtest/testdata/package-lock.json
+	@$(call need,npm,the descriptors' test,Node 20)
+	@rm -rf $@ && mkdir -p $@ && cp internal/systemtest/testdata/package.json $< $@
+	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
+	@touch $@
+
+# What makes a client of the REST form from the OpenAPI document, and compiles it.
+.build/restclient: internal/systemtest/testdata/restclient/package-lock.json
+	@$(call need,npm,the test of the REST form,Node 20)
+	@rm -rf $@ && mkdir -p $@ && cp $(<D)/package.json $(<D)/.npmrc $< $@
+	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
+	@touch $@
+
+.build/webhooks: internal/tools/webhooks/requirements.txt internal/tools/webhooks/package-lock.json
+	@$(call need,$(PYTHON),the receivers of events,Python 3.11)
+	@$(call need,npm,the receivers of events,Node 20)
+	@rm -rf $@ && mkdir -p $@ && cp internal/tools/webhooks/package.json internal/tools/webhooks/package-lock.json $@
+	$(PYTHON) -m venv $@/python
+	$@/python/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
+	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
 
 test-clients: ## Run the example of every language, or of LANGUAGES, through kills, cuts and silence
@@ -172,8 +206,9 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
 	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/gen'
+	$(TOOL) buf format -w gen/proto
 	$(GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
-	$(GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md'
+	$(GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
 	@# Without its last line, which has a browser ask for a file that nobody serves. Compressed anew only
 	@# where it has changed: another gzip makes other bytes of the same.
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js
@@ -186,48 +221,63 @@ packages: package-python package-typescript package-java ## Build the stubs' whe
 	cp gen/easel.binpb .build/packages
 
 package-python: .build/tools/python
-	@rm -rf .build/stage/python .build/packages/*.whl && mkdir -p .build/packages .build/stage
-	cp -R gen/python .build/stage/python
+	@rm -rf .build/stage/python .build/packages/*.whl && mkdir -p .build/packages .build/stage/python
+	cp -R gen/python/src clients/python/pyproject.toml clients/python/src .build/stage/python
 	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
 
-package-typescript:
-	@$(call need,npm,the TypeScript stubs,Node 20)
-	@rm -f .build/packages/*.tgz && mkdir -p .build/packages
-	npm pack --silent --pack-destination .build/packages ./gen/typescript
+# The helper is compiled with what the example has installed.
+package-typescript: .build/clients/typescript
+	@rm -rf .build/stage/typescript .build/packages/*.tgz && mkdir -p .build/packages .build/stage/typescript
+	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/tsconfig.json .build/stage/typescript
+	cp clients/typescript/src/easel.ts .build/stage/typescript/src
+	ln -s ../../clients/typescript/node_modules .build/stage/typescript/node_modules
+	.build/clients/typescript/node_modules/.bin/tsc -p .build/stage/typescript
+	@rm .build/stage/typescript/src/easel.ts
+	npm pack --silent --pack-destination .build/packages ./.build/stage/typescript
 
 package-java:
 	@$(call need,mvn,the Java stubs,a JDK 17 with Maven 3.8)
-	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages
-	mvn -B -q -ntp -f gen/java -Dstage='$(CURDIR)/.build/stage/java' -DskipTests install
-	cp .build/stage/java/*.jar .build/packages
+	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages .build/stage
+	cp -R gen/java .build/stage/java
+	cp -R clients/java/pom.xml clients/java/src .build/stage/java
+	mvn -B -q -ntp -f .build/stage/java -DskipTests install
+	cp .build/stage/java/target/*.jar .build/packages
 
 client-python: package-python .build/clients/python
-	.build/clients/python/bin/pip install -q --disable-pip-version-check --no-deps --force-reinstall .build/packages/*.whl
-	.build/clients/python/bin/mypy --strict examples/python
+	@# What the wheel and its extras need must be there already, and nothing is fetched.
+	.build/clients/python/bin/pip uninstall -q -y --disable-pip-version-check easel-grpc
+	.build/clients/python/bin/pip install -q --disable-pip-version-check --no-index "$$(echo .build/packages/*.whl)[errors,types]"
+	.build/clients/python/bin/mypy --strict clients/python/example clients/python/tests .build/stage/python/src/easel/[a-z]*.py
+	.build/clients/python/bin/python -m unittest discover -q -s clients/python/tests
 
-.build/clients/python: examples/python/requirements.txt
+.build/clients/python: clients/python/example/requirements.txt
 	@$(call need,python3,the Python example,Python 3.11)
 	@rm -rf $@ && mkdir -p $(@D) && python3 -m venv $@
 	$@/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 client-typescript: package-typescript .build/clients/typescript
-	cp examples/typescript/render.ts examples/typescript/tsconfig.json .build/clients/typescript
+	cp clients/typescript/example/render.ts clients/typescript/example/tsconfig.json .build/clients/typescript
 	npm install --prefix .build/clients/typescript --no-save --silent --no-audit --no-fund .build/packages/*.tgz
 	npm run --prefix .build/clients/typescript --silent build
+	@rm -rf .build/clients/typescript/test
+	cp -R clients/typescript/test .build/clients/typescript
+	.build/clients/typescript/node_modules/.bin/tsc -p .build/clients/typescript/test
+	node --test --test-reporter=dot .build/clients/typescript/test/dist/easel.test.js
 
-.build/clients/typescript: examples/typescript/package.json examples/typescript/package-lock.json
+.build/clients/typescript: clients/typescript/example/package.json clients/typescript/example/package-lock.json
 	@$(call need,npm,the TypeScript example,Node 20)
 	@rm -rf $@ && mkdir -p $@ && cp $^ $@
 	npm ci --prefix $@ --silent --no-audit --no-fund
 	@touch $@
 
 client-java: package-java
-	mvn -B -q -ntp -f examples/java -Dstage='$(CURDIR)/.build/clients/java' compile dependency:copy-dependencies
+	mvn -B -q -ntp -f clients/java/example -Dstage='$(CURDIR)/.build/clients/java' compile dependency:copy-dependencies
+	java -cp '.build/clients/java/lib/*' clients/java/test/EaselTest.java
 
 client-rust:
 	@$(call need,cargo,the Rust example,Rust 1.85)
-	cargo build --quiet --manifest-path examples/rust/Cargo.toml --target-dir .build/clients/rust
+	cargo build --quiet --manifest-path clients/rust/example/Cargo.toml --target-dir .build/clients/rust
 
 # The generators of the other languages, each from its own registry, pinned by its own lock file.
 .build/tools: .build/tools/python .build/tools/node .build/tools/page .build/tools/java
