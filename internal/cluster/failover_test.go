@@ -65,6 +65,26 @@ func TestALeaderThatLeavesIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
+func TestALeaderThatHasJustStartedHasSavedNothingUp(t *testing.T) {
+	states, ids := many(60, queued)
+	inWorld(t, 1, states, func(w *world) {
+		w.up.thin = true // each is read by itself
+		w.replicas[0].watch(watch.Terminal, ids...)
+		advance(time.Minute)
+		began := time.Now()
+		for i := range 5 {
+			w.replicas[i].close()
+			w.start().watch(watch.Terminal, ids...)
+			advance(300 * time.Millisecond)
+		}
+		n, allowed := w.up.since(began, nil), 5*(time.Since(began).Seconds()+1)
+		t.Logf("%d requests in %v", n, time.Since(began))
+		if float64(n) > allowed {
+			t.Errorf("%d requests in %v, want at most %.0f: the rate, and what one replica may ask at once", n, time.Since(began), allowed)
+		}
+	})
+}
+
 func TestWithoutNATSEachPollsForItselfAtItsShareOfTheRate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
