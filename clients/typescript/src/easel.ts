@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { clone, create, equals, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs, type Duration } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
-import { createGrpcTransport, type GrpcTransportOptions } from "@connectrpc/connect-node";
+import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
 import type { Account, AccountUpdate, ContentInfo, CreateGenerationRequestSchema, Generation, GenerationUpdate } from "./easel/v1/index.js";
 import type { Heartbeat, StreamClosing, WatchGenerationsRequest, WatchUntil } from "./easel/v1/index.js";
 import { AccountSchema, WatchAccountRequestSchema, WatchGenerationsRequestSchema } from "./easel/v1/index.js";
@@ -69,7 +69,45 @@ export function connect(address: string, secret = "", options: Partial<GrpcTrans
     return next(request);
   };
   const interceptors = [...(options.interceptors ?? []), retryUnary, authorize];
-  return new Easel(createGrpcTransport({ baseUrl: address, pingIntervalMs: 10_000, pingTimeoutMs: 5_000, ...options, interceptors }));
+  const sessionManager = new Connection(address, { pingIntervalMs: 10_000, pingTimeoutMs: 5_000, ...options });
+  return new Easel(createGrpcTransport({ sessionManager, ...options, baseUrl: address, interceptors }));
+}
+
+/**
+ * A connection that is replaced where a call gets no stream of it for three ping timeouts. Connect pings a connection that was quiet
+ * before it uses it again. It forgets that ping where another stream closes meanwhile, and where the connection does, and then every
+ * later call waits for its answer (github.com/connectrpc/connect-es/pull/1746 mends the second).
+ */
+class Connection {
+  readonly authority;
+  readonly #open;
+  readonly #limitMs;
+  #newest;
+
+  constructor(address: string, pings: { pingTimeoutMs: number } & Partial<GrpcTransportOptions>) {
+    this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
+    this.#limitMs = 3 * pings.pingTimeoutMs;
+    this.#newest = this.#open();
+    this.authority = this.#newest.authority;
+  }
+
+  async request(...request: Parameters<Http2SessionManager["request"]>) {
+    const asked = this.#newest;
+    const stream = asked.request(...request);
+    const answered = new AbortController();
+    const late = sleep(this.#limitMs, undefined, { signal: answered.signal }).then(() => {
+      const error = new ConnectError("the connection does not answer", Code.Unavailable);
+      if (this.#newest === asked) this.#newest = this.#open();
+      asked.abort(error);
+      stream.then((tooLate) => tooLate.close()).catch(() => undefined);
+      throw error;
+    });
+    return Promise.race([stream, late]).finally(() => answered.abort());
+  }
+
+  notifyResponseByteRead(...read: Parameters<Http2SessionManager["notifyResponseByteRead"]>) {
+    this.#newest.notifyResponseByteRead(...read);
+  }
 }
 
 /** Every call of the contract, and those beside them that go on through whatever a repeat may mend. */

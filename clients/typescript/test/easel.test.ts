@@ -1,7 +1,10 @@
 // The client against a server that answers by a script.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import * as http2 from "node:http2";
+import * as net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -9,7 +12,8 @@ import { describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { clone, create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError, createRouterTransport, type HandlerContext } from "@connectrpc/connect";
+import { Code, ConnectError, createRouterTransport, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { connect, Easel, FailedError, orderOutcome, reason, retryDelay, type StreamOptions } from "@easel-grpc/easel";
 import { ErrorInfoSchema, RetryInfoSchema } from "@easel-grpc/easel/errors";
 import {
@@ -129,6 +133,35 @@ function crc32c(data: Uint8Array): number {
   }
   return ~crc >>> 0;
 }
+
+test("calls go on after a connection was lost while a ping was on its way", { timeout: 20_000 }, async (t) => {
+  const routes = ({ service }: ConnectRouter) => service(AccountService, { getAccount: () => ({ account: { balanceCents: 500n } }) });
+  const server = http2.createServer(connectNodeAdapter({ routes }));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  let frozen = false;
+  const wires = new Set<net.Socket>();
+  const proxy = net.createServer((caller) => {
+    const called = net.connect((server.address() as net.AddressInfo).port, "127.0.0.1");
+    for (const wire of [caller, called]) wires.add(wire.on("error", () => undefined).on("close", () => [caller, called].map((one) => one.destroy())));
+    caller.on("data", (data) => frozen || called.write(data));
+    called.on("data", (data) => caller.write(data));
+  });
+  await once(proxy.listen(0, "127.0.0.1"), "listening");
+  t.after(() => [...wires].map((wire) => wire.destroy()) && [proxy, server].map((one) => one.close()));
+  const easel = connect(`http://127.0.0.1:${(proxy.address() as net.AddressInfo).port}`, "", { pingIntervalMs: 50, pingTimeoutMs: 200 });
+  const balance = async () => (await easel.accounts.getAccount({})).account?.balanceCents;
+
+  assert.equal(await balance(), 500n);
+  await sleep(100);
+  frozen = true;
+  const first = balance(); // it waits for the ping
+  await sleep(50);
+  for (const wire of wires) wire.end();
+  frozen = false;
+  assert.equal(await first, 500n);
+  await sleep(100);
+  assert.equal(await balance(), 500n);
+});
 
 test("an address without its scheme is refused, for no repeat mends it", () => {
   assert.throws(() => connect("localhost:50051"), /must begin with http:/);
