@@ -38,6 +38,7 @@ type client struct {
 	file     string // where its picture goes
 	wire     *wire
 	run      *proctest.Process
+	want     []string // what it is to print, as patterns with one group
 }
 
 func TestThePageOfClientsRunsTheExamplesAsTheTestsDo(t *testing.T) {

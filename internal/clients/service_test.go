@@ -20,12 +20,13 @@ var services = map[string]struct {
 	file         string
 	build, start []string
 }{
-	"go":     {"main.go", []string{"go", "build", "-C", root, "-o", "DIR/service", "DIR/main.go"}, []string{"DIR/service"}},
-	"python": {"service.py", []string{root + "/.build/clients/python/bin/mypy", "--strict", "service.py"}, []string{root + "/.build/clients/python/bin/python", "service.py"}},
-	"typescript": {"service.mts", []string{
-		"sh", "-c", "ln -s " + root + "/.build/clients/typescript/node_modules && node_modules/.bin/tsc --strict --target es2022 --module nodenext --types node service.mts",
-	}, []string{"node", "service.mjs"}},
+	"go":         {"main.go", []string{"go", "build", "-C", root, "-o", "DIR/service", "DIR/main.go"}, []string{"DIR/service"}},
+	"python":     {"service.py", []string{root + "/.build/clients/python/bin/mypy", "--strict", "service.py"}, []string{root + "/.build/clients/python/bin/python", "service.py"}},
+	"typescript": {"service.mts", []string{"sh", "-c", compile + " service.mts"}, []string{"node", "service.mjs"}},
 }
+
+// compile compiles a TypeScript program that uses the package.
+const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && node_modules/.bin/tsc --strict --target es2022 --module nodenext --types node"
 
 // root stands for the top of the repository.
 const root = "ROOT"
@@ -48,13 +49,20 @@ func TestTheServicesOfThePageGoOnThroughARestart(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, service.file), []byte(blocks[0][1]), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			build := exec.CommandContext(t.Context(), placed(t, dir, service.build)[0], placed(t, dir, service.build)[1:]...)
-			build.Dir = dir
-			if said, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, said)
-			}
+			build(t, dir, service.build)
 			restartUnder(t, dir, placed(t, dir, service.start))
 		})
+	}
+}
+
+// build builds a program in a directory.
+func build(t *testing.T, dir string, words []string) {
+	t.Helper()
+	words = placed(t, dir, words)
+	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	command.Dir = dir
+	if said, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
 	}
 }
 

@@ -44,16 +44,22 @@ func (s *stack) serve(t *testing.T) {
 	s.metrics = must(t)(s.facade.Await(0, `"server":"admin","addr":"([^"]+)"`, patience))
 }
 
-// awaitWatches waits until so many watches are open.
+// awaitWatches waits until so many watches of generations are open.
 func (s *stack) awaitWatches(t *testing.T, want int) {
 	t.Helper()
+	s.awaitStreams(t, "WatchGeneration", want)
+}
+
+// awaitStreams waits until so many streams of calls with a name are open.
+func (s *stack) awaitStreams(t *testing.T, name string, want int) {
+	t.Helper()
 	for end := time.Now().Add(patience); ; {
-		n := s.measured(t, "easel_streams_open{", "WatchGeneration")
+		n := s.measured(t, "easel_streams_open{", name)
 		if n == want {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d watches are open, not %d", n, want)
+			t.Fatalf("%d streams of %s are open, not %d", n, name, want)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
