@@ -1,0 +1,133 @@
+package events_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// One event that its receiver never takes holds up nobody but its generation, and that for a day.
+func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
+	inOffice(t, func(o *office) {
+		o.answer = func(_ string, p post) (int, error) {
+			if p.subject == "g1" && p.kind == "generation.failed" {
+				return http.StatusBadRequest, nil
+			}
+			return 200, nil
+		}
+		stop := o.run(o.sender)
+		o.order("studio", "g1", ledger.Failed, ledger.Refunded)
+		o.order("studio", "g2", ledger.Failed, ledger.Refunded)
+		time.Sleep(time.Minute)
+		stop() // a day of looking in vain takes a test too long
+		time.Sleep(23*time.Hour + 48*time.Minute)
+		stop = o.run(o.sender)
+		time.Sleep(2 * time.Minute)
+		stop()
+		if got := kinds(o.got("studio")); !slices.Equal(got, []string{"g2 generation.failed", "g2 generation.refunded"}) {
+			t.Errorf("after almost a day it has got %q", got)
+		}
+		time.Sleep(10 * time.Minute)
+		defer o.run(o.sender)()
+		time.Sleep(2 * time.Minute)
+		if got := kinds(o.got("studio")); len(got) != 3 || got[2] != "g1 generation.refunded" || o.count("studio given_up") != 1 {
+			t.Errorf("after a day it has got %q, %v", got, o.counts)
+		}
+		o.answer = func(string, post) (int, error) { return 200, nil }
+		if n, err := o.book.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}); n != 1 || err != nil {
+			t.Errorf("%d are sent again, %v", n, err)
+		}
+		synctest.Wait()
+		if got := kinds(o.got("studio")); len(got) != 4 || got[3] != "g1 generation.failed" {
+			t.Errorf("after a replay it has got %q", got)
+		}
+	})
+}
+
+func TestATeamThatIsToldNoMoreIsToldNothing(t *testing.T) {
+	inOffice(t, func(o *office) {
+		o.answer = func(string, post) (int, error) { return 500, nil }
+		stop := o.run(o.sender)
+		o.order("studio", "g1", ledger.Succeeded)
+		synctest.Wait()
+		stop()
+		o.tell("print")
+		o.answer = func(string, post) (int, error) { return 200, nil }
+		time.Sleep(25 * time.Hour)
+		defer o.run(o.sender)()
+		time.Sleep(2 * time.Minute)
+		if got := o.got("studio"); len(got) != 0 || o.count("studio given_up") != 1 {
+			t.Errorf("it has got %q, %v", kinds(got), o.counts)
+		}
+	})
+}
+
+// A metric that is seen first when it has grown has no increase that an alert could see.
+func TestWhatIsGivenUpIsCountedFromZero(t *testing.T) {
+	for name, told := range map[string][]string{"others are told": {"print"}, "nobody is told": nil} {
+		t.Run(name, func(t *testing.T) {
+			inOffice(t, func(o *office) {
+				o.order("studio", "g1", ledger.Succeeded)
+				o.tell(told...)
+				time.Sleep(25 * time.Hour)
+				defer o.run(o.sender)()
+				time.Sleep(50 * time.Second)
+				o.mu.Lock()
+				n, counted := o.counts["studio given_up"]
+				o.mu.Unlock()
+				if n != 0 || !counted {
+					t.Errorf("in the first minute %d are counted, %v", n, counted)
+				}
+				time.Sleep(15 * time.Second)
+				if n := o.count("studio given_up"); n != 1 {
+					t.Errorf("later %d are counted", n)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsLeftOfTheLastTeamIsGivenUp(t *testing.T) {
+	for name, restart := range map[string]bool{"by the process that told it": false, "by a later one": true} {
+		t.Run(name, func(t *testing.T) {
+			inWatchedOffice(t, func(o *office, w *watched) {
+				o.answer = func(string, post) (int, error) { return 500, nil }
+				stop := o.run(o.sender)
+				o.order("studio", "g1", ledger.Failed, ledger.Refunded)
+				synctest.Wait()
+				o.tell()
+				sender := o.sender
+				if restart {
+					stop()
+					sender = o.newSender()
+					stop = o.run(sender)
+				}
+				defer func() { stop() }()
+				hour := func() int64 {
+					before := w.asked.Load()
+					time.Sleep(time.Hour)
+					return w.asked.Load() - before
+				}
+				if asked := hour(); asked < 60 || asked > 6*60 {
+					t.Errorf("while something is left the ledger was asked %d times in an hour", asked)
+				}
+				o.answer = func(string, post) (int, error) { return 200, nil }
+				stop() // a day of looking in vain takes a test too long
+				time.Sleep(22*time.Hour + 58*time.Minute)
+				stop = o.run(sender)
+				time.Sleep(5 * time.Minute)
+				if asked := hour(); asked > 0 {
+					t.Errorf("when nothing is left the ledger was asked %d times", asked)
+				}
+				sum, err := o.book.Summary(o.Context())
+				if err != nil || len(sum.Events) != 1 || sum.Events[0] != (ledger.EventSummary{Owner: "studio", GivenUp: 2}) || o.count("studio given_up") != 2 || len(o.got("studio")) > 0 {
+					t.Errorf("left is %v, %v, %v", sum.Events, err, o.counts)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,240 @@
+package events_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+const (
+	oneSecret   = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
+	otherSecret = "whsec_YW5vdGhlciBzZWNyZXQgdGhhdCBzaWducyBmcm9tIG5vdyBvbg=="
+)
+
+// post is what a receiver has got.
+type post struct {
+	id, kind, subject string
+	at                time.Time
+	header            http.Header
+	body              []byte
+}
+
+// receivers are all receivers of a test, by host.
+type receivers struct {
+	t      *testing.T
+	answer func(host string, p post) (status int, err error)
+
+	mu  sync.Mutex
+	all map[string][]post
+}
+
+func (r *receivers) RoundTrip(request *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	document := struct{ ID, Type, Subject string }{}
+	if err := json.Unmarshal(body, &document); err != nil {
+		r.t.Error(err)
+	}
+	p := post{document.ID, strings.TrimPrefix(document.Type, "easel."), document.Subject, time.Now(), request.Header, body}
+	status, err := r.answer(request.URL.Host, p)
+	if request.Context().Err() != nil {
+		return nil, request.Context().Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if status < 300 {
+		r.all[request.URL.Host] = append(r.all[request.URL.Host], p)
+	}
+	return &http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{}, Request: request}, nil
+}
+
+func (r *receivers) got(host string) []post {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all[host])
+}
+
+// office is a ledger whose teams are told, in simulated time.
+type office struct {
+	*testing.T
+	*receivers
+	book    *ledger.Ledger
+	teams   *events.Teams
+	secrets string // the file
+	sender  *events.Sender
+
+	mu     sync.Mutex
+	counts map[string]int64
+}
+
+func inOffice(t *testing.T, test func(*office)) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), nil)
+		test(o)
+	})
+}
+
+// watched is a database in which each question is counted, and nothing can be written while it is full.
+type watched struct {
+	sqlite driver.Driver
+	dsn    string
+	asked  atomic.Int64
+	full   atomic.Bool
+}
+
+func (w *watched) Connect(context.Context) (driver.Conn, error) {
+	conn, err := w.sqlite.Open(w.dsn)
+	return watchedConn{conn, w}, err
+}
+
+func (w *watched) Driver() driver.Driver { return w.sqlite }
+
+// watchedConn has no way for a question but Prepare.
+type watchedConn struct {
+	driver.Conn
+	*watched
+}
+
+func (c watchedConn) Prepare(statement string) (driver.Stmt, error) {
+	c.asked.Add(1)
+	return c.Conn.Prepare(statement)
+}
+
+func (c watchedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
+	c.asked.Add(1)
+	if c.full.Load() {
+		return nil, errors.New("the disk is full")
+	}
+	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, options)
+}
+
+// inWatchedOffice is inOffice over a database that is watched.
+func inWatchedOffice(t *testing.T, test func(*office, *watched)) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "ledger.db")
+		w := &watched{dsn: "file:" + file + "?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"}
+		known, err := sql.Open("sqlite", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.sqlite = known.Driver()
+		_ = known.Close() // it was never open
+		test(newOffice(t, "sqlite:"+file, w), w)
+	})
+}
+
+func newOffice(t *testing.T, url string, connector driver.Connector) *office {
+	o := &office{
+		T: t, teams: &events.Teams{}, secrets: filepath.Join(t.TempDir(), "secrets"), counts: map[string]int64{},
+		receivers: &receivers{t: t, all: map[string][]post{}, answer: func(string, post) (int, error) { return http.StatusNoContent, nil }},
+	}
+	o.write(oneSecret + "\n")
+	o.tell("studio", "print")
+	var err error
+	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Connector: connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Outbox: &ledger.Outbox{
+		Told: o.teams.Told, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
+		Budget: func(ledger.Budget) string { return "{}" }, Written: func() { o.sender.Wake() },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.sender = o.newSender()
+	t.Cleanup(func() {
+		if err := o.book.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+func (o *office) newSender() *events.Sender {
+	return events.New(events.Config{Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.DiscardHandler), Transport: o.receivers, Count: func(team, outcome string, n int64) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.counts[team+" "+outcome] += n
+	}})
+}
+
+func (o *office) count(what string) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counts[what]
+}
+
+// tell tells teams, each at a receiver of its name.
+func (o *office) tell(names ...string) {
+	teams := map[string]events.Team{}
+	for _, name := range names {
+		teams[name] = events.Team{URL: "http://" + name + "/events", SecretFile: o.secrets}
+	}
+	o.teams.Set(teams)
+}
+
+func (o *office) write(secrets string) {
+	o.Helper()
+	if err := os.WriteFile(o.secrets, []byte(secrets), 0o600); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// run lets a sender send until stop is called.
+func (o *office) run(sender *events.Sender) (stop func()) {
+	ctx, cancel := context.WithCancel(o.Context())
+	done := make(chan struct{})
+	go func() {
+		sender.Run(ctx)
+		close(done)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// order places an order.
+func (o *office) order(owner, generation string, seen ...ledger.Status) {
+	o.Helper()
+	order, free, err := o.book.Write(o.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-service", IdempotencyKey: generation, UpstreamKey: owner + generation, ModelID: "m", APIKey: "k", Digest: "d"})
+	if err == nil && free {
+		_, err = o.book.Conclude(o.Context(), order.ID, 1, lifecycle.Named, generation, nil)
+	}
+	for _, status := range seen {
+		if err == nil {
+			_, err = o.book.Observe(o.Context(), generation, ledger.Observation{Status: status})
+		}
+	}
+	if err != nil {
+		o.Fatal(err)
+	}
+}
+
+func kinds(all []post) (kinds []string) {
+	for _, p := range all {
+		kinds = append(kinds, p.subject+" "+p.kind)
+	}
+	return kinds
+}
