@@ -55,7 +55,7 @@ func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now tim
 	cred.Owner = "" // polls are for all
 	b := budget.New(cfg.Rate, now)
 	if cfg.Peers != nil {
-		b.Owe(int(math.Ceil(cfg.Rate)), now) // others may just have spent what it would begin with
+		b.Drain() // others may just have spent what it would begin with
 	}
 	t := &tenant{
 		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b, peers: newPeers(cfg.Peers != nil, cfg.Seed, now),

@@ -57,6 +57,9 @@ func (b *Budget) fill(now time.Time) {
 	b.shared = min(b.shared, shared)
 }
 
+// Drain leaves a single request of those that could be made at once.
+func (b *Budget) Drain() { b.shared = 0 }
+
 // Available is how many requests may be made now, and when there may be another after them.
 func (b *Budget) Available(now time.Time) (n int, again time.Time) {
 	if now.Before(b.paused) {

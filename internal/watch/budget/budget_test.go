@@ -76,6 +76,13 @@ func TestAPauseIsCappedAndNeverShortened(t *testing.T) { // U6
 func TestABucketGivesNoMoreThanItsRate(t *testing.T) {
 	now := time.Now()
 	b := New(5, now)
+	if n, _ := b.Available(now); n != 5 {
+		t.Errorf("%d at once, want those of a second", n)
+	}
+	b.Drain()
+	if n, again := b.Available(now); n != 1 || again.Sub(now).Round(time.Millisecond) != time.Second/5 {
+		t.Errorf("%d at once when it is drained, and more after %v", n, again.Sub(now))
+	}
 	given := 0
 	for range 10_000 {
 		n, again := b.Available(now)
