@@ -24,7 +24,7 @@ const startLimit = 30 * time.Second
 
 // Process is one run of a program.
 type Process struct {
-	Stdout, Stderr, Output *Output // Output has both, as they came
+	Stdout, Stderr, Output *Output // Output has both, as they came, and has it first
 
 	command *exec.Cmd
 	gone    chan struct{} // closed when it has ended
@@ -36,7 +36,7 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 	p := &Process{Stdout: NewOutput(), Stderr: NewOutput(), Output: NewOutput(), gone: make(chan struct{})}
 	p.command = exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...)
 	p.command.Dir, p.command.Env = Root, append([]string{}, env...)
-	p.command.Stdout, p.command.Stderr = io.MultiWriter(p.Stdout, p.Output), io.MultiWriter(p.Stderr, p.Output)
+	p.command.Stdout, p.command.Stderr = io.MultiWriter(p.Output, p.Stdout), io.MultiWriter(p.Output, p.Stderr)
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -52,12 +52,14 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	t.Helper()
 	for late := time.After(startLimit); ; {
-		_, more := p.Output.read()
-		if ready(p.Stdout.String(), p.Stderr.String()) {
+		stdout, moreOut := p.Stdout.read()
+		stderr, moreErr := p.Stderr.read()
+		if ready(stdout, stderr) {
 			return
 		}
 		select {
-		case <-more:
+		case <-moreOut:
+		case <-moreErr:
 		case <-p.gone:
 			if ready(p.Stdout.String(), p.Stderr.String()) {
 				return
