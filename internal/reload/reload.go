@@ -26,7 +26,7 @@ type Value[T any] struct {
 	sums    string        // digests of the contents
 	checked time.Time     // when the last read began
 	reading chan struct{} // closed at the end of the read in progress; nil where there is none
-	broken  bool          // the last read failed, and the failure was logged
+	problem error         // why the last read failed, which was logged
 }
 
 // Open reads the files for the first time. parse makes the value of their contents. Each change and
@@ -35,7 +35,7 @@ type Value[T any] struct {
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
-	v.value, v.sums, err = v.read()
+	v.value, v.sums, err = v.read("")
 	return v, err
 }
 
@@ -43,33 +43,55 @@ func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte
 // caller reads, and the others get the old value meanwhile.
 func (v *Value[T]) Get() T { return v.get(false) }
 
-// Newest is Get, but waits for a read in progress.
-func (v *Value[T]) Newest() T { return v.get(true) }
-
-func (v *Value[T]) get(wait bool) T {
-	mine, reading := v.begin()
-	switch {
-	case mine:
-		v.end(v.read())
-	case wait && reading != nil:
-		<-reading
-	}
+// Known is the value without reading any file.
+func (v *Value[T]) Known() T {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.value
 }
 
-// begin reports whether the caller must read, and gives the read in progress.
-func (v *Value[T]) begin() (mine bool, reading <-chan struct{}) {
+// Newest is Get, but waits for a read in progress.
+func (v *Value[T]) Newest() T { return v.get(true) }
+
+// Reload reads the files now, whenever the last read was.
+func (v *Value[T]) Reload() { v.readAfter(0, true) }
+
+// Problem is why the files could not be read, or their value not be taken over, the last time; nil where they could.
+func (v *Value[T]) Problem() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.reading == nil && time.Since(v.checked) >= Interval {
-		mine, v.reading, v.checked = true, make(chan struct{}), time.Now()
-	}
-	return mine, v.reading
+	return v.problem
 }
 
-func (v *Value[T]) read() (value T, sums string, err error) {
+func (v *Value[T]) get(wait bool) T {
+	v.readAfter(Interval, wait)
+	return v.Known()
+}
+
+// readAfter reads the files, unless the last read began less than an interval ago. One caller reads; another one waits for
+// that where it wants to.
+func (v *Value[T]) readAfter(interval time.Duration, wait bool) {
+	inForce, mine, reading := v.begin(interval)
+	switch {
+	case mine:
+		v.end(v.read(inForce))
+	case wait && reading != nil:
+		<-reading
+	}
+}
+
+// begin reports whether the caller must read, and gives the digests of what is in force and the read in progress.
+func (v *Value[T]) begin(interval time.Duration) (inForce string, mine bool, reading <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.reading == nil && time.Since(v.checked) >= interval {
+		mine, v.reading, v.checked = true, make(chan struct{}), time.Now()
+	}
+	return v.sums, mine, v.reading
+}
+
+// read reads the files. It does not parse again what is in force.
+func (v *Value[T]) read(inForce string) (value T, sums string, err error) {
 	contents := make([][]byte, len(v.files))
 	for i, file := range v.files {
 		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the operator names the files
@@ -77,6 +99,9 @@ func (v *Value[T]) read() (value T, sums string, err error) {
 		}
 		sum := sha256.Sum256(contents[i])
 		sums += string(sum[:])
+	}
+	if sums == inForce {
+		return value, sums, nil
 	}
 	if value, err = v.parse(contents...); err != nil {
 		err = fmt.Errorf("%s: %w", strings.Join(v.files, ", "), err)
@@ -91,11 +116,11 @@ func (v *Value[T]) end(value T, sums string, err error) {
 	close(v.reading)
 	v.reading = nil
 	switch {
-	case err != nil && !v.broken:
+	case err != nil && v.problem == nil:
 		v.logger.Error(v.what+" can't be read; the old one stays", "error", err)
 	case err == nil && sums != v.sums:
 		v.value, v.sums = value, sums
 		v.logger.Info(v.what + " has changed")
 	}
-	v.broken = err != nil
+	v.problem = err
 }

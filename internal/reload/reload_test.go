@@ -126,6 +126,7 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 
 func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
+		p.write(t, 0, "broken") // what is in force is not parsed again
 		for range 5 {
 			time.Sleep(Interval)
 			var callers sync.WaitGroup
@@ -135,7 +136,37 @@ func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 			callers.Wait()
 		}
 		if p.parsed != 6 {
-			t.Errorf("the files were read %d times, want 6", p.parsed)
+			t.Errorf("the files were parsed %d times, want 6", p.parsed)
+		}
+	})
+}
+
+func TestFilesInForceAreNotParsedAgain(t *testing.T) {
+	openPair(t, func(p *pair) {
+		for range 5 {
+			time.Sleep(Interval)
+			p.want(t, "while nothing changes", "a+b")
+		}
+		if p.parsed != 1 {
+			t.Errorf("the files were parsed %d times", p.parsed)
+		}
+	})
+}
+
+func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
+	openPair(t, func(p *pair) {
+		if err := p.Problem(); err != nil {
+			t.Errorf("at first there is %v", err)
+		}
+		p.write(t, 0, "broken")
+		p.Reload() // at once
+		if err := p.Problem(); err == nil || !strings.Contains(err.Error(), p.files[0]) {
+			t.Errorf("of a broken file is told %v", err)
+		}
+		p.write(t, 0, "other")
+		p.Reload()
+		if err := p.Problem(); err != nil || p.Known() != "other+b" {
+			t.Errorf("when it is mended it is %q, %v", p.Known(), err)
 		}
 	})
 }
