@@ -106,8 +106,8 @@ func TestTheStartWarnsOfUnknownOrdersWhoseOwnerTheCallersFileLacks(t *testing.T)
 		t.Fatal(err)
 	}
 	for _, owner := range []string{"studio", "print"} {
-		if _, _, err := book.Write(t.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: "poster", IdempotencyKey: "k", UpstreamKey: owner, Inputs: "{}"}); err != nil {
-			t.Fatal(err)
+		if _, free, err := book.Write(t.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-poster", IdempotencyKey: "k", UpstreamKey: owner, Inputs: "{}"}); err != nil || !free {
+			t.Fatal(free, err)
 		}
 	}
 	told := func(teams string) string {

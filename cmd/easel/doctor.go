@@ -105,7 +105,7 @@ func (*doctorCmd) verdict(ctx context.Context, report *doctor.Report) error {
 
 func (c *doctorCmd) credential(p *cli.Program) (catalog.Credential, error) {
 	if c.UpstreamKeyFile != "" {
-		key, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler))
+		key, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			return catalog.Credential{}, wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 		}

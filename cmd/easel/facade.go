@@ -17,6 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/rest/page"
@@ -78,14 +79,22 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer unmeasure()
 
-	held, err := c.held(observed.Logger)
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	files := settingFiles{}
+	held, unguard, err := c.held(ctx, client, book, &files, fail, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
+	defer unguard()
 	known, err := c.callers(ctx, book, telling, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
 	}
+	if known != nil {
+		files = append(files, known)
+	}
+	defer files.follow(ctx)()
 	meter := &ledgerMeter{book: book, known: known, owners: held != nil, events: telling.outcomes}
 	unmeasureLedger, err := meter.measure(ctx)
 	if err != nil {
@@ -104,8 +113,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.page()}
-	front, err := c.frontend(services, status, admin.Config{Orders: operatorsOrders(book, held), Events: operatorsEvents(book, known)}, observed, clock) //nolint:contextcheck // routes are registered without waiting
+	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.page(), Files: files.problems}
+	front, err := c.frontend(services, status, admin.Config{Orders: operatorsOrders(book, client, held, observed.Logger), Events: operatorsEvents(book, known)}, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
@@ -116,7 +125,11 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if ready != nil {
 		ready(front)
 	}
-	return front.Serve(ctx)
+	err = front.Serve(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, errOtherAccount) {
+		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", cause)
+	}
+	return err
 }
 
 // observed starts what tells of the facade. flush sends what is left.
@@ -185,13 +198,14 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 		Fault: func() { meter.faults.Add(1) }, Dearer: func() { meter.dearer.Add(1) },
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) { hub.Observe(ctx, cred, read) },
 		Gone: func(ctx context.Context, cred catalog.Credential, id string) {
-			hub.Deleted(ctx, cred, id, false) // for long enough
+			hub.Gone(ctx, cred, id)
 		},
-		Told: telling.teams.Names, Watch: watchUntilSettled(hub),
+		Told: telling.teams.Names, Watch: watchUntilSettled(hub), KeyFirst: c.UpstreamKeyFirst,
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	work.Go(func() { taken.Record(ctx) })
+	work.Go(func() { taken.Expire(ctx) })
 	if held != nil {
 		work.Go(func() { taken.Recover(ctx, *held) })
 		work.Go(func() { taken.Settle(ctx, *held) })
@@ -264,21 +278,32 @@ func (c *serveCmd) operators(status admin.Status, operators admin.Config, observ
 	}
 }
 
-// held is the credential of a key that this server holds, nil where callers bring theirs.
-func (c *serveCmd) held(logger *slog.Logger) (*catalog.Credential, error) {
+// held is the credential of a key that this server holds, nil where callers bring theirs. One of another account than
+// that of the ledger is refused, also later: then fail ends the server.
+func (c *serveCmd) held(ctx context.Context, client *catalog.Client, book *ledger.Ledger, files *settingFiles, fail func(error), logger *slog.Logger) (credential *catalog.Credential, unguard func(), err error) {
 	if c.heldKey != "" {
 		credential := catalog.Held(func() catalog.Secret { return catalog.NewSecret(c.heldKey) })
-		return &credential, nil
+		return &credential, func() {}, nil
 	}
 	if c.UpstreamKeyFile == "" {
-		return nil, nil
+		return nil, func() {}, nil
 	}
-	key, err := openHeldKey(c.UpstreamKeyFile, logger)
+	guard, accept, unguard := &accountGuard{client: client, book: book, logger: logger}, func(catalog.Secret) error { return nil }, func() {}
+	if book != nil {
+		accept = guard.accept
+	}
+	key, err := openHeldKey(c.UpstreamKeyFile, logger, accept) //nolint:contextcheck // a later read has no call that waits for it
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	credential := catalog.Held(key.Get)
-	return &credential, nil
+	if book != nil {
+		if unguard, err = guard.begin(ctx, key.Known, fail); err != nil {
+			return nil, nil, err
+		}
+	}
+	*files = append(*files, key)
+	held := catalog.Held(key.Known)
+	return &held, unguard, nil
 }
 
 // level is the log level; its name has been checked.

@@ -10,9 +10,17 @@ import (
 )
 
 // openHeldKey reads the catalog's key that this server holds for all its callers. It is read again
-// when its file changes.
-func openHeldKey(path string, logger *slog.Logger) (*reload.Value[catalog.Secret], error) {
-	return reload.Open("upstream key", logger, parseKey, path)
+// when its file changes; then accept, which may be nil, can refuse it.
+func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
+	first := true
+	return reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
+		key, err := parseKey(contents...)
+		if err == nil && !first && accept != nil {
+			err = accept(key)
+		}
+		first = false
+		return key, err
+	}, path)
 }
 
 // parseKey reads a key. Editors and echo end a file with a line break, which is no part of the

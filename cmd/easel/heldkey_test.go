@@ -15,7 +15,7 @@ func TestAHeldKeyFollowsItsFile(t *testing.T) { // X1 X2
 	synctest.Test(t, func(t *testing.T) {
 		var logs bytes.Buffer
 		path := write(t, "first\n")
-		held, err := openHeldKey(path, slog.New(slog.NewTextHandler(&logs, nil)))
+		held, err := openHeldKey(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

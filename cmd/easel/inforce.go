@@ -105,6 +105,9 @@ func (c *serveCmd) secretFiles(told *events.Teams) []secretFile {
 		{"EASEL_NATS_NKEY_FILE", c.NATSNKeyFile},
 		{"EASEL_NATS_KEY_FILE", c.NATSKeyFile},
 	}
+	if file, ok := strings.CutPrefix(c.LedgerURL, "sqlite:"); ok {
+		files = append(files, secretFile{"EASEL_LEDGER_URL", file})
+	}
 	if strings.HasPrefix(c.ledgerInForce(), "postgres") {
 		files = append(files, secretFile{"PGPASSFILE", os.Getenv("PGPASSFILE")})
 	}

@@ -108,7 +108,7 @@ func TestASecretThatOthersMayReadIsWarnedOf(t *testing.T) {
 		natsFlags: natsFlags{NATSCredsFile: link}, ledgerFlags: ledgerFlags{"postgres://me@db/easel"},
 	}
 	told := &events.Teams{}
-	told.Set(map[string]events.Team{"studio": {SecretFile: secret("studio.secret", 0o644)}, "print": {SecretFile: secret("print.secret", 0o600)}})
+	told.Set(map[string]events.Team{"studio": {URL: "https://studio", SecretFile: secret("studio.secret", 0o644)}, "print": {URL: "https://print", SecretFile: secret("print.secret", 0o600)}})
 	warned := func() (settings []string) {
 		var log bytes.Buffer
 		c.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), told)

@@ -22,14 +22,14 @@ var allowed = map[string][]string{
 	"gen/openapi":               {},
 	"gen/scalar":                {},
 	"internal/catalog":          {},
-	"internal/watch":            {module + "/internal/catalog", module + "/internal/watch/"},
+	"internal/watch":            {module + "/internal/catalog", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
 	"internal/cluster":          {module + "/internal/catalog", module + "/internal/watch", module + "/internal/watch/budget", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/", "github.com/nats-io/nkeys"},
 	"internal/watch/budget":     {}, // what is below watch is pure
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},
 	"internal/watch/schedule":   {},
 	"internal/reload":           {},
 	"internal/service":          {module + "/gen/", module + "/internal/callers", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "google.golang.org/", "golang.org/x/sync/"},
-	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/XSAM/otelsql", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "github.com/pressly/goose/v3", "github.com/pressly/goose/v3/lock", "go.opentelemetry.io/otel/", "modernc.org/sqlite"},
+	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/XSAM/otelsql", "github.com/gofrs/flock", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "github.com/pressly/goose/v3", "github.com/pressly/goose/v3/lock", "go.opentelemetry.io/otel/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 
 	"internal/events":                {module + "/internal/ledger", module + "/internal/reload"},

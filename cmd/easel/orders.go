@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"os/user"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -135,11 +138,12 @@ type ordersResolveCmd struct {
 	Order   string `arg:"" name:"id" help:"The order, as easel orders list has it."`
 	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"The order has placed this generation."`
 	Refused bool   `xor:"outcome" required:"" help:"The catalog has no such order. Its money is free again, and its idempotency key too."`
+	Force   bool   `help:"Record the generation of --placed without asking the catalog for it."`
 }
 
 // Help says when it is needed.
 func (*ordersResolveCmd) Help() string {
-	return `Records what became of an order that nobody sends again any more: EASEL_RESEND_WINDOW is over, or its API key is no longer in force. Until then it is refused. Look at the catalog first: an order that is called refused and exists was paid for, and is nobody's.
+	return `Records what became of an order that nobody sends again any more: EASEL_RESEND_WINDOW is over, or its API key is no longer in force. Until then it is refused. Look at the catalog first: an order that is called refused and exists was paid for, and is nobody's. The server asks the catalog for the generation of --placed, and for its model. What was said wrongly can be corrected by saying it again.
 
 Examples:
 
@@ -150,7 +154,11 @@ Examples:
 
 // Run resolves an order.
 func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
-	body, err := json.Marshal(admin.Resolution{ID: c.Order, Placed: c.Placed, Refused: c.Refused})
+	asked := admin.Resolution{ID: c.Order, Placed: c.Placed, Refused: c.Refused, Force: c.Force}
+	if me, err := user.Current(); err == nil {
+		asked.By = me.Username
+	}
+	body, err := json.Marshal(asked)
 	if err != nil {
 		return err
 	}
@@ -166,10 +174,11 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 const listedOrders = 1000
 
 // operatorsOrders shows operators the orders of the ledger, nil where there is none.
-func operatorsOrders(book *ledger.Ledger, held *catalog.Credential) *admin.Orders {
+func operatorsOrders(book *ledger.Ledger, client *catalog.Client, held *catalog.Credential, logger *slog.Logger) *admin.Orders {
 	if book == nil {
 		return nil
 	}
+	resolver := &resolver{book, client, held, logger}
 	return &admin.Orders{
 		List: func(ctx context.Context, unknown bool) (listed []admin.Order, err error) {
 			all, err := book.List(ctx, ledger.Filter{Unresolved: unknown}, ledger.Position{}, listedOrders)
@@ -178,29 +187,74 @@ func operatorsOrders(book *ledger.Ledger, held *catalog.Credential) *admin.Order
 			}
 			return listed, err
 		},
-		Resolve: func(ctx context.Context, id, generation string) (hindrance string, err error) {
-			apiKey := "" // that of the order: only the end of the window says that nobody sends it again
-			if held != nil {
-				apiKey = held.APIKeySum()
-			}
-			possible, err := book.Resolve(ctx, id, apiKey, generation)
-			switch {
-			case errors.Is(err, ledger.ErrGenerationTaken):
-				return "another order has placed " + generation, nil
-			case err == nil && !possible:
-				return "there is no such order, its outcome is known, or it may still be sent again: wait until EASEL_RESEND_WINDOW is over", nil
-			}
-			return "", err
-		},
+		Resolve: resolver.resolve,
 	}
+}
+
+// resolver records what operators say of orders.
+type resolver struct {
+	book   *ledger.Ledger
+	client *catalog.Client
+	held   *catalog.Credential // nil where callers bring their API keys
+	logger *slog.Logger
+}
+
+func (r *resolver) resolve(ctx context.Context, asked admin.Resolution, from string) (hindrance string, err error) {
+	if asked.Placed != "" && !asked.Force {
+		if hindrance, err := r.differs(ctx, asked); hindrance != "" || err != nil {
+			return hindrance, err
+		}
+	}
+	apiKey := "" // that of the order: only the end of the window says that nobody sends it again
+	if r.held != nil {
+		apiKey = r.held.APIKeySum()
+	}
+	before, possible, err := r.book.Resolve(ctx, asked.ID, apiKey, asked.Placed)
+	switch {
+	case errors.Is(err, ledger.ErrGenerationTaken):
+		return "another order has placed " + asked.Placed, nil
+	case errors.Is(err, ledger.ErrKeyTaken):
+		return "its idempotency key has been used for another order since", nil
+	case err != nil:
+		return "", err
+	case !possible:
+		return "there is no such order, its outcome is known, or it may still be sent again: wait until EASEL_RESEND_WINDOW is over", nil
+	}
+	r.logger.WarnContext(ctx, "an operator has said what became of an order", "order", asked.ID, "owner", before.Owner, "model", before.ModelID,
+		"idempotency_key", before.IdempotencyKey, "before", operatorsOrder(before).State, "generation", asked.Placed, "refused", asked.Refused, "forced", asked.Force, "by", asked.By, "from", from)
+	return "", nil
+}
+
+// differs asks the catalog for the generation that an order is said to have placed.
+func (r *resolver) differs(ctx context.Context, asked admin.Resolution) (hindrance string, err error) {
+	order, found, err := r.book.Get(ctx, asked.ID)
+	if err != nil || !found {
+		return "", err // it is said below
+	}
+	if r.held == nil {
+		return "callers bring their API keys here, and without one the catalog can't be asked for " + asked.Placed + ": --force records it all the same", nil
+	}
+	read, err := r.client.Generation(ctx, *r.held, asked.Placed)
+	switch {
+	case catalog.IsAbsent(err):
+		return "the catalog has no " + asked.Placed + ": --force records it all the same", nil
+	case err != nil:
+		return fmt.Sprintf("the catalog can't be asked for %s: try again, or --force records it all the same (%v)", asked.Placed, err), nil
+	case read.ModelID != "" && read.ModelID != order.ModelID:
+		return fmt.Sprintf("%s is of the model %s, and the order of %s: --force records it all the same", asked.Placed, read.ModelID, order.ModelID), nil
+	}
+	return "", nil
 }
 
 func operatorsOrder(o ledger.Order) admin.Order {
 	state := "unknown"
-	if o.Generation != "" {
+	switch {
+	case o.Generation != "":
 		state = o.Status.String()
+	case o.State == lifecycle.Refused:
+		state = "refused"
 	}
-	if o.Deleted {
+	if o.IsGone() {
 		state = "deleted"
 	}
 	return admin.Order{

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,6 +13,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -28,7 +34,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 		if err != nil || !free {
 			t.Fatal(free, err)
 		}
-		if _, err := book.Conclude(t.Context(), o.ID, 1, 2, "", nil); err != nil { // uncertain
+		if _, err := book.Conclude(t.Context(), o.ID, 1, lifecycle.Uncertain, "", nil); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, o.ID)
@@ -37,7 +43,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 }
 
 func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
-	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), "http://127.0.0.1:1"
+	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), catalogOf(t, map[string]string{"gen_1": "studio/poster", "gen_2": "studio/haiku"})
 	rotated, live := writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := start(t, map[string]string{
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
@@ -57,12 +63,39 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	run(exitUsage, "it may still be sent again", "resolve", live, "--refused")
 	run(exitUsage, "no such order", "resolve", "ord_nowhere", "--refused")
 	run(exitUsage, "--placed", "resolve", rotated)
+	run(exitUsage, "the catalog has no gen_0", "resolve", rotated, "--placed", "gen_0")
+	run(exitUsage, "gen_2 is of the model studio/haiku", "resolve", rotated, "--placed", "gen_2")
+	run(exitOK, "is resolved", "resolve", rotated, "--placed", "gen_2", "--force")
+	run(exitOK, "gen_2", "list")
+	run(exitOK, "is resolved", "resolve", rotated, "--refused") // it was wrong
+	run(exitOK, "There are none", "list")
 	run(exitOK, "is resolved", "resolve", rotated, "--placed", "gen_1")
-	run(exitUsage, "its outcome is known", "resolve", rotated, "--refused")
 	run(exitOK, "gen_1", "list")
 	run(exitOK, live, "list", "--unknown")
+	for _, want := range []string{`"before":"unknown"`, `"before":"refused"`, `"generation":"gen_2"`, `"forced":true`, `"by":"`, `"from":"127.0.0.1:`, `"order":"` + rotated} {
+		if logged := served.stderr.String(); strings.Count(logged, "an operator has said what became of an order") != 3 || !strings.Contains(logged, want) {
+			t.Errorf("logged is not %s:\n%s", want, logged)
+		}
+	}
 	env["EASEL_ADMIN_ADDR"] = "127.0.0.1:1"
 	run(exitRetry, "--admin-addr", "list")
+}
+
+// catalogOf is a catalog that has some generations, by the models of each.
+func catalogOf(t *testing.T, models map[string]string) (url string) {
+	t.Helper()
+	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := path.Base(r.URL.Path)
+		model, known := models[id]
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"code":"GENERATION_NOT_FOUND","message":"There is none."}`)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"id":%q,"modelId":%q,"status":"succeeded","costCents":11}`, id, model)
+	}))
+	t.Cleanup(catalog.Close)
+	return catalog.URL
 }
 
 func TestAServerWithoutALedgerHasNoOrders(t *testing.T) {

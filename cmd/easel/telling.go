@@ -33,7 +33,7 @@ func newTelling(catalog string) *telling {
 
 // outbox tells the ledger who is told of what.
 func (t *telling) outbox() *ledger.Outbox {
-	return &ledger.Outbox{Told: t.teams.Told, Generation: t.data.Generation, Budget: t.data.Budget, Written: func() {
+	return &ledger.Outbox{Limits: t.teams.Limits, Generation: t.data.Generation, Budget: t.data.Budget, Written: func() {
 		if sender := t.sender.Load(); sender != nil {
 			sender.Wake()
 		}
@@ -42,17 +42,16 @@ func (t *telling) outbox() *ledger.Outbox {
 
 // take takes over the teams of a callers file. Their counts begin at 0, so that a metric is seen before it grows.
 func (t *telling) take(list *callers.List) {
-	told := map[string]events.Team{}
+	teams := map[string]events.Team{}
 	for _, team := range list.Teams() {
+		one := events.Team{Limits: ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}}
 		if team.Events != nil {
-			told[team.Name] = events.Team{
-				URL: team.Events.URL, SecretFile: team.Events.SecretFile,
-				Limits: ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents},
-			}
+			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
 			t.count(team.Name, events.OutcomeSent, 0)
 		}
+		teams[team.Name] = one
 	}
-	t.teams.Set(told)
+	t.teams.Set(teams)
 }
 
 // send sends events until stop is called. Without a ledger there are none.

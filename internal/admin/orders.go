@@ -11,9 +11,9 @@ import (
 type Orders struct {
 	// List gives the newest orders: those of unknown outcome alone, or those that were placed.
 	List func(ctx context.Context, unknown bool) ([]Order, error)
-	// Resolve records what became of an order that stays unknown: the generation that it has placed, or "" where
-	// the catalog has none. hindrance says why it can't be; "" where it is recorded.
-	Resolve func(ctx context.Context, id, generation string) (hindrance string, err error)
+	// Resolve records what became of an order that stays unknown. From is the address that asks. hindrance says why it
+	// can't be; "" where it is recorded.
+	Resolve func(ctx context.Context, asked Resolution, from string) (hindrance string, err error)
 }
 
 // Order is an order of the ledger.
@@ -36,6 +36,10 @@ type Resolution struct {
 	// Placed is the generation that the order has placed. Without one, Refused has to be set.
 	Placed  string `json:"placed,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
+	// Force records a generation without asking the catalog for it.
+	Force bool `json:"force,omitempty"`
+	// By is who says so, as it calls itself.
+	By string `json:"by,omitempty"`
 }
 
 // list answers GET /orders, and with ?unknown=true those of unknown outcome alone.
@@ -60,7 +64,7 @@ func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`, http.StatusBadRequest)
 		return
 	}
-	hindrance, err := o.Resolve(r.Context(), asked.ID, asked.Placed)
+	hindrance, err := o.Resolve(r.Context(), asked, r.RemoteAddr)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -23,6 +23,7 @@ type Status struct {
 	Usage             func() []Usage
 	Ledger            func(context.Context) Ledger // nil where there is none
 	Serving           func(context.Context) bool   // false where calls should not be sent here
+	Files             func() []string              // what is wrong with files that could not be taken over; nil: none are read again
 }
 
 // Usage is how much of one of the limits for all callers together is used.
@@ -55,6 +56,8 @@ type report struct {
 	Keys        []apiKey     `json:"keys"`               // at most 100, those in trouble first
 	Generations []generation `json:"renders"`            // at most 100, the one that has waited longest first
 	Troubles    []trouble    `json:"troubles"`
+
+	brokenFiles []string
 }
 
 // concern is something that an operator should know, in a sentence.
@@ -162,6 +165,9 @@ func (s Status) report(ctx context.Context) report {
 	}
 	for _, t := range s.Troubles() {
 		r.Troubles = append(r.Troubles, trouble{t.Time.UTC(), strings.ToLower(t.Level.String()), t.Text, t.Detail, t.TraceID})
+	}
+	if s.Files != nil {
+		r.brokenFiles = s.Files()
 	}
 	r.Concerns = concernsOf(s.withCalls(r, hub.Stats))
 	return r

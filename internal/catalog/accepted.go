@@ -11,14 +11,17 @@ const acceptedLimit = 1 << 16
 // accepted remembers the tenants whose API key the catalog has accepted lately. Invented API keys, of
 // which there may be any number, never get in.
 type accepted struct {
-	mu      sync.RWMutex
-	tenants map[Tenant]time.Time // when it was noted last
+	mu       sync.RWMutex
+	tenants  map[Tenant]time.Time // when it was noted last
+	rejected map[Tenant]bool      // held API keys that the catalog has rejected last
 }
 
 // acceptedEvery is how often the time of an acceptance is noted.
 const acceptedEvery = 10 * time.Second
 
-func newAccepted() *accepted { return &accepted{tenants: map[Tenant]time.Time{}} }
+func newAccepted() *accepted {
+	return &accepted{tenants: map[Tenant]time.Time{}, rejected: map[Tenant]bool{}}
+}
 
 func (a *accepted) at(t Tenant) (at time.Time, known bool) {
 	a.mu.RLock()
@@ -33,12 +36,13 @@ func (a *accepted) has(t Tenant) bool {
 }
 
 // record learns from the end of a request. Every 2xx proves the API key, as the catalog always requires one.
-func (a *accepted) record(t Tenant, err error) {
+func (a *accepted) record(cred Credential, err error) {
+	t, rejection := cred.Tenant, KindOf(err) == KindCredentialRejected
 	switch at, known := a.at(t); {
 	case err == nil && time.Since(at) > acceptedEvery:
 		a.add(t)
-	case known && KindOf(err) == KindCredentialRejected:
-		a.remove(t)
+	case rejection && (known || cred.Held):
+		a.remove(t, cred.Held)
 	}
 }
 
@@ -53,12 +57,16 @@ func (a *accepted) add(t Tenant) {
 		delete(a.tenants, other)
 	}
 	a.tenants[t] = time.Now()
+	delete(a.rejected, t)
 }
 
-func (a *accepted) remove(t Tenant) {
+func (a *accepted) remove(t Tenant, held bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.tenants, t)
+	if held {
+		a.rejected[t] = true
+	}
 }
 
 // Accepted reports whether the catalog has accepted the API key of a tenant lately: it has answered
@@ -71,4 +79,12 @@ func (c *Client) Accepted(t Tenant) bool {
 func (c *Client) AcceptedWithin(t Tenant, within time.Duration) bool {
 	at, known := c.upstream.accepted.at(t)
 	return known && time.Since(at) < within
+}
+
+// Rejected reports whether the catalog has rejected a held API key, and accepted it at no request since.
+func (c *Client) Rejected(t Tenant) bool {
+	a := c.upstream.accepted
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.rejected[t]
 }

@@ -22,7 +22,7 @@ func TestAnAPIKeyIsAcceptedFromFirstAnswerToRejection(t *testing.T) { // A3
 		{&Error{Kind: KindCredentialRejected}, false},
 		{nil, true},
 	} {
-		a.record("tenant", step.err)
+		a.record(Credential{Tenant: "tenant"}, step.err)
 		if got := a.has("tenant"); got != step.want || a.has("other") {
 			t.Errorf("after step %d, %v, it is accepted: %v", n+1, step.err, got)
 		}
@@ -32,7 +32,7 @@ func TestAnAPIKeyIsAcceptedFromFirstAnswerToRejection(t *testing.T) { // A3
 func TestAcceptedAPIKeysAreRememberedUpToALimit(t *testing.T) {
 	a := newAccepted()
 	for n := range acceptedLimit + 10 {
-		a.record(Tenant(fmt.Sprint(n)), nil)
+		a.record(Credential{Tenant: Tenant(fmt.Sprint(n))}, nil)
 	}
 	if len(a.tenants) != acceptedLimit || !a.has(Tenant(fmt.Sprint(acceptedLimit+9))) {
 		t.Errorf("%d are remembered", len(a.tenants))

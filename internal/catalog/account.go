@@ -20,8 +20,25 @@ func readAccount(a answer) (Account, error) {
 	if !inOtherUnits(r) {
 		account.BalanceCents = optional(take(r, balanceNames, asInteger))
 	}
+	account.ID = accountID(value, r)
 	account.Extra = extraOf(r)
 	return account, nil
+}
+
+// accountID is how an answer names the account, "" where it does not. The id of an API key is none: an account has many.
+func accountID(value any, r record) string {
+	if id, _, ok := find(r, accountIDNames, asID); ok {
+		return id
+	}
+	if top, ok := newRecord(value); ok {
+		for _, name := range accountHolders {
+			if holder, ok := top.object(name); ok {
+				id, _, _ := find(holder, ownerIDNames, asID)
+				return id
+			}
+		}
+	}
+	return ""
 }
 
 // readQuote reads a price. It refuses a price that is in any doubt, as callers decide

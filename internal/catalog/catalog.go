@@ -51,6 +51,7 @@ func (s State) Terminal() bool {
 // map[string]any, at most 24 deep. API keys, texts that look like one, and addresses of
 // results are left out.
 type Account struct {
+	ID           string // "" where the catalog does not name it
 	BalanceCents *int64 // nil where it was not readable
 	ObserveTime  time.Time
 	Extra        map[string]any

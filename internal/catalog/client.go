@@ -189,6 +189,12 @@ func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Rece
 	return receipt, err
 }
 
+// Resend sends an order again whose journal has taken the right to send it, as long as ctx allows. It shares no
+// submission with [Client.Create].
+func (c *Client) Resend(ctx context.Context, cred Credential, order Order) (Receipt, error) {
+	return c.orders.resend(ctx, cred, order)
+}
+
 // Generations lists the recent generations of the API key, in the catalog's order. The
 // catalog does not say how far back the list goes.
 func (c *Client) Generations(ctx context.Context, cred Credential) ([]Version, error) {

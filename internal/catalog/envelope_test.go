@@ -3,6 +3,7 @@ package catalog
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestAnEnvelopeIsNotTakenForTheGeneration(t *testing.T) {
@@ -54,7 +55,7 @@ func TestAnAnswerToAnOrderWithTwoPossibleIDsIsUnreadable(t *testing.T) {
 				t.Errorf("got %q, %v, want a malformed answer", g.ID, err)
 			}
 			client := newTestClient(t, answering(201, "application/json", body))
-			_, err := client.orders.post(t.Context(), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
+			_, err := client.orders.post(t.Context(), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}, time.Time{})
 			if KindOf(err) != KindOutcomeUnknown {
 				t.Errorf("the order ends with %v, want an unknown outcome", err)
 			}

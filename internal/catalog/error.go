@@ -51,6 +51,7 @@ type Error struct {
 	Status     int    // HTTP status, 0 where there was no answer
 	Code       string // the catalog's own code, "" where it sent none
 	Message    string // the catalog's own text, "" where it sent none
+	Own        bool   // the answer has the form of the catalog's own errors: not that of a proxy's page
 	Violations []Violation
 	Withheld   Kind          // KindOutcomeUnknown: what the answer said whose Message this is; 0 where there is none
 	Held       bool          // the call ran under a held API key: a rejection is its operator's fault
@@ -78,6 +79,12 @@ func (e *Error) Error() string {
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// IsAbsent reports whether err says, in the catalog's own words, that there is no such record.
+func IsAbsent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == KindNotFound && e.Own
+}
 
 // KindOf gives the kind of err, or 0 where it is not from this package.
 func KindOf(err error) Kind {

@@ -23,6 +23,7 @@ type errorBody struct {
 	op         string
 	code       string
 	message    string
+	own        bool // it is JSON with a code or a message, as the catalog's own errors are
 	violations []Violation
 }
 
@@ -80,6 +81,7 @@ func (e *errorBody) readJSON(value any) {
 	if e.message == "" && len(e.violations) > 0 {
 		e.message = e.violations[0].Description
 	}
+	e.own = e.code != "" || e.message != ""
 }
 
 // readRecord reads code and message. A later record overrides an earlier one.

@@ -58,6 +58,7 @@ func answerError(op string, resp *http.Response, redact redactor, now time.Time)
 		Status:     resp.StatusCode,
 		Code:       detail.code,
 		Message:    detail.message,
+		Own:        detail.own,
 		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), now),
 	}
 	if e.Kind == KindInvalidInput {

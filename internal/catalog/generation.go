@@ -90,10 +90,13 @@ func readCreated(a answer) (Generation, error) {
 	if !certain {
 		return Generation{}, a.malformed("more than one identifier that could be the generation's")
 	}
-	_, _, stated := find(r, statusNames, asWord)
+	status, _, stated := find(r, statusNames, asWord)
 	g, ok := newGeneration(a, r, "")
-	if !ok {
-		return Generation{}, a.malformed("no readable identifier")
+	switch {
+	case !ok || !canBeNamed(g.ID):
+		return Generation{}, a.malformed("no identifier that callers can name the generation by")
+	case errorStatuses[statusKey(status)]:
+		return Generation{}, a.malformed("its status is that of an error, and not of a generation: " + a.redactor.clean(status))
 	}
 	if !stated {
 		g.State = StateQueued // the one status that the specification has for this answer
@@ -238,7 +241,7 @@ func twoIDs(r record) bool {
 // newGeneration reads a record. Its id is the requested one, or its own where requestedID is "".
 func newGeneration(a answer, r record, requestedID string) (Generation, bool) {
 	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time}
-	if g.ID == "" {
+	if checkID("", "", g.ID) != nil {
 		return g, false
 	}
 	g.Status, g.State = takeStatus(r)

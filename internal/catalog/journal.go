@@ -25,6 +25,7 @@ type Journal interface {
 // placed before.
 type Turn struct {
 	Inputs   json.RawMessage // what is sent
+	LeaveBy  time.Time       // what is not sent by then is not sent; zero: whenever
 	MayExist bool            // an earlier attempt may have been taken
 	Free     bool            // the idempotency key is free: no attempt of another submission has been taken, whatever an earlier turn said
 	Pause    time.Duration   // before Next is asked again; 0 sends the order now

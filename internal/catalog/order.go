@@ -27,15 +27,27 @@ func (o orders) place(ctx context.Context, cred Credential, order Order) (receip
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, false, err
 	}
-	receipt, run, err := o.book.join(ctx, cred, order, func(sub *submission, run *submitRun) {
-		o.submit(context.WithoutCancel(ctx), cred, order, sub, run)
-	})
-	if err != nil || run == nil {
-		return receipt, err == nil, err
+	for {
+		receipt, run, err := o.book.join(ctx, cred, order, func(sub *submission, run *submitRun) {
+			o.submit(context.WithoutCancel(ctx), cred, order, sub, run)
+		})
+		if err != nil || run == nil {
+			return receipt, err == nil, err
+		}
+		outcome, err := run.wait(ctx)
+		if receipt.Replayed && run.refused() && ctx.Err() == nil {
+			continue // by the limits of another call, or before this one came: this call asks for itself
+		}
+		outcome.Replayed = outcome.Replayed || receipt.Replayed
+		return outcome, false, err
 	}
-	outcome, err := run.wait(ctx)
-	outcome.Replayed = outcome.Replayed || receipt.Replayed
-	return outcome, false, err
+}
+
+// resend makes attempts for one call alone, whose journal has taken the right to make them: no other call shares them.
+func (o orders) resend(ctx context.Context, cred Credential, order Order) (Receipt, error) {
+	sub, run := o.book.alone(ctx, cred, order)
+	o.book.work.Go(func() { o.submit(context.WithoutCancel(ctx), cred, order, sub, run) })
+	return run.wait(ctx)
 }
 
 // submit makes attempts until the outcome is certain, or the time of all callers is over. Nobody is told the
@@ -45,7 +57,7 @@ func (o orders) submit(ctx context.Context, cred Credential, order Order, sub *s
 	receipt, err := o.attempts(ctx, cred, order, sub, run)
 	err = sub.withholdRefusal(err)
 	if order.Journal != nil && !receipt.Replayed {
-		receipt.Generation, err = order.Journal.Conclude(ctx, receipt.Generation, err, err != nil && !sub.mayExist)
+		receipt.Generation, err = order.Journal.Conclude(ctx, receipt.Generation, err, err != nil && !sub.mayExist && KindOf(err) != KindKeyReused)
 	}
 	if !receipt.Replayed {
 		o.ordered(ctx, cred, order, receipt.Generation, err)
@@ -74,7 +86,7 @@ func (o orders) attempts(ctx context.Context, cred Credential, order Order, sub 
 			continue
 		}
 		order.Inputs = turn.Inputs
-		g, err := o.post(withAttempt(ctx, attempt+1), cred, order)
+		g, err := o.post(withAttempt(ctx, attempt+1), cred, order, turn.LeaveBy)
 		if err == nil {
 			return Receipt{Generation: g}, nil
 		}
@@ -120,7 +132,7 @@ func quoteInputs(ctx context.Context, upstream retrier, cred Credential, modelID
 // [KindOutcomeUnknown] means that the order may have been taken; Err or Status says
 // why. An error of any other kind means that it was refused. The context's own error
 // means that nothing was sent.
-func (o orders) post(ctx context.Context, cred Credential, order Order) (Generation, error) {
+func (o orders) post(ctx context.Context, cred Credential, order Order, leaveBy time.Time) (Generation, error) {
 	body, err := orderBody(opCreate, order.ModelID, order.Inputs)
 	if err != nil {
 		return Generation{}, err
@@ -131,7 +143,7 @@ func (o orders) post(ctx context.Context, cred Credential, order Order) (Generat
 	if err := ctx.Err(); err != nil {
 		return Generation{}, err
 	}
-	a, err := o.upstream.attempt(ctx, cred, request{op: opCreate, body: body, idempotencyKey: order.IdempotencyKey})
+	a, err := o.upstream.attempt(ctx, cred, request{op: opCreate, body: body, idempotencyKey: order.IdempotencyKey, leaveBy: leaveBy})
 	o.upstream.retryBudget.note(err)
 	if err != nil {
 		return Generation{}, unknownOutcome(err)

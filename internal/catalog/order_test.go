@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // U14
 	s.wantCharges("k1", 1)
 }
 
-func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing.T) { // U4 U12 U14
+func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing.T) { // U4 U12 U14 M15
 	for name, fault := range map[string]sandbox.Fault{
 		"cut before the answer":      {AfterCommit: true, Reset: true},
 		"cut inside the answer":      {Cut: true, CutAfter: 10},
@@ -41,6 +42,10 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 		"503 before the commit":      {Status: 503},
 		"200 that can't be read":     {AfterCommit: true, Status: 200, Body: "hello"},
 		"201 without an id":          {AfterCommit: true, Status: 201, Body: `{"status":"queued"}`},
+		"201 with an id of 6 kB":     {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"` + strings.Repeat("x", 6<<10) + `"}`},
+		"201 with a NUL in its id":   {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"a\u0000b"}`},
+		"201 with a path for an id":  {AfterCommit: true, Status: 201, Body: `{"status":"queued","id":"a/b"}`},
+		"200 that speaks of errors":  {AfterCommit: true, Status: 200, Body: `{"status":"error","id":"x"}`},
 		"cut before the commit":      {Reset: true},
 		"300 after the commit":       {AfterCommit: true, Redirect: "/elsewhere", Status: 300},
 		"301 after the commit":       {AfterCommit: true, Redirect: "/elsewhere", Status: 301},

@@ -106,6 +106,16 @@ func (b *orderBook) join(ctx context.Context, cred Credential, order Order, star
 	return Receipt{Replayed: joined}, sub.run, nil
 }
 
+// alone makes a submission and a run of it that nobody joins.
+func (b *orderBook) alone(ctx context.Context, cred Credential, order Order) (*submission, *submitRun) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sub := &submission{key: orderKey{cred.Tenant, order.IdempotencyKey}, owner: owner{cred.Tenant, cred.Owner}, digest: digestOf(order), written: true}
+	sub.run = &submitRun{book: b, done: make(chan struct{}), written: true, waiting: 1, until: answerBy(ctx)}
+	b.pending[sub.owner]++
+	return sub, sub.run
+}
+
 // find finds or makes the submission of an idempotency key; mu is held.
 func (b *orderBook) find(cred Credential, order Order) (*submission, error) {
 	key, by, digest := orderKey{cred.Tenant, order.IdempotencyKey}, owner{cred.Tenant, cred.Owner}, digestOf(order)
@@ -206,7 +216,9 @@ func (b *orderBook) finish(sub *submission, run *submitRun, receipt Receipt, err
 	}
 	switch {
 	case sub.written || err != nil && !sub.mayExist:
-		delete(b.orders, sub.key)
+		if b.orders[sub.key] == sub {
+			delete(b.orders, sub.key)
+		}
 		b.resolved(sub)
 	case err == nil:
 		sub.receipt, sub.mayExist, sub.cred = receiptOf(receipt.Generation, run.receipt.Placed), false, Credential{}
@@ -347,6 +359,17 @@ func (r *submitRun) wait(ctx context.Context) (Receipt, error) {
 			}
 			failed.Reset(lookAgain)
 		}
+	}
+}
+
+// refused reports whether the run has ended with what another call with its idempotency key need not meet.
+func (r *submitRun) refused() bool {
+	select {
+	case <-r.done:
+		kind := KindOf(r.err)
+		return r.err != nil && kind != KindOutcomeUnknown && kind != KindInProgress && kind != KindKeyReused
+	default:
+		return false // the caller has given up
 	}
 }
 

@@ -30,7 +30,25 @@ type request struct {
 	query          url.Values
 	body           []byte
 	idempotencyKey string
+	leaveBy        time.Time   // the body leaves by then or not at all; zero: whenever
 	header         http.Header // more headers, for content
+}
+
+// errLate is why a request has not left.
+var errLate = errors.New("its time to leave was over")
+
+// timelyBody is a body that is not sent after a time, by the clock that goes first: one of them stands still while the
+// machine sleeps. Without the end of its body a request is none.
+type timelyBody struct {
+	io.Reader
+	leaveBy time.Time
+}
+
+func (b timelyBody) Read(p []byte) (int, error) {
+	if now := time.Now(); !now.Before(b.leaveBy) || !now.Round(0).Before(b.leaveBy.Round(0)) {
+		return 0, errLate
+	}
+	return b.Reader.Read(p)
 }
 
 // requester sends requests to one catalog, each once.
@@ -107,7 +125,7 @@ func (q requester) send(timed, ctx context.Context, cred Credential, r request) 
 		redact.dropFrom(resp.Header)
 	}
 	if KindOf(err) != KindBusy {
-		q.accepted.record(cred.Tenant, err)
+		q.accepted.record(cred, err)
 		q.called(ctx, cred, err)
 	}
 	return resp, redact, err
@@ -145,6 +163,9 @@ func (q requester) newRequest(ctx context.Context, key string, r request) (*http
 		req.Header.Set("Content-Type", "application/json")
 		// Hidden behind another type, NewRequest or Do can't make a GetBody of it.
 		req.Body = io.NopCloser(bytes.NewReader(r.body))
+		if !r.leaveBy.IsZero() {
+			req.Body = io.NopCloser(timelyBody{req.Body, r.leaveBy})
+		}
 		req.ContentLength = int64(len(r.body))
 	}
 	if r.idempotencyKey != "" {
@@ -158,8 +179,10 @@ func transportError(timed, ctx context.Context, op string, err error, redact red
 	if ended := contextError(ctx); ended != nil {
 		return ended
 	}
-	if errors.Is(err, errNoConnection) {
-		return &Error{Kind: KindBusy, Op: op, Message: errNoConnection.Error()}
+	for _, unsent := range []error{errNoConnection, errLate} {
+		if errors.Is(err, unsent) {
+			return &Error{Kind: KindBusy, Op: op, Message: unsent.Error()}
+		}
 	}
 	if cause := context.Cause(timed); cause != nil {
 		err = cause

@@ -19,6 +19,13 @@ var (
 	quoteWrappers      = names("quote", "price", "cost", "data", "result", "response", "payload")
 )
 
+// The account behind an API key is named by one of these, or by the id of one of these objects.
+var (
+	accountIDNames = names("accountId", "userId", "customerId", "organizationId", "workspaceId")
+	accountHolders = names("account", "user", "customer", "organization", "workspace")
+	ownerIDNames   = names("id", "uuid", "_id")
+)
+
 // Identifiers are strings or integers; integers are kept digit for digit.
 var (
 	generationIDNames = names("id", "generationId", "renderId", "jobId", "uuid", "_id")
@@ -57,6 +64,9 @@ var states = map[string]State{
 
 	"refunded": StateRefunded,
 }
+
+// errorStatuses are words of those with which an answer to an order speaks of the request, and not of a generation.
+var errorStatuses = map[string]bool{"error": true, "errored": true, "failure": true}
 
 // Money: only whole numbers of cents, written in digits. A name with "cents" beats one
 // without; two names of the same rank that disagree make the amount unreadable, and so

@@ -17,6 +17,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -88,7 +89,7 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 		o.teams.Set(map[string]events.Team{"studio": {URL: receiver.URL + "/a?b=c", SecretFile: o.secrets}})
 		sender := o.realSender()
 		defer o.run(sender)()
-		o.order("studio", "g1", ledger.Succeeded)
+		o.order("studio", "g1", lifecycle.Succeeded)
 		for range 2 {
 			p := <-got
 			secrets, _ := events.ParseSecrets([]byte(oneSecret))
@@ -126,7 +127,7 @@ func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 		defer receiver.Close()
 		o.teams.Set(map[string]events.Team{"studio": {URL: receiver.URL + "/with-a-token", SecretFile: o.secrets}})
 		defer o.run(o.realSender())()
-		o.order("studio", "g1", ledger.Succeeded)
+		o.order("studio", "g1", lifecycle.Succeeded)
 		for {
 			all, err := o.book.Events(o.Context(), ledger.EventFilter{}, 10)
 			if err != nil || len(all) != 1 {

@@ -156,7 +156,7 @@ func newOffice(t *testing.T, url string, connector driver.Connector) *office {
 	o.tell("studio", "print")
 	var err error
 	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Connector: connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Outbox: &ledger.Outbox{
-		Told: o.teams.Told, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
+		Limits: o.teams.Limits, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
 		Budget: func(ledger.Budget) string { return "{}" }, Written: func() { o.sender.Wake() },
 	}})
 	if err != nil {
@@ -216,7 +216,7 @@ func (o *office) run(sender *events.Sender) (stop func()) {
 }
 
 // order places an order.
-func (o *office) order(owner, generation string, seen ...ledger.Status) {
+func (o *office) order(owner, generation string, seen ...lifecycle.Status) {
 	o.Helper()
 	order, free, err := o.book.Write(o.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-service", IdempotencyKey: generation, UpstreamKey: owner + generation, ModelID: "m", APIKey: "k", Digest: "d"})
 	if err == nil && free {
@@ -224,7 +224,7 @@ func (o *office) order(owner, generation string, seen ...ledger.Status) {
 	}
 	for _, status := range seen {
 		if err == nil {
-			_, err = o.book.Observe(o.Context(), generation, ledger.Observation{Status: status})
+			_, err = o.book.Observe(o.Context(), generation, ledger.Observation{Observation: lifecycle.Observation{Status: status}})
 		}
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ type receiver struct {
 	inFlight map[string]bool // events by id; false: it has ended since the ledger was last asked, which may not know yet
 	failures int             // in a row
 	rest     time.Time       // it is left alone until then
+	until    time.Time       // this process tells the team until then
 }
 
 // room is how many events may leave now, before the ledger is asked which.
@@ -31,13 +32,23 @@ func (r *receiver) room(now time.Time) int {
 	return mostInFlight - len(r.inFlight)
 }
 
-// done notes the end of an attempt.
-func (r *receiver) done(id string, ok bool, now time.Time) {
+// done notes the end of an attempt, and whether the receiver has taken the event. It reports whether the team is this
+// process's no more to tell: the receiver has failed, and nothing is on its way.
+func (r *receiver) done(id string, ok, taken bool, now time.Time) (left bool) {
 	r.inFlight[id] = false
 	if ok {
 		r.failures, r.rest = 0, time.Time{}
-		return
+		return false
 	}
 	r.rest = now.Add(min(outageLeast<<min(r.failures, outageDoublings), outageAtMost))
 	r.failures++
+	for _, leaving := range r.inFlight {
+		if leaving {
+			return false
+		}
+	}
+	if !taken {
+		r.until = time.Time{}
+	}
+	return !taken
 }

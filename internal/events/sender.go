@@ -23,6 +23,7 @@ const (
 	sendTimeout   = 10 * time.Second // of one attempt
 	stopTimeout   = 2 * time.Second  // of the attempts that are under way at the end
 	forgetEvery   = time.Hour
+	tidyEvery     = 10 * time.Minute
 	giveUpEvery   = time.Minute // for those who are told no more
 	mostAnswer    = 64 << 10    // bytes of an answer that are read, to use the connection again
 )
@@ -45,7 +46,7 @@ type Config struct {
 	Count func(team, outcome string, events int64)
 }
 
-// Sender sends the events of the ledger. Of all processes one sends at a time.
+// Sender sends the events of the ledger. A team is told by one process at a time, of those that know where.
 type Sender struct {
 	cfg    Config
 	client *http.Client
@@ -53,11 +54,9 @@ type Sender struct {
 	wake   chan struct{}
 	work   sync.WaitGroup
 
-	until, forgotten time.Time // the duty is this process's until then
-
-	left   bool                 // where nobody is told: something may be pending all the same
-	looked time.Time            // when that was last looked at
-	gaveUp map[string]time.Time // when those were last looked at who are told no more
+	tidyAt    time.Time       // when is looked again at who is told no more
+	abandoned map[string]bool // who was found there
+	forgotten time.Time       // when old events were last deleted
 
 	mu        sync.Mutex
 	receivers map[string]*receiver
@@ -76,9 +75,9 @@ func New(cfg Config) *Sender {
 		cfg.Count = func(string, string, int64) {}
 	}
 	return &Sender{
-		cfg: cfg, holder: rand.Text(), wake: make(chan struct{}, 1), left: true,
+		cfg: cfg, holder: rand.Text(), wake: make(chan struct{}, 1), abandoned: map[string]bool{},
 		client:    &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		receivers: map[string]*receiver{}, secrets: map[string]*reload.Value[Secrets]{}, gaveUp: map[string]time.Time{},
+		receivers: map[string]*receiver{}, secrets: map[string]*reload.Value[Secrets]{},
 	}
 }
 
@@ -90,8 +89,7 @@ func (s *Sender) Wake() {
 	}
 }
 
-// Run sends what is due until ctx ends. Where no team is told it gives up what is left of those that were, and asks nobody
-// when nothing is.
+// Run sends what is due until ctx ends.
 func (s *Sender) Run(ctx context.Context) {
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -102,70 +100,98 @@ func (s *Sender) Run(ctx context.Context) {
 	for {
 		select {
 		case <-s.wake:
-			s.left = true // something was written
 		case <-ticks.C:
 		case <-ctx.Done():
 			return
 		}
-		if now := time.Now(); len(s.cfg.Teams.Names()) > 0 {
-			s.left = true
-			s.look(ctx, sending, s.cfg.Ledger.DueEventOwners, now)
-		} else if s.left && now.Sub(s.looked) >= giveUpEvery {
-			s.looked, s.left = now, s.look(ctx, sending, s.cfg.Ledger.PendingEventOwners, now)
+		if told := s.cfg.Teams.Names(); len(told) > 0 {
+			s.look(ctx, sending, told)
 		}
+		s.tidy(ctx, time.Now())
 	}
 }
 
-// look sends what is due to the owners that are found, and reports whether some may have been. While the ledger is away
-// nothing is sent.
-func (s *Sender) look(ctx, sending context.Context, find func(context.Context) ([]string, error), now time.Time) (some bool) {
+// look sends what is due to those who are told. While the ledger is away nothing is sent.
+func (s *Sender) look(ctx, sending context.Context, told []string) {
 	var owners []string
-	err := ask(ctx, func(ctx context.Context) (err error) {
-		owners, err = find(ctx)
+	_ = ask(ctx, func(ctx context.Context) (err error) {
+		owners, err = s.cfg.Ledger.DueEventOwners(ctx, told)
 		return err
 	})
-	if err != nil || len(owners) == 0 || !s.onDuty(ctx) {
-		return err != nil || len(owners) > 0
-	}
 	for _, owner := range owners {
-		if team, told := s.cfg.Teams.Get(owner); told {
+		if team, ok := s.cfg.Teams.Get(owner); ok {
 			s.serve(ctx, sending, owner, team)
-		} else if s.turnToGiveUp(owner, now) {
-			s.giveUp(ctx, owner, true)
 		}
 	}
-	return true
 }
 
-// onDuty reports whether this process sends for all, and takes the duty where nobody has it.
-func (s *Sender) onDuty(ctx context.Context) bool {
-	now := time.Now()
-	if now.Before(s.until.Add(-ledger.ClaimTime / 2)) {
+// claim reports whether this process tells a team, and lets it where nobody does. While the ledger is away it does for as
+// long as it was to.
+func (s *Sender) claim(ctx context.Context, owner string) bool {
+	now, until := time.Now(), s.until(owner)
+	if now.Before(until.Add(-ledger.ClaimTime / 2)) {
 		return true
 	}
 	taken := false
 	err := ask(ctx, func(ctx context.Context) (err error) {
-		taken, err = s.cfg.Ledger.TakeDuty(ctx, "events", s.holder, ledger.ClaimTime)
+		taken, err = s.cfg.Ledger.TakeDuty(ctx, ledger.TellingDuty(owner), s.holder, ledger.ClaimTime)
 		return err
 	})
-	switch {
-	case err != nil:
-		return now.Before(s.until)
-	case !taken:
-		return false
+	if taken {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.receivers[owner].until = now.Add(ledger.ClaimTime)
 	}
-	s.until = now.Add(ledger.ClaimTime)
+	return taken || err != nil && now.Before(until)
+}
+
+// until is how long this process tells a team.
+func (s *Sender) until(owner string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.receivers[owner].until
+}
+
+// tidy gives up, once in a while, what nobody can send any more, and deletes what is old.
+func (s *Sender) tidy(ctx context.Context, now time.Time) {
+	if now.Before(s.tidyAt) {
+		return
+	}
+	s.tidyAt = now.Add(tidyEvery)
+	var owners []string
+	_ = ask(ctx, func(ctx context.Context) (err error) {
+		owners, err = s.cfg.Ledger.AbandonedEventOwners(ctx)
+		return err
+	})
+	for _, owner := range owners {
+		// The count begins at 0, and grows the next time: a metric has to be seen before that.
+		if s.cfg.Count(owner, OutcomeGivenUp, 0); s.abandoned[owner] {
+			s.giveUp(ctx, owner, true)
+		}
+		s.abandoned[owner], s.tidyAt = true, now.Add(giveUpEvery)
+	}
 	if now.Sub(s.forgotten) >= forgetEvery {
 		s.forgotten = now
-		_ = ask(ctx, s.cfg.Ledger.ForgetEvents) // the next time does it too
+		s.forget(ctx)
 	}
-	return true
+}
+
+// forget deletes old events, some at a time.
+func (s *Sender) forget(ctx context.Context) {
+	for more := true; more && ctx.Err() == nil; {
+		if err := ask(ctx, func(ctx context.Context) (err error) {
+			more, err = s.cfg.Ledger.ForgetEvents(ctx)
+			return err
+		}); err != nil {
+			return // the next time does it too
+		}
+	}
 }
 
 // serve sends as much to a team as its receiver takes.
 func (s *Sender) serve(ctx, sending context.Context, owner string, team Team) {
 	room, most := s.room(owner)
-	if room == 0 {
+	if room == 0 || !s.claim(ctx, owner) {
 		return
 	}
 	var due []ledger.Event
@@ -196,25 +222,32 @@ func (s *Sender) room(owner string) (room, most int) {
 	return room, room + len(r.inFlight)
 }
 
-// begin notes that an event leaves, unless it is on its way or was when the ledger was asked.
+// begin notes that an event leaves, unless it is on its way or was when the ledger was asked, or the team is no longer
+// this process's to tell.
 func (s *Sender) begin(e ledger.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	inFlight := s.receivers[e.Owner].inFlight
-	if _, known := inFlight[e.ID]; known {
+	r := s.receivers[e.Owner]
+	if _, known := r.inFlight[e.ID]; known || !time.Now().Before(r.until) {
 		return false
 	}
-	inFlight[e.ID] = true
+	r.inFlight[e.ID] = true
 	return true
 }
 
-// send makes one attempt, and records what has come of it.
+// send makes one attempt, and records what has come of it. A team whose receiver this process does not reach is given
+// back: another process may have a way.
 func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
 	err := s.post(ctx, team, e)
 	ok := ctx.Err() == nil && s.record(ctx, e, err)
 	s.mu.Lock()
-	s.receivers[e.Owner].done(e.ID, ok, time.Now())
+	left := s.receivers[e.Owner].done(e.ID, ok, err == nil, time.Now())
 	s.mu.Unlock()
+	if left {
+		_ = ask(ctx, func(ctx context.Context) error {
+			return s.cfg.Ledger.GiveBackDuty(ctx, ledger.TellingDuty(e.Owner), s.holder)
+		})
+	}
 	s.Wake()
 }
 
@@ -245,19 +278,6 @@ func (s *Sender) giveUp(ctx context.Context, owner string, all bool) {
 		s.cfg.Count(owner, OutcomeGivenUp, given)
 		s.cfg.Logger.ErrorContext(ctx, "events were given up: easel events replay sends them again", "team", owner, "events", given)
 	}
-}
-
-// turnToGiveUp reports whether it is time to look at somebody who is told no more. The first time it is not: the count of
-// what is given up begins at 0 then, as a metric has to be seen before it grows.
-func (s *Sender) turnToGiveUp(owner string, now time.Time) bool {
-	last, met := s.gaveUp[owner]
-	if !met {
-		s.cfg.Count(owner, OutcomeGivenUp, 0)
-	} else if now.Sub(last) < giveUpEvery {
-		return false
-	}
-	s.gaveUp[owner] = now
-	return met
 }
 
 // Errors of a receiver that repeat neither its address nor its answer.

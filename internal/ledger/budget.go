@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // Limits are what an owner may spend, in cents; nil is no limit. Days and months are UTC.
@@ -58,7 +60,7 @@ func (e *BudgetError) Error() string {
 // limit are kept too: a limit may be set later in the day.
 func reserve(tx *transaction, o Order, limits Limits) error {
 	if limits == (Limits{}) {
-		return count(tx, o, Money{ReservedCents: o.ReservedCents}, 0, 0)
+		return count(tx, o, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0)
 	}
 	periods := limits.periods(o.Time)
 	for _, p := range periods {
@@ -66,20 +68,20 @@ func reserve(tx *transaction, o Order, limits Limits) error {
 			return exceeded(tx, o, p)
 		}
 	}
-	reserved, err := reserveIn(tx, o, periods)
+	used, err := reserveIn(tx, o, periods)
 	if err != nil {
 		return err
 	}
 	for _, p := range periods {
-		if !slices.Contains(reserved, p.name) {
+		if !slices.ContainsFunc(used, func(u usage) bool { return u.period == p.name }) {
 			return exceeded(tx, o, p)
 		}
 	}
-	return tx.tellBudgets(o)
+	return tx.tellBudgets(o, used)
 }
 
-// reserveIn takes a price that no limit is below out of the budgets that have room for it, and gives their periods.
-func reserveIn(tx *transaction, o Order, periods []period) (reserved []string, err error) {
+// reserveIn takes a price that no limit is below out of the budgets that have room for it, and gives these.
+func reserveIn(tx *transaction, o Order, periods []period) ([]usage, error) {
 	c := &clauses{}
 	for _, p := range periods {
 		c.add("(%s, %s, %s, %s)", o.Owner, p.name, p.start.UnixMicro(), o.ReservedCents)
@@ -87,22 +89,10 @@ func reserveIn(tx *transaction, o Order, periods []period) (reserved []string, e
 	for _, p := range periods {
 		c.add("WHEN %s THEN CAST(%s AS BIGINT)", p.name, p.most())
 	}
-	rows, err := tx.rows(`INSERT INTO budgets (owner, period, start_time, reserved_cents) VALUES `+strings.Join(c.all[:len(periods)], ", ")+`
+	return tx.usages(`INSERT INTO budgets (owner, period, start_time, reserved_cents) VALUES `+strings.Join(c.all[:len(periods)], ", ")+`
 		ON CONFLICT (owner, period, start_time) DO UPDATE SET reserved_cents = budgets.reserved_cents + excluded.reserved_cents
 		WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period `+strings.Join(c.all[len(periods):], " ")+` END
-		RETURNING period`, c.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		name := ""
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		reserved = append(reserved, name)
-	}
-	return reserved, rows.Err()
+		RETURNING `+usageColumns, c.args...)
 }
 
 // exceeded says how much a budget has left that had no room for an order.
@@ -117,34 +107,49 @@ func exceeded(tx *transaction, o Order, p period) error {
 
 // move records what the money of an order has become, in its row, with what else changes there, and in the
 // budgets of its time, which count placed orders too. Each %s of the changes is an argument.
-func move(tx *transaction, o Order, to Money, placed int, changes string, args ...any) error {
-	c := &clauses{}
-	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s", to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents)
-	c.add(changes, args...)
-	set := strings.Join(c.all, ", ")
-	c.add("id = %s", o.ID)
-	if _, err := tx.exec(`UPDATE orders SET `+set+` WHERE `+c.all[2], c.args...); err != nil {
+func move(tx *transaction, o Order, to lifecycle.Money, placed int, changes string, args ...any) error {
+	if err := write(tx, o, to, changes, args...); err != nil {
 		return err
 	}
-	return count(tx, o, Money{
+	return countMove(tx, o, to, placed)
+}
+
+// write records it in the row of the order.
+func write(tx *transaction, o Order, to lifecycle.Money, changes string, args ...any) error {
+	c := &clauses{}
+	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s", to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents)
+	if changes != "" {
+		c.add(changes, args...)
+	}
+	set := strings.Join(c.all, ", ")
+	c.all = nil
+	c.add("id = %s", o.ID)
+	_, err := tx.exec(`UPDATE orders SET `+set+` WHERE `+c.String(), c.args...)
+	return err
+}
+
+// countMove counts it in the budgets.
+func countMove(tx *transaction, o Order, to lifecycle.Money, placed int) error {
+	return count(tx, o, lifecycle.Money{
 		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
-	}, to.spent()-o.spent(), placed)
+	}, to.SpentCents()-o.SpentCents(), placed)
 }
 
 // count adds to the budgets of the time of an order.
-func count(tx *transaction, o Order, by Money, spent int64, placed int) error {
-	if by == (Money{}) && spent == 0 && placed == 0 {
+func count(tx *transaction, o Order, by lifecycle.Money, spent int64, placed int) error {
+	if by == (lifecycle.Money{}) && spent == 0 && placed == 0 {
 		return nil
 	}
 	c := &clauses{}
 	for _, p := range (Limits{}).periods(o.Time) {
 		c.add("(%s, %s, %s, %s, %s, %s, %s, %s)", o.Owner, p.name, p.start.UnixMicro(), placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
 	}
-	if _, err := tx.exec(`INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents) VALUES `+strings.Join(c.all, ", ")+`
+	used, err := tx.usages(`INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents) VALUES `+strings.Join(c.all, ", ")+`
 		ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
 		spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
-		refunded_cents = budgets.refunded_cents + excluded.refunded_cents`, c.args...); err != nil {
+		refunded_cents = budgets.refunded_cents + excluded.refunded_cents RETURNING `+usageColumns, c.args...)
+	if err != nil {
 		return err
 	}
-	return tx.tellBudgets(o)
+	return tx.tellBudgets(o, used)
 }

@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"io/fs"
 	"net/url"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
 	modernc "modernc.org/sqlite"
 )
 
@@ -25,6 +28,7 @@ type dialect struct {
 	system attribute.KeyValue
 	conns  int
 	words  *strings.Replacer // of the statements
+	begin  *sql.TxOptions    // of each transaction
 
 	statements int // that are kept prepared
 	locker     func() (lock.SessionLocker, error)
@@ -35,18 +39,19 @@ var postgres = dialect{
 	goose:  goose.DialectPostgres,
 	system: semconv.DBSystemNamePostgreSQL,
 	conns:  16,
-	words:  strings.NewReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE"),
+	words:  strings.NewReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{take}", "FOR UPDATE SKIP LOCKED"),
+	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	locker: func() (lock.SessionLocker, error) { return lock.NewPostgresSessionLocker() },
 }
 
-// A transaction of SQLite has the whole file: it begins with BEGIN IMMEDIATE, and there is one connection. Its
+// A transaction of SQLite has the whole file: it begins with BEGIN IMMEDIATE, and one connection writes. Its
 // clock is that of its one process.
 var sqlite = dialect{
 	driver: "sqlite",
 	goose:  goose.DialectSQLite3,
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
-	words:  strings.NewReplacer("{now}", "easel_now()", "{lock}", ""),
+	words:  strings.NewReplacer("{now}", "easel_now()", "{lock}", "", "{take}", ""),
 
 	statements: maxStatements,
 }
@@ -57,35 +62,65 @@ func init() {
 	})
 }
 
-// sqliteOptions make a file durable, and this process its only one: the journal goes to the disk before
-// a commit returns.
-const sqliteOptions = "?_txlock=immediate&_pragma=locking_mode(EXCLUSIVE)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)"
+// sqliteOptions make a file durable: the journal goes to the disk before a commit returns.
+const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)"
+
+// sqliteReading is for connections that read beside the one that writes.
+const (
+	sqliteReading = "?_pragma=busy_timeout(5000)&_pragma=query_only(ON)"
+	sqliteReaders = 4
+)
+
+// place is where a ledger is.
+type place struct {
+	dialect
+	dsn string
+	// file is that of SQLite, "" where it is in memory.
+	file string
+}
+
+// inMemory is the file of a ledger of SQLite that lives as long as its one connection.
+const inMemory = ":memory:"
 
 // Check says what is wrong with a URL, without the password in it.
 func Check(url string) error {
-	_, _, err := parse(url)
+	_, err := parse(url)
 	return err
 }
 
 // parse reads EASEL_LEDGER_URL.
-func parse(address string) (d dialect, dsn string, err error) {
+func parse(address string) (place, error) {
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
 	case "sqlite":
 		if rest == "" {
 			break
 		}
-		return sqlite, "file:" + (&url.URL{Path: rest}).EscapedPath() + sqliteOptions, nil
+		at := place{dialect: sqlite, dsn: "file:" + (&url.URL{Path: rest}).EscapedPath(), file: rest}
+		if rest == inMemory {
+			at.file = ""
+		}
+		return at, nil
 	case "postgres", "postgresql":
 		if dsn, err := postgresDSN(address); err == nil {
-			return postgres, dsn, nil
+			return place{dialect: postgres, dsn: dsn}, nil
 		}
 	}
-	return dialect{}, "", errors.New("EASEL_LEDGER_URL must be sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
+	return place{}, errors.New("EASEL_LEDGER_URL must be sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
 }
 
 // connectTimeout is how many seconds a connection may take that the URL says nothing of.
 const connectTimeout = "10"
+
+// bounds are the settings of each session of PostgreSQL that the URL says nothing of, in milliseconds, and its
+// isolation, whatever the URL says: whoever vanishes in a transaction, host and all, holds its locks for no longer
+// than ten seconds. A statement takes no longer than this side waits for it.
+var bounds = map[string]string{
+	"lock_timeout": "4000", "statement_timeout": "5000", "idle_in_transaction_session_timeout": "5000", "tcp_user_timeout": "10000",
+	isolation: "read committed",
+}
+
+const isolation = "default_transaction_isolation"
 
 // postgresDSN is a URL of PostgreSQL as the driver takes it. Its errors may repeat the password.
 func postgresDSN(address string) (string, error) {
@@ -100,28 +135,91 @@ func postgresDSN(address string) (string, error) {
 	if query.Get("connect_timeout") == "" {
 		query.Set("connect_timeout", connectTimeout)
 	}
-	u.RawQuery = query.Encode()
+	u.RawQuery = encoded(query)
 	_, err = pgx.ParseConfig(u.String())
 	return u.String(), err
 }
 
+// bounded is the address of sessions with [bounds].
+func (p place) bounded() string {
+	if p.goose != goose.DialectPostgres {
+		return p.dsn + sqliteOptions
+	}
+	u, err := url.Parse(p.dsn)
+	if err != nil {
+		return p.dsn // it has been parsed before
+	}
+	query := u.Query()
+	for name, value := range bounds {
+		if !query.Has(name) || name == isolation {
+			query.Set(name, value)
+		}
+	}
+	u.RawQuery = encoded(query)
+	return u.String()
+}
+
+// encoded is a query as the driver of PostgreSQL reads it, for which + is no blank.
+func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
+
 // idleTime is how long a connection that nobody uses stays open.
 const idleTime = 5 * time.Minute
 
-// open opens a pool of traced connections.
-func (d dialect) open(dsn string, connector driver.Connector) (*sql.DB, error) {
+// open opens a pool of so many traced connections. What nobody has called for has no span: it would be one without
+// a parent.
+func (d dialect) open(dsn string, conns int, connector driver.Connector) (*sql.DB, error) {
 	options := []otelsql.Option{
 		otelsql.WithAttributes(d.system),
-		otelsql.WithSpanOptions(otelsql.SpanOptions{DisableErrSkip: true, OmitConnResetSession: true, OmitRows: true, OmitConnectorConnect: true}),
+		otelsql.WithSpanOptions(otelsql.SpanOptions{
+			DisableErrSkip: true, OmitConnResetSession: true, OmitRows: true, OmitConnectorConnect: true,
+			SpanFilter: func(ctx context.Context, _ otelsql.Method, _ string, _ []driver.NamedValue) bool {
+				return trace.SpanContextFromContext(ctx).IsValid()
+			},
+		}),
 	}
 	if connector != nil {
 		return otelsql.OpenDB(connector, options...), nil
 	}
 	db, err := otelsql.Open(d.driver, dsn, options...)
 	if err == nil {
-		db.SetMaxOpenConns(d.conns)
-		db.SetMaxIdleConns(d.conns) // a new connection costs PostgreSQL more than an order
+		db.SetMaxOpenConns(conns)
+		db.SetMaxIdleConns(conns) // a new connection costs PostgreSQL more than an order
 		db.SetConnMaxIdleTime(idleTime)
 	}
 	return db, err
+}
+
+// migrations are those of the dialect, beside those of all.
+func (d dialect) migrations() (overlay, error) {
+	all, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	own, err := fs.Sub(all, string(d.goose))
+	return overlay{all, own}, err
+}
+
+// overlay has the files of several directories.
+type overlay []fs.FS
+
+// Open implements [fs.FS].
+func (o overlay) Open(name string) (file fs.File, err error) {
+	for _, dir := range o {
+		if file, err = dir.Open(name); err == nil {
+			return file, nil
+		}
+	}
+	return nil, err
+}
+
+// ReadDir implements [fs.ReadDirFS].
+func (o overlay) ReadDir(name string) (all []fs.DirEntry, err error) {
+	for _, dir := range o {
+		entries, err := fs.ReadDir(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
 }

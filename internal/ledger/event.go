@@ -68,19 +68,32 @@ func (t *transaction) events(condition string, args ...any) (all []Event, err er
 	return all, rows.Err()
 }
 
-// DueEventOwners are the owners who have to be told something now.
-func (l *Ledger) DueEventOwners(ctx context.Context) (owners []string, err error) {
-	return l.eventOwners(ctx, `SELECT DISTINCT owner FROM events WHERE state = 0 AND next_time <= {now}`)
+// DueEventOwners are those of some owners who have to be told something now.
+func (l *Ledger) DueEventOwners(ctx context.Context, told []string) (owners []string, err error) {
+	if len(told) == 0 {
+		return nil, nil
+	}
+	c := &clauses{}
+	c.among("owner", told)
+	return l.eventOwners(ctx, `SELECT DISTINCT owner FROM events WHERE state = 0 AND next_time <= {now} AND `+c.String(), c.args...)
 }
 
-// PendingEventOwners are the owners who have to be told something, now or later.
-func (l *Ledger) PendingEventOwners(ctx context.Context) (owners []string, err error) {
-	return l.eventOwners(ctx, `SELECT DISTINCT owner FROM events WHERE state = 0`)
+// AbandonedEventOwners are the owners who are told no more, with events that nobody has sent for as long as one is
+// tried to be sent: no process has claimed to tell them for as long.
+func (l *Ledger) AbandonedEventOwners(ctx context.Context) (owners []string, err error) {
+	return l.eventOwners(ctx, `SELECT DISTINCT owner FROM events WHERE state = 0 AND begin_time <= {now} - $1
+		AND EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || owner AND claimed_until <= {now} - $2)`, SendWithin.Microseconds(), SendWithin.Microseconds())
 }
 
-func (l *Ledger) eventOwners(ctx context.Context, query string) (owners []string, err error) {
+// tellingDuty begins the name of the duty to tell an owner. Who has never been told has none.
+const tellingDuty = "events "
+
+// TellingDuty is the duty to tell an owner, which one process has at a time.
+func TellingDuty(owner string) string { return tellingDuty + owner }
+
+func (l *Ledger) eventOwners(ctx context.Context, query string, args ...any) (owners []string, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
-		rows, err := tx.rows(query)
+		rows, err := tx.rows(query, args...)
 		if err != nil {
 			return err
 		}
@@ -143,13 +156,24 @@ func (l *Ledger) GiveUp(ctx context.Context, owner string, all bool) (events int
 	return events, err
 }
 
-// ForgetEvents deletes what was sent or given up long ago.
-func (l *Ledger) ForgetEvents(ctx context.Context) error {
-	return l.inTransaction(ctx, func(tx *transaction) error {
-		_, err := tx.exec(`DELETE FROM events WHERE state <> 0 AND event_time <= {now} - $1`, KeepEvents.Microseconds())
+// ForgetEvents deletes some of what was sent or given up long ago, and of what nobody was ever to be told. It reports
+// whether there may be more.
+func (l *Ledger) ForgetEvents(ctx context.Context) (more bool, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		rows, err := tx.exec(`DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> 0 AND event_time <= {now} - $1 LIMIT $2 {take})`, KeepEvents.Microseconds(), forgetAtOnce)
+		if err != nil {
+			return err
+		}
+		never, err := tx.exec(`DELETE FROM events WHERE id IN (SELECT id FROM events AS e WHERE state = 0 AND begin_time <= {now} - $1
+			AND NOT EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || e.owner) LIMIT $2 {take})`, SendWithin.Microseconds(), forgetAtOnce)
+		more = rows == forgetAtOnce || never == forgetAtOnce
 		return err
 	})
+	return more, err
 }
+
+// forgetAtOnce is how many events are deleted at once.
+const forgetAtOnce = 1000
 
 // EventFilter chooses events.
 type EventFilter struct {
@@ -205,13 +229,14 @@ type EventSummary struct {
 	Oldest time.Duration
 }
 
-// summarizeEvents sums up the events of each owner that has some that were not sent.
+// summarizeEvents sums up the events of each owner that is told or was, and has some that were not sent.
 func (l *Ledger) summarizeEvents(tx *transaction) (all []EventSummary, err error) {
 	if l.outbox == nil {
 		return nil, nil
 	}
 	rows, err := tx.rows(`SELECT owner, SUM(CASE WHEN state = 0 THEN 1 ELSE 0 END), SUM(CASE WHEN state = 2 THEN 1 ELSE 0 END),
-		CAST(COALESCE({now} - MIN(CASE WHEN state = 0 THEN begin_time END), 0) AS BIGINT) FROM events WHERE state <> 1 GROUP BY owner ORDER BY owner`)
+		CAST(COALESCE({now} - MIN(CASE WHEN state = 0 THEN begin_time END), 0) AS BIGINT) FROM events
+		WHERE state <> 1 AND owner IN (SELECT SUBSTR(name, $1) FROM duties WHERE name LIKE '`+tellingDuty+`%') GROUP BY owner ORDER BY owner`, len(tellingDuty)+1)
 	if err != nil {
 		return nil, err
 	}

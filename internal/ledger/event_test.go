@@ -13,15 +13,17 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// outbox tells the studio, and counts what is written.
+// outbox tells of everybody, of the studio's budgets too, and counts what is written.
 func outbox(limits ledger.Limits, written func()) *ledger.Outbox {
 	return &ledger.Outbox{
-		Told: func(owner string) (ledger.Limits, bool) { return limits, owner == "studio" },
-		Generation: func(o ledger.Order, text *string) string {
-			if text == nil {
-				text = new("")
+		Limits: func(owner string) ledger.Limits {
+			if owner != "studio" {
+				return ledger.Limits{}
 			}
-			return fmt.Sprintf("%s %v %v %s %s", o.Generation, o.Status, o.Deleted, o.Labels["job"], *text)
+			return limits
+		},
+		Generation: func(o ledger.Order, text *string) string {
+			return fmt.Sprintf("%s %v %v %s %s", o.Generation, o.Status, o.IsGone(), o.Labels["job"], *text)
 		},
 		Budget:  func(b ledger.Budget) string { return fmt.Sprint(b.Period, b.SpentCents, b.ReservedCents, b.LimitCents) },
 		Written: written,
@@ -56,29 +58,29 @@ func events(t *testing.T, l *ledger.Ledger) (all []string) {
 	return all
 }
 
-func observe(t *testing.T, l *ledger.Ledger, generation string, all ...ledger.Observation) {
+func observe(t *testing.T, l *ledger.Ledger, generation string, all ...lifecycle.Observation) {
 	t.Helper()
 	for _, seen := range all {
-		if _, err := l.Observe(t.Context(), generation, seen); err != nil {
+		if _, err := l.Observe(t.Context(), generation, ledger.Observation{Observation: seen, Text: new("a haiku")}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
-	type saw = ledger.Observation
+	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		seen []saw
 		told []string
 	}{
-		"it has succeeded":                     {[]saw{{Status: ledger.Queued}, {Status: ledger.Running}, {Status: ledger.Succeeded, Text: new("a haiku")}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
-		"it is seen again":                     {[]saw{{Status: ledger.Succeeded}, {Status: ledger.Succeeded, Record: "{}"}, {Status: ledger.Queued}}, []string{"generation.succeeded: g1 succeeded false 7 "}},
-		"it was refunded":                      {[]saw{{Status: ledger.Failed}, {Status: ledger.Refunded}, {Status: ledger.Failed}}, []string{"generation.failed: g1 failed false 7 ", "generation.refunded: g1 refunded false 7 "}},
-		"nobody saw it fail":                   {[]saw{{Status: ledger.Refunded}}, []string{"generation.refunded: g1 refunded false 7 "}},
-		"it was deleted":                       {[]saw{{Status: ledger.Succeeded}, {Deleted: true}, {Deleted: true}}, []string{"generation.succeeded: g1 succeeded false 7 ", "generation.deleted: g1 succeeded true 7 "}},
-		"it was deleted before anybody saw it": {[]saw{{Deleted: true}}, []string{"generation.deleted: g1 placed true 7 "}},
+		"it has succeeded":                     {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {Status: lifecycle.Succeeded}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
+		"it is seen again":                     {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded}, {Status: lifecycle.Queued}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
+		"it was refunded":                      {[]saw{{Status: lifecycle.Failed}, {Status: lifecycle.Refunded}, {Status: lifecycle.Failed}}, []string{"generation.failed: g1 failed false 7 a haiku", "generation.refunded: g1 refunded false 7 a haiku"}},
+		"nobody saw it fail":                   {[]saw{{Status: lifecycle.Refunded}}, []string{"generation.refunded: g1 refunded false 7 a haiku"}},
+		"it was deleted":                       {[]saw{{Status: lifecycle.Succeeded}, {Deleted: true}, {Deleted: true}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku", "generation.deleted: g1 succeeded true 7 a haiku"}},
+		"it was deleted before anybody saw it": {[]saw{{Deleted: true}}, []string{"generation.deleted: g1 placed true 7 a haiku"}},
 		"it is not visible yet":                {[]saw{{NotFound: true}}, nil},
-		"it runs":                              {[]saw{{Status: ledger.Queued}, {Status: ledger.Running}, {}}, nil},
+		"it runs":                              {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
@@ -93,19 +95,84 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-func TestWhoWantsNoEventsHasNone(t *testing.T) {
+// A replica may have an older callers file, by which nobody is told: whoever knows better sends it.
+func TestEveryStateIsWrittenWhoeverIsTold(t *testing.T) { // M5
 	onEach(t, func(t *testing.T, url string) {
-		for n, o := range []*ledger.Outbox{nil, outbox(ledger.Limits{DailyCents: cents(11)}, func() { t.Error("one was written") })} {
-			l, r := openTelling(t, url, o), request(fmt.Sprint("k", n))
-			r.Owner, r.Namespace, r.Limits = "print", "print", ledger.Limits{DailyCents: cents(22)}
-			conclude(t, l, write(t, l, r), lifecycle.Named, fmt.Sprint("g", n))
-			observe(t, l, fmt.Sprint("g", n), ledger.Observation{Status: ledger.Succeeded})
+		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(11)}, nil))
+		r := request("k")
+		r.Owner, r.Namespace, r.Limits = "print", "print", ledger.Limits{DailyCents: cents(22)}
+		conclude(t, l, write(t, l, r), lifecycle.Named, "g1")
+		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded})
+		if owners, err := l.DueEventOwners(t.Context(), []string{"print", "studio"}); err != nil || !slices.Equal(owners, []string{"print"}) {
+			t.Errorf("due are those of %q, %v", owners, err)
+		}
+		if owners, err := l.DueEventOwners(t.Context(), []string{"studio"}); err != nil || len(owners) > 0 {
+			t.Errorf("where the team is not told due are those of %q, %v", owners, err)
+		}
+	})
+}
+
+func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		for name, forwarded := range map[string]bool{"without teams": false, "of a forwarded API key": true} {
+			o := outbox(ledger.Limits{}, func() { t.Error("one was written") })
+			if !forwarded {
+				o = nil
+			}
+			l, r := openTelling(t, url, o), request(name)
+			if forwarded {
+				r.Owner, r.Namespace = r.APIKey, r.APIKey
+			}
+			conclude(t, l, write(t, l, r), lifecycle.Named, name)
+			observe(t, l, name, lifecycle.Observation{Status: lifecycle.Succeeded})
 			if got := events(t, l); len(got) > 0 {
-				t.Errorf("told are %q", got)
+				t.Errorf("%s told are %q", name, got)
 			}
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// What nobody was ever told goes after a day, and what was told, or is tried to be, stays.
+func TestEventsOfNobodyAreForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, outbox(ledger.Limits{}, nil))
+		for _, owner := range []string{"studio", "print"} {
+			r := request("k")
+			r.Owner, r.Namespace, r.Caller = owner, owner, owner
+			conclude(t, l, write(t, l, r), lifecycle.Named, owner)
+			observe(t, l, owner, lifecycle.Observation{Status: lifecycle.Succeeded})
+		}
+		if taken, err := l.TakeDuty(t.Context(), ledger.TellingDuty("studio"), "a process", time.Minute); err != nil || !taken {
+			t.Fatal(taken, err)
+		}
+		if sum, err := l.Summary(t.Context()); err != nil || len(sum.Events) != 1 || sum.Events[0].Owner != "studio" {
+			t.Errorf("in sum they are %+v, %v", sum.Events, err)
+		}
+		for _, hours := range []int{23, 2} {
+			l.Exec(t, fmt.Sprintf("UPDATE events SET begin_time = begin_time - %d, event_time = event_time - %d", hours*3600e6, hours*3600e6))
+			if _, err := l.ForgetEvents(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := events(t, l); len(got) != map[int]int{23: 2, 2: 1}[hours] {
+				t.Errorf("%d hours later there are %q", hours, got)
+			}
+		}
+		abandoned := func() []string {
+			owners, err := l.AbandonedEventOwners(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return owners
+		}
+		if owners := abandoned(); len(owners) > 0 {
+			t.Errorf("while somebody tells it %q are told no more", owners)
+		}
+		l.Exec(t, "UPDATE duties SET claimed_until = claimed_until - 90000000000")
+		if owners := abandoned(); !slices.Equal(owners, []string{"studio"}) {
+			t.Errorf("told no more are %q", owners)
 		}
 	})
 }
@@ -161,7 +228,7 @@ func TestAHigherChargeReachesAThreshold(t *testing.T) { // T7
 		}
 		l.Exec(t, "UPDATE orders SET cost_cents = NULL, reserved_cents = 11")
 		l.Exec(t, "UPDATE budgets SET spent_cents = 0, reserved_cents = 11")
-		observe(t, l, "g1", ledger.Observation{Status: ledger.Queued, CostCents: cents(17)})
+		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Queued, CostCents: cents(17)})
 		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day17 0 20"}) {
 			t.Errorf("told are %q", got)
 		}
@@ -174,11 +241,11 @@ func TestEventsOfAGenerationAreDueOneAfterTheOther(t *testing.T) {
 		for _, g := range []string{"g1", "g2"} {
 			conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
 		}
-		observe(t, l, "g1", ledger.Observation{Status: ledger.Failed}, ledger.Observation{Status: ledger.Refunded})
-		observe(t, l, "g2", ledger.Observation{Status: ledger.Succeeded})
+		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Failed}, lifecycle.Observation{Status: lifecycle.Refunded})
+		observe(t, l, "g2", lifecycle.Observation{Status: lifecycle.Succeeded})
 		due := func() (types []string, first ledger.Event) {
 			t.Helper()
-			owners, err := l.DueEventOwners(ctx)
+			owners, err := l.DueEventOwners(ctx, []string{"print", "studio"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,6 +297,8 @@ func TestEventsOfAGenerationAreDueOneAfterTheOther(t *testing.T) {
 		if !slices.Equal(types, []string{"g2 succeeded", "g1 refunded"}) && !slices.Equal(types, []string{"g1 refunded", "g2 succeeded"}) {
 			t.Fatalf("after it was given up due are %q", types)
 		}
+		_, err := l.TakeDuty(ctx, ledger.TellingDuty("studio"), "a process", time.Minute)
+		must(err)
 		must(l.Sent(ctx, refunded.ID))
 		must(l.NotSent(ctx, refunded.ID, "too late"))
 		if sum, err := l.Summary(ctx); err != nil || len(sum.Events) != 1 || sum.Events[0].Pending != 1 || sum.Events[0].GivenUp != 1 || sum.Events[0].Oldest < time.Hour {
@@ -248,7 +317,8 @@ func TestEventsOfAGenerationAreDueOneAfterTheOther(t *testing.T) {
 			t.Errorf("due again are %q", types)
 		}
 		l.Exec(t, "UPDATE events SET state = 1, event_time = event_time - 700000000000 WHERE subject = 'g1'")
-		must(l.ForgetEvents(ctx))
+		_, err = l.ForgetEvents(ctx)
+		must(err)
 		if all, err := l.Events(ctx, ledger.EventFilter{}, 10); err != nil || len(all) != 1 {
 			t.Errorf("a week later there are %+v, %v", all, err)
 		}
@@ -263,7 +333,8 @@ func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				if _, err := l.Observe(context.WithoutCancel(t.Context()), "g1", ledger.Observation{Status: ledger.Succeeded}); err != nil {
+				seen := ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded}, Text: new("a haiku")}
+				if _, err := l.Observe(context.WithoutCancel(t.Context()), "g1", seen); err != nil {
 					t.Error(err)
 				}
 			})

@@ -1,20 +1,25 @@
 package ledger
 
-import "testing"
+import (
+	"context"
+	"testing"
+)
 
 // Exec sends a statement over the ledger's own connection.
 func (l *Ledger) Exec(t *testing.T, statement string) {
 	t.Helper()
-	if _, err := l.db.ExecContext(t.Context(), statement); err != nil {
+	if _, err := l.writes.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Prepared is how many statements are kept prepared.
-func (l *Ledger) Prepared() (count int) {
-	l.statements.mu.Lock()
-	defer l.statements.mu.Unlock()
-	for _, prepared := range l.statements.kept {
+// Prepared is how many statements are kept prepared, of those that write and of those that read.
+func (l *Ledger) Prepared() (writing, reading int) { return l.writes.prepared(), l.reads.prepared() }
+
+func (p pool) prepared() (count int) {
+	p.statements.mu.Lock()
+	defer p.statements.mu.Unlock()
+	for _, prepared := range p.statements.kept {
 		if prepared != nil {
 			count++
 		}
@@ -24,6 +29,57 @@ func (l *Ledger) Prepared() (count int) {
 
 // Reconnect closes the connections that nobody uses.
 func (l *Ledger) Reconnect() {
-	l.db.SetMaxIdleConns(0)
-	l.db.SetMaxIdleConns(l.dialect.conns)
+	for _, p := range []pool{l.writes, l.reads} {
+		p.SetMaxIdleConns(0)
+		p.SetMaxIdleConns(l.dialect.conns)
+	}
+}
+
+// Hang begins a transaction, carries a statement out, and never goes on, as one whose host has vanished.
+func (l *Ledger) Hang(t *testing.T, statement string) {
+	t.Helper()
+	tx, err := l.writes.BeginTx(t.Context(), l.dialect.begin)
+	if err == nil {
+		_, err = tx.ExecContext(t.Context(), statement)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+}
+
+// Report begins to read, and does not end before end is called.
+func (l *Ledger) Report(t *testing.T) (end func()) {
+	t.Helper()
+	rows, err := l.reads.QueryContext( //nolint:rowserrcheck // it is not read to its end
+		context.WithoutCancel(t.Context()), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT i FROM n, (SELECT COUNT(*) FROM orders) AS o`)
+	if err != nil || !rows.Next() {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Repeat carries a transaction out that fails some times, and gives how often it was begun.
+func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
+	t.Helper()
+	last = l.inTransaction(t.Context(), func(*transaction) error {
+		if begun++; begun <= fails {
+			return err
+		}
+		return nil
+	})
+	return begun, last
+}
+
+// Ask gives what one query says.
+func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
+	t.Helper()
+	if err := l.writes.QueryRowContext(t.Context(), query).Scan(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
 }

@@ -4,19 +4,23 @@ package ledger
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql migrations/*/*.sql
 var migrations embed.FS
 
 // ClaimTime is how long a claim lasts that is not renewed, by the database's clock.
@@ -41,36 +45,105 @@ type Config struct {
 
 // Ledger is the book of orders. All times in it are of the database's clock.
 type Ledger struct {
-	db         *sql.DB
-	dialect    dialect
-	statements *statements
-	window     time.Duration // in which an order may be sent again
-	refunds    time.Duration // after a failure
-	catalog    string
-	outbox     *Outbox
+	dialect dialect
+	writes  pool
+	reads   pool          // of what is read outside of transactions: that of PostgreSQL is the same
+	lock    *flock.Flock  // that this process has on a file of SQLite; nil elsewhere
+	window  time.Duration // in which an order may be sent again
+	refunds time.Duration // after a failure
+	catalog string
+	outbox  *Outbox
 }
+
+// pool is a pool of connections, with the statements that are kept prepared on them.
+type pool struct {
+	*sql.DB
+	statements *statements
+}
+
+func newPool(db *sql.DB, d dialect) pool { return pool{db, newStatements(db, d.words, d.statements)} }
 
 // Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
 // never the password.
 func Open(ctx context.Context, config Config) (*Ledger, error) {
-	d, dsn, err := parse(config.URL)
+	at, err := parse(config.URL)
 	if err != nil {
 		return nil, err
 	}
-	db, err := d.open(dsn, config.Connector)
-	if err != nil {
-		return nil, unusable(err)
-	}
 	if config.Connector != nil {
-		d.statements = 0
+		at.statements, at.file = 0, ""
 	}
-	l := &Ledger{db: db, dialect: d, statements: newStatements(db, d.words, d.statements), window: config.ResendWindow, refunds: config.RefundWindow, catalog: config.Catalog, outbox: config.Outbox}
-	if err := l.prepare(ctx, config.Catalog); err != nil {
-		_ = db.Close() // the first error says more
+	l := &Ledger{dialect: at.dialect, window: config.ResendWindow, refunds: config.RefundWindow, catalog: config.Catalog, outbox: config.Outbox}
+	if err := l.open(ctx, at, config); err != nil {
+		_ = l.Close() // the first error says more
 		return nil, named(ctx, err)
 	}
 	return l, nil
 }
+
+// open takes the file of SQLite for this process, brings the schema up to date, and opens the pools.
+func (l *Ledger) open(ctx context.Context, at place, config Config) error {
+	if err := l.take(at.file); err != nil {
+		return err
+	}
+	db, err := at.open(at.bounded(), at.conns, config.Connector)
+	if err != nil {
+		return unusable(err)
+	}
+	l.writes = newPool(db, at.dialect)
+	l.reads = l.writes
+	if err := l.migrate(ctx, at); err != nil {
+		return err
+	}
+	if at.file != "" {
+		if db, err = at.open(at.dsn+sqliteReading, sqliteReaders, nil); err != nil {
+			return unusable(err)
+		}
+		l.reads = newPool(db, at.dialect)
+	}
+	return l.belong(ctx, config.Catalog)
+}
+
+// take makes this process the only one that has a file of SQLite, and the file readable by nobody else. Its name in
+// front of that of the lock is all that a second process is told.
+func (l *Ledger) take(file string) error {
+	if file == "" {
+		return nil
+	}
+	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
+	if err != nil {
+		return &refusal{cures[fileProblem(file)], err}
+	}
+	_ = made.Chmod(fileMode) // of one that is another user's the start warns
+	if err := made.Close(); err != nil {
+		return &refusal{cures["disk"], err}
+	}
+	lock := flock.New(file+".lock", flock.SetPermissions(fileMode))
+	switch taken, err := lock.TryLock(); {
+	case err != nil:
+		return &refusal{cures["path"], err}
+	case !taken:
+		return &refusal{cures["busy"], fmt.Errorf("%s is locked", lock.Path())}
+	}
+	l.lock = lock
+	return nil
+}
+
+// fileProblem is why a file can't be opened to write.
+func fileProblem(file string) string {
+	read, err := os.Open(file) //nolint:gosec // the operator names it
+	if err != nil {
+		return "path"
+	}
+	defer func() { _ = read.Close() }()
+	if info, err := read.Stat(); err != nil || info.IsDir() {
+		return "path"
+	}
+	return "readonly"
+}
+
+// fileMode is that of a ledger's file: prompts and money stand in it.
+const fileMode = 0o600
 
 // named names the setting in an error that does not: a connection may break at any time.
 func named(ctx context.Context, err error) error {
@@ -80,32 +153,44 @@ func named(ctx context.Context, err error) error {
 	return &refusal{"the database does not answer: start Easel again when it does", err}
 }
 
-// prepare makes the book ready for this process.
-func (l *Ledger) prepare(ctx context.Context, catalog string) error {
-	if err := l.migrate(ctx); err != nil {
-		return err
+// Close closes the ledger.
+func (l *Ledger) Close() (err error) {
+	for _, p := range []pool{l.reads, l.writes} {
+		if p.DB != nil {
+			err = errors.Join(err, p.Close())
+		}
 	}
-	return l.belong(ctx, catalog)
+	if l.lock != nil {
+		err = errors.Join(err, l.lock.Close())
+	}
+	return err
 }
 
-// Close closes the ledger.
-func (l *Ledger) Close() error { return l.db.Close() }
-
-// migrate brings the schema up to date. One replica does it at a time.
-func (l *Ledger) migrate(ctx context.Context) error {
-	files, err := fs.Sub(migrations, "migrations")
+// migrate brings the schema up to date. One replica does it at a time, in PostgreSQL over connections without the
+// bounds of the others: to fill an index may take long.
+func (l *Ledger) migrate(ctx context.Context, at place) error {
+	db := l.writes.DB
+	if at.goose == goose.DialectPostgres {
+		unbounded, err := at.open(at.dsn, at.conns, nil)
+		if err != nil {
+			return unusable(err)
+		}
+		defer func() { _ = unbounded.Close() }() // what it has done is done
+		db = unbounded
+	}
+	files, err := at.migrations()
 	if err != nil {
 		return err
 	}
 	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
-	if l.dialect.locker != nil {
-		locker, err := l.dialect.locker()
+	if at.locker != nil {
+		locker, err := at.locker()
 		if err != nil {
 			return err
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	provider, err := goose.NewProvider(l.dialect.goose, l.db, files, options...)
+	provider, err := goose.NewProvider(at.goose, db, files, options...)
 	if err != nil {
 		return unusable(err)
 	}
@@ -116,35 +201,47 @@ func (l *Ledger) migrate(ctx context.Context) error {
 	if err != nil {
 		return unusable(err)
 	}
-	return l.compatible(ctx, known)
+	return compatible(ctx, db, known)
 }
 
 // compatible refuses a book that a later program has changed so that this one can't read it any more. A
 // migration that the program of the release before can't work with raises the fact.
-func (l *Ledger) compatible(ctx context.Context, known int64) error {
+func compatible(ctx context.Context, db *sql.DB, known int64) error {
 	needed := int64(0)
-	err := l.reading(ctx, func(tx *transaction) error {
-		return tx.row(`SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'needed_migration'`).Scan(&needed)
-	})
+	err := db.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'needed_migration'`).Scan(&needed)
 	if err == nil && needed > known {
 		return fmt.Errorf("EASEL_LEDGER_URL: a later Easel has changed this ledger so that this one can't read it (it needs migration %d, and this one knows %d): install the later one again", needed, known)
 	}
-	return err
+	return unusable(err)
 }
 
 // belong ties the ledger to a catalog, or refuses one that belongs to another.
 func (l *Ledger) belong(ctx context.Context, catalog string) error {
-	tied := ""
-	err := l.inTransaction(ctx, func(tx *transaction) error {
-		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('catalog', $1) ON CONFLICT (name) DO NOTHING`, catalog); err != nil {
-			return err
-		}
-		return tx.row(`SELECT value FROM facts WHERE name = 'catalog'`).Scan(&tied)
-	})
+	tied, err := l.tie(ctx, "catalog", catalog)
 	if err == nil && tied != catalog {
 		return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, and EASEL_UPSTREAM_URL is %s: give each catalog a ledger of its own", tied, catalog)
 	}
 	return err
+}
+
+// BelongsTo ties the ledger to the account of a held API key, and reports whether it belongs to that one. It notes the
+// digest of its name.
+func (l *Ledger) BelongsTo(ctx context.Context, account string) (bool, error) {
+	sum := sha256.Sum256([]byte(account))
+	digest := hex.EncodeToString(sum[:])
+	tied, err := l.tie(ctx, "account", digest)
+	return tied == digest, err
+}
+
+// tie notes a fact, unless another one is noted under its name, and gives the one that is.
+func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value); err != nil {
+			return err
+		}
+		return tx.row(`SELECT value FROM facts WHERE name = $1`, name).Scan(&tied)
+	})
+	return tied, err
 }
 
 // Unavailable is an error of a ledger that does not answer: nothing was recorded.
@@ -167,29 +264,45 @@ func (e *Doubt) Unwrap() error { return e.Err }
 
 // transaction is a transaction, with its statements in the words of its database.
 type transaction struct {
-	ctx context.Context
-	tx  querier
-	in  func(*sql.Stmt) carrier // a prepared statement, as tx carries it out
-	l   *Ledger
+	ctx        context.Context
+	tx         querier
+	statements *statements
+	in         func(*sql.Stmt) carrier // a prepared statement, as tx carries it out
+	l          *Ledger
 
 	told bool // an event was written
 }
 
+// attempts is how often a transaction is carried out that the database has given up for another's sake.
+const attempts = 5
+
 // inTransaction commits what do has done, unless do fails. Its errors are a closed set: a [*BudgetError],
-// [ErrGenerationTaken], that of a context that has ended, an [*Unavailable], and a [*Doubt], which alone leaves open
-// whether anything was recorded.
-func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) error {
-	l.statements.prepare(ctx)
-	tx, err := l.db.BeginTx(ctx, nil)
+// [ErrGenerationTaken], [ErrKeyTaken], a [*Disagreed], that of a context that has ended, an [*Unavailable], and a
+// [*Doubt], which alone leaves open whether anything was recorded. do may be called again.
+func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) (err error) {
+	for range attempts {
+		if err = l.once(ctx, do); !givenUp(err) {
+			break
+		}
+	}
+	return unanswered(ctx, err)
+}
+
+// once carries a transaction out once.
+func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
+	l.writes.statements.prepare(ctx)
+	tx, err := l.writes.BeginTx(ctx, l.dialect.begin)
 	if err != nil {
-		return unanswered(ctx, err)
+		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	t := &transaction{ctx: ctx, tx: tx, in: func(s *sql.Stmt) carrier { return tx.StmtContext(ctx, s) }, l: l}
+	t := &transaction{ctx: ctx, tx: tx, statements: l.writes.statements, in: func(s *sql.Stmt) carrier { return tx.StmtContext(ctx, s) }, l: l}
 	if err := do(t); err != nil {
-		return unanswered(ctx, err)
+		return err
 	}
-	if err := tx.Commit(); err != nil {
+	if err := tx.Commit(); givenUp(err) {
+		return err
+	} else if err != nil {
 		return &Doubt{unusable(err)}
 	}
 	if t.told && l.outbox.Written != nil {
@@ -198,21 +311,33 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 	return nil
 }
 
+// Codes of PostgreSQL.
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+)
+
+// givenUp reports whether the database has given a transaction up for the sake of another: it has recorded nothing,
+// and may do so when it is carried out again.
+func givenUp(err error) bool {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (server.Code == serializationFailure || server.Code == deadlockDetected)
+}
+
 // reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt, and each statement of it stands
 // alone, as in PostgreSQL it does in a transaction too.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
-	l.statements.prepare(ctx)
-	if err := do(&transaction{ctx: ctx, tx: l.db, in: func(s *sql.Stmt) carrier { return s }, l: l}); err != nil {
-		return unanswered(ctx, err)
-	}
-	return nil
+	l.reads.statements.prepare(ctx)
+	return unanswered(ctx, do(&transaction{ctx: ctx, tx: l.reads.DB, statements: l.reads.statements, in: func(s *sql.Stmt) carrier { return s }, l: l}))
 }
 
-// unanswered is the error of a transaction that was not committed.
+// unanswered is the error of a transaction that was not committed, or may not have been.
 func unanswered(ctx context.Context, err error) error {
 	_, budget := errors.AsType[*BudgetError](err)
+	_, disagreed := errors.AsType[*Disagreed](err)
+	_, doubt := errors.AsType[*Doubt](err)
 	switch {
-	case budget || errors.Is(err, ErrGenerationTaken):
+	case err == nil || budget || disagreed || doubt || errors.Is(err, ErrGenerationTaken) || errors.Is(err, ErrKeyTaken):
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -222,7 +347,7 @@ func unanswered(ctx context.Context, err error) error {
 
 func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {
 	var result sql.Result
-	if prepared, text := t.l.statements.of(statement); prepared != nil {
+	if prepared, text := t.statements.of(statement); prepared != nil {
 		result, err = t.in(prepared).ExecContext(t.ctx, args...)
 	} else {
 		result, err = t.tx.ExecContext(t.ctx, text, args...)
@@ -234,7 +359,7 @@ func (t *transaction) exec(statement string, args ...any) (rows int64, err error
 }
 
 func (t *transaction) row(query string, args ...any) *sql.Row {
-	prepared, text := t.l.statements.of(query)
+	prepared, text := t.statements.of(query)
 	if prepared != nil {
 		return t.in(prepared).QueryRowContext(t.ctx, args...)
 	}
@@ -242,7 +367,7 @@ func (t *transaction) row(query string, args ...any) *sql.Row {
 }
 
 func (t *transaction) rows(query string, args ...any) (*sql.Rows, error) {
-	prepared, text := t.l.statements.of(query)
+	prepared, text := t.statements.of(query)
 	if prepared != nil {
 		return t.in(prepared).QueryContext(t.ctx, args...)
 	}

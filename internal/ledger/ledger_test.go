@@ -135,7 +135,7 @@ func TestOneClaimAtATime(t *testing.T) { // T9
 		if _, step := call(t, l, request("k")); step.Action != lifecycle.Wait {
 			t.Errorf("a second call is told %+v", step)
 		}
-		if may, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); !may || err != nil {
+		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); !may || err != nil {
 			t.Errorf("the holder may not send: %v", err)
 		}
 		lapse(t, l, url)
@@ -162,7 +162,7 @@ func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // T9
 		lapse(t, l, url)
 		l = open(t, url)
 		second, _ := call(t, l, request("k"))
-		if may, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); may || err != nil {
+		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); may || err != nil {
 			t.Errorf("an old claim may send: %v, %v", may, err)
 		}
 		if got := conclude(t, l, first, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
@@ -209,7 +209,7 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // T11
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
-		if possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, "g1"); possible || err != nil {
+		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, "g1"); possible || err != nil {
 			t.Errorf("an order that is under way is resolved: %v", err)
 		}
 		if err := l.Close(); err != nil {
@@ -223,7 +223,7 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // T11
 		if _, step := call(t, l, request("k")); step.Answer != lifecycle.Unresolved {
 			t.Errorf("its caller is told %+v", step)
 		}
-		if possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, "g1"); !possible || err != nil {
+		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, "g1"); !possible || err != nil {
 			t.Errorf("an operator can't resolve it: %v", err)
 		}
 		if again, step := call(t, l, request("k")); step.Answer != lifecycle.Replay || again.Generation != "g1" {

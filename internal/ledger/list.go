@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // Filter chooses orders: everything that is set must match.
@@ -17,7 +19,7 @@ type Filter struct {
 	ModelID string
 	// Statuses, Existing and Deleted are the states of their generations, any of them; none is every state. Existing
 	// is every one that the catalog has, and Deleted those that it has no more, whose Statuses do not count.
-	Statuses          []Status
+	Statuses          []lifecycle.Status
 	Existing, Deleted bool
 	// Labels are theirs, all of them.
 	Labels map[string]string

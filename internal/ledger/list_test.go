@@ -28,11 +28,11 @@ func several(t *testing.T, l *ledger.Ledger) {
 		if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, fmt.Sprint("g", n), cents(int64(10+n))); err != nil {
 			t.Fatal(err)
 		}
-		status := ledger.Succeeded
+		status := lifecycle.Succeeded
 		if n == 2 {
-			status = ledger.Refunded
+			status = lifecycle.Refunded
 		}
-		if _, err := l.Observe(t.Context(), fmt.Sprint("g", n), ledger.Observation{Status: status}); err != nil {
+		if _, err := l.Observe(t.Context(), fmt.Sprint("g", n), ledger.Observation{Observation: lifecycle.Observation{Status: status, CostCents: cents(int64(10 + n))}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		several(t, l)
-		if _, err := l.Observe(t.Context(), "g3", ledger.Observation{Deleted: true}); err != nil {
+		if _, err := l.Observe(t.Context(), "g3", ledger.Observation{Observation: lifecycle.Observation{Deleted: true}}); err != nil {
 			t.Fatal(err)
 		}
 		for name, row := range map[string]struct {
@@ -53,15 +53,15 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 			"everybody's":              {ledger.Filter{}, []string{"g3", "g2", "g1", "g0"}},
 			"an owner's":               {ledger.Filter{Owner: &studio}, []string{"g3", "g2", "g0"}},
 			"of a model":               {ledger.Filter{ModelID: "vendor/draw"}, []string{"g3"}},
-			"in a state, or another":   {ledger.Filter{Statuses: []ledger.Status{ledger.Refunded, ledger.Failed}}, []string{"g2"}},
+			"in a state, or another":   {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Refunded, lifecycle.Failed}}, []string{"g2"}},
 			"with a label":             {ledger.Filter{Owner: &studio, Labels: map[string]string{"job": "0"}}, []string{"g2", "g0"}},
 			"without a match":          {ledger.Filter{ModelID: "vendor/draw", Labels: map[string]string{"job": "0"}}, nil},
 			"of unknown outcome":       {ledger.Filter{Unresolved: true}, []string{""}},
 			"whose money may move yet": {ledger.Filter{Unsettled: true}, nil},
-			"in a state and existing":  {ledger.Filter{Statuses: []ledger.Status{ledger.Succeeded}}, []string{"g1", "g0"}},
+			"in a state and existing":  {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Succeeded}}, []string{"g1", "g0"}},
 			"existing":                 {ledger.Filter{Existing: true}, []string{"g2", "g1", "g0"}},
 			"deleted":                  {ledger.Filter{Deleted: true}, []string{"g3"}},
-			"deleted, or in a state":   {ledger.Filter{Deleted: true, Statuses: []ledger.Status{ledger.Refunded}}, []string{"g3", "g2"}},
+			"deleted, or in a state":   {ledger.Filter{Deleted: true, Statuses: []lifecycle.Status{lifecycle.Refunded}}, []string{"g3", "g2"}},
 		} {
 			all, err := l.List(t.Context(), row.filter, ledger.Position{}, 10)
 			if err != nil {

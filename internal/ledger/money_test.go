@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -12,23 +13,28 @@ import (
 func cents(n int64) *int64 { return &n }
 
 func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
-	type saw = ledger.Observation
+	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		seen            []saw
 		spent, reserved int64
 	}{
 		"nothing is known yet":                     {nil, 0, 11},
-		"it has cost more than it was quoted for":  {[]saw{{Status: ledger.Queued, CostCents: cents(13)}}, 13, 0},
-		"the first charge stays":                   {[]saw{{Status: ledger.Queued, CostCents: cents(13)}, {Status: ledger.Running, CostCents: cents(99)}}, 13, 0},
-		"it has failed":                            {[]saw{{Status: ledger.Failed, CostCents: cents(9)}}, 9, 0},
-		"it was refunded":                          {[]saw{{Status: ledger.Failed, CostCents: cents(9)}, {Status: ledger.Refunded, CostCents: cents(9)}}, 0, 0},
-		"it was refunded, and nobody saw a price":  {[]saw{{Status: ledger.Refunded}}, 0, 0},
-		"a late price of what was refunded":        {[]saw{{Status: ledger.Refunded}, {Status: ledger.Refunded, CostCents: cents(9)}}, 0, 0},
-		"a refund that comes after all is settled": {[]saw{{Status: ledger.Failed, CostCents: cents(9)}, {Status: ledger.Refunded, CostCents: cents(9)}}, 0, 0},
-		"it has succeeded without a price":         {[]saw{{Status: ledger.Succeeded}}, 11, 0},
-		"its price comes after all":                {[]saw{{Status: ledger.Succeeded}, {Status: ledger.Succeeded, CostCents: cents(9)}}, 9, 0},
-		"it was deleted before it had a price":     {[]saw{{Status: ledger.Queued, Deleted: true}}, 11, 0},
-		"an old state comes after a newer one":     {[]saw{{Status: ledger.Refunded, CostCents: cents(9)}, {Status: ledger.Failed, CostCents: cents(9)}}, 0, 0},
+		"it has cost more than it was quoted for":  {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, 13, 0},
+		"the highest charge counts":                {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}, {Status: lifecycle.Running, CostCents: cents(99)}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, 99, 0},
+		"it is charged later":                      {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}}, 0, 11}, // M7
+		"it is charged in part":                    {[]saw{{Status: lifecycle.Queued, CostCents: cents(4)}}, 4, 7},
+		"it has cost less":                         {[]saw{{Status: lifecycle.Queued, CostCents: cents(4)}, {Status: lifecycle.Succeeded, CostCents: cents(4)}}, 4, 0},
+		"it was charged at the end":                {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded, CostCents: cents(50)}}, 50, 0}, // M7
+		"it has failed":                            {[]saw{{Status: lifecycle.Failed, CostCents: cents(9)}}, 9, 0},
+		"it was refunded":                          {[]saw{{Status: lifecycle.Failed, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
+		"it was refunded, and nobody saw a price":  {[]saw{{Status: lifecycle.Refunded}}, 0, 0},
+		"a late price of what was refunded":        {[]saw{{Status: lifecycle.Refunded}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
+		"a refund that comes after all is settled": {[]saw{{Status: lifecycle.Failed, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
+		"it has succeeded without a price":         {[]saw{{Status: lifecycle.Succeeded, Whole: true}}, 11, 0},
+		"a list leaves out what it has cost":       {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded}}, 0, 11}, // M7
+		"its price comes after all":                {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded, CostCents: cents(9)}}, 9, 0},
+		"it was deleted before it had a price":     {[]saw{{Status: lifecycle.Queued, Deleted: true}}, 11, 0},
+		"an old state comes after a newer one":     {[]saw{{Status: lifecycle.Refunded, CostCents: cents(9)}, {Status: lifecycle.Failed, CostCents: cents(9)}}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
@@ -38,7 +44,7 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
 					t.Fatal(err)
 				}
 				for _, seen := range row.seen {
-					if _, err := l.Observe(t.Context(), "g1", seen); err != nil {
+					if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -57,21 +63,20 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
 }
 
 func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // T7
-	type saw = ledger.Observation
+	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		reserved int64
 		answered *int64
 		seen     []saw
 		exceeded []int64
 	}{
-		"above, once":                       {11, nil, []saw{{Status: ledger.Queued}, {Status: ledger.Running, CostCents: cents(13)}, {Status: ledger.Succeeded, CostCents: cents(13)}}, []int64{0, 11, 0}},
-		"above, with its refund":            {11, nil, []saw{{Status: ledger.Refunded, CostCents: cents(13)}}, []int64{11}},
-		"above, after all was settled":      {11, nil, []saw{{Status: ledger.Succeeded}, {Status: ledger.Succeeded, CostCents: cents(13)}}, []int64{0, 11}},
-		"as reserved":                       {11, nil, []saw{{Status: ledger.Queued, CostCents: cents(11)}}, []int64{0}},
-		"a later one above":                 {11, nil, []saw{{Status: ledger.Queued, CostCents: cents(9)}, {Status: ledger.Running, CostCents: cents(13)}}, []int64{0, 0}},
-		"a later one, after a settled one":  {11, nil, []saw{{Status: ledger.Failed, CostCents: cents(9)}, {Status: ledger.Failed, CostCents: cents(13)}}, []int64{0, 0}},
-		"it was in the answer to the order": {11, cents(13), []saw{{Status: ledger.Queued, CostCents: cents(13)}}, []int64{0}},
-		"nothing was reserved":              {0, nil, []saw{{Status: ledger.Queued, CostCents: cents(13)}}, []int64{0}},
+		"above, once":                       {11, nil, []saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running, CostCents: cents(13)}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, []int64{0, 11, 0}},
+		"above, with its refund":            {11, nil, []saw{{Status: lifecycle.Refunded, CostCents: cents(13)}}, []int64{11}},
+		"above, after all was settled":      {11, nil, []saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, []int64{0, 11}},
+		"as reserved":                       {11, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(11)}}, []int64{0}},
+		"a later one above":                 {11, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(9)}, {Status: lifecycle.Running, CostCents: cents(13)}, {Status: lifecycle.Running, CostCents: cents(17)}}, []int64{0, 11, 0}},
+		"it was in the answer to the order": {11, cents(13), []saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, []int64{0}},
+		"nothing was reserved":              {0, nil, []saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, []int64{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
@@ -81,7 +86,7 @@ func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // T7
 					t.Fatal(err)
 				}
 				for n, seen := range row.seen {
-					if got, err := l.Observe(t.Context(), "g1", seen); err != nil || got != (ledger.Observed{Ordered: true, ExceededCents: row.exceeded[n]}) {
+					if got, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen}); err != nil || got != (ledger.Effect{Ordered: true, ExceededCents: row.exceeded[n]}) {
 						t.Errorf("observation %d gives %+v, %v", n, got, err)
 					}
 				}
@@ -123,7 +128,7 @@ func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
 			conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
 		}
 		for _, g := range []string{"g2", "g1"} {
-			if _, err := l.Observe(t.Context(), g, ledger.Observation{Status: map[string]ledger.Status{"g1": ledger.Succeeded, "g2": ledger.Running}[g]}); err != nil {
+			if _, err := l.Observe(t.Context(), g, ledger.Observation{Observation: lifecycle.Observation{Status: map[string]lifecycle.Status{"g1": lifecycle.Succeeded, "g2": lifecycle.Running}[g], Whole: true}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -153,7 +158,7 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 		defer l.Close()
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		for _, settled := range []bool{false, true} {
-			if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Status: ledger.Failed, CostCents: cents(9)}); err != nil {
+			if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed, CostCents: cents(9)}}); err != nil {
 				t.Fatal(err)
 			}
 			own, err := l.Own(t.Context(), nil, "g1")
@@ -165,7 +170,8 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 	})
 }
 
-func TestAReadThatFindsNothingIsADeletionWhenTheOrderWasPlacedLongAgo(t *testing.T) {
+// One 404 says nothing: a proxy may have answered it, or another account's API key may have asked.
+func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // M4
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		late := write(t, l, request("k"))
@@ -174,25 +180,34 @@ func TestAReadThatFindsNothingIsADeletionWhenTheOrderWasPlacedLongAgo(t *testing
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
 			t.Errorf("%v are looked at before they have to be visible, %v", all, err)
 		}
-		for _, seen := range []struct {
-			ledger.Observation
-			deleted bool
-		}{
-			{ledger.Observation{NotFound: true}, false},
-			{ledger.Observation{NotFound: true, APIKey: "another"}, false},
-			{ledger.Observation{NotFound: true}, true},
-		} {
-			if seen.deleted {
-				l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000, placed_time = placed_time - 60000000")
-			}
-			if _, err := l.Observe(t.Context(), "g1", seen.Observation); err != nil {
+		notFound, alive := lifecycle.Observation{NotFound: true, Witnessed: true}, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)}
+		look := func(when string, seen lifecycle.Observation, seconds int, apiKey string, deleted bool) {
+			t.Helper()
+			l.Exec(t, fmt.Sprintf("UPDATE orders SET placed_time = placed_time - %d, absent_time = CASE absent_time WHEN 0 THEN 0 ELSE absent_time - %d END", seconds*1e6, seconds*1e6))
+			if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen, APIKey: apiKey}); err != nil {
 				t.Fatal(err)
 			}
 			own, err := l.Own(t.Context(), nil, "g1")
-			if o := own["g1"]; err != nil || o.Deleted != seen.deleted {
-				t.Errorf("%+v: %+v, %v", seen, o, err)
+			if o := own["g1"]; err != nil || o.IsGone() != deleted || o.Settled != (deleted || o.Status == lifecycle.Succeeded) {
+				t.Errorf("%s: %+v, %v", when, o, err)
 			}
 		}
+		unseen := lifecycle.Observation{NotFound: true}
+		look("soon after the order", notFound, 0, "", false)
+		look("later", notFound, 60, "", false)
+		look("within a minute of it", notFound, 50, "", false)
+		look("of another API key", notFound, 50, "another", false)
+		look("while nothing else is answered", unseen, 50, "", false)
+		look("two minutes later", notFound, 20, "", true)
+		if own, err := l.Own(t.Context(), nil, "g1"); err != nil || own["g1"].UnconfirmedCents != 11 {
+			t.Errorf("its money is %+v, %v", own["g1"].Money, err)
+		}
+		look("when it is back", alive, 60, "", false)
+		look("another time", notFound, 60, "", false)
+		look("and again", notFound, 61, "", true)
+		look("and back", alive, 60, "", false)
+		look("a deletion of ours", lifecycle.Observation{Deleted: true}, 60, "", true)
+		look("an old record of a list", alive, 60, "", true)
 	})
 }
 
@@ -208,6 +223,17 @@ func TestOneProcessHasADuty(t *testing.T) {
 			}
 			if taken, err := l.TakeDuty(t.Context(), "settle", step.holder, time.Minute); err != nil || taken != step.taken {
 				t.Errorf("step %d: %v, %v", n, taken, err)
+			}
+		}
+		for _, step := range []struct {
+			holder string
+			taken  bool
+		}{{"a", false}, {"b", true}} { // M6
+			if err := l.GiveBackDuty(t.Context(), "settle", step.holder); err != nil {
+				t.Fatal(err)
+			}
+			if taken, err := l.TakeDuty(t.Context(), "settle", "c", time.Minute); err != nil || taken != step.taken {
+				t.Errorf("when %s has given it back: %v, %v", step.holder, taken, err)
 			}
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // Own gives the orders of generations that belong to an owner, with their labels, by generation; nil is anybody. A
@@ -36,54 +38,85 @@ const ownAtOnce = 4096
 // visibleAfter is how long after an order was placed a read may not find its generation.
 const visibleAfter = 30 * time.Second
 
-// Observed is what the ledger has found where it has recorded an [Observation].
-type Observed struct {
+// Observation is what the catalog has said of a generation.
+type Observation struct {
+	lifecycle.Observation
+	// Record is all that the catalog has said of its state, as JSON.
+	Record string
+	// Text is the text of its result, for those who are told of it. It is not recorded.
+	Text *string
+	// APIKey is the SHA-256, in hex, of a forwarded API key that has seen it: one that sees nothing of another's.
+	// It is empty behind a held one.
+	APIKey string
+}
+
+// Effect is what an [Observation] has meant for the book.
+type Effect struct {
 	// Ordered means that the generation has an order. Else nothing is recorded.
 	Ordered bool
-	// ExceededCents is the price that was reserved, where the observation has the first charge and that is above it. Else
+	// ExceededCents is the price that was reserved, where the observation has the first charge above it. Else
 	// it is 0.
 	ExceededCents int64
+	// Gone means that the generation counts as gone now.
+	Gone bool
 }
 
 // Observe records what the catalog has said of a generation, and moves the money of its order with it. A state
 // never goes back; a generation without an order is nobody's, and nothing is recorded of it.
-func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (observed Observed, err error) {
+func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		o, err := l.order(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3)`, generation, seen.APIKey, seen.APIKey)
-		if err != nil || o == nil {
+		effect = Effect{}
+		all, err := l.orders(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3) {lock}`, generation, seen.APIKey, seen.APIKey)
+		if err != nil || len(all) == 0 {
 			return err
 		}
-		observed = Observed{Ordered: true, ExceededCents: o.exceeded(seen.CostCents)}
 		now, err := tx.now()
 		if err != nil {
 			return err
 		}
-		seen.Deleted = seen.Deleted || o.Deleted || seen.NotFound && now-o.placed >= visibleAfter.Microseconds()
-		return l.observed(tx, *o, seen, now)
+		for _, o := range all { // more than one of forwarded API keys alone
+			gone, err := l.observe(tx, o, seen, time.UnixMicro(now))
+			if err != nil {
+				return err
+			}
+			effect = Effect{Ordered: true, ExceededCents: exceededBy(o, seen.CostCents), Gone: gone}
+		}
+		return nil
 	})
 	if err != nil {
-		return Observed{}, err
+		return Effect{}, err
 	}
-	return observed, nil
+	return effect, nil
 }
 
-// observed records an observation of an order.
-func (l *Ledger) observed(tx *transaction, o Order, seen Observation, now int64) error {
-	status, record := o.Status, o.Record
-	if seen.Status > status || seen.Status == status && seen.Record != "" {
-		status, record = seen.Status, seen.Record
+// exceededBy is the price that was reserved for an order, where a charge is the first one above it. Else it is 0.
+func exceededBy(o Order, cents *int64) int64 {
+	if cents == nil || *cents <= o.PriceCents || o.ChargedCents != nil && *o.ChargedCents > o.PriceCents {
+		return 0
 	}
-	if status == Failed && o.failed == 0 {
-		o.failed = now
+	return o.PriceCents
+}
+
+// observe records an observation of an order, and reports whether its generation counts as gone. The rows of the
+// budgets, for which others wait, come last.
+func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (gone bool, err error) {
+	if soon := now.UnixMicro()-o.placed < visibleAfter.Microseconds(); seen.NotFound && soon {
+		seen.Observation = lifecycle.Observation{} // which says nothing
 	}
-	settled := o.Settled || seen.Deleted || status > Failed || status == Failed && now-o.failed >= l.refunds.Microseconds()
 	next := o
-	next.Status, next.Record, next.Deleted, next.Settled, next.Money = status, record, seen.Deleted, settled, o.after(seen, status, settled)
-	if err := move(tx, o, next.Money, 0, `status = %s, record = NULLIF(%s, ''), deleted = %s, settled = %s, failed_time = %s, observed_time = %s`,
-		status, record, number(seen.Deleted), number(settled), o.failed, now); err != nil {
-		return err
+	if seen.Status > o.Status || seen.Status == o.Status && seen.Record != "" {
+		next.Record = seen.Record
 	}
-	return tx.tellGeneration(o, next, seen.Text)
+	next.Observed = o.After(seen.Observation, now, l.refunds)
+	next.Money = next.money()
+	if err := write(tx, o, next.Money, `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, observed_time = %s`,
+		next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), now.UnixMicro()); err != nil {
+		return false, err
+	}
+	if err := tx.tellGeneration(o, next, seen.Text); err != nil {
+		return false, err
+	}
+	return next.IsGone(), countMove(tx, o, next.Money, 0)
 }
 
 // number is how both databases keep a truth.
@@ -100,26 +133,35 @@ const settleDaily = 24 * time.Hour
 // Due is a generation whose money may still move, and that nobody has looked at for a while.
 type Due struct {
 	Generation, Owner string
-	// Last means that the refund window of its failure is over: the next look is the last one.
+	// Last means that the refund window of its failure is over: the next look is the last one for now.
 	Last bool
 }
+
+// doubtFor is how long an order is looked at whose money is unconfirmed, or whose generation was not found: daily. A
+// refund may come late, and a generation be back.
+const doubtFor = 30 * 24 * time.Hour
 
 // Due gives generations that are to be looked at, those first that were not for longest: those not observed for
 // a while, and after a day those not observed for a day. Those that were placed just now, and those of forwarded API
 // keys, are not among them.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) (all []Due, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
-		rows, err := tx.rows(`SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 FROM orders
-			WHERE state = 2 AND settled = 0 AND owner <> api_key AND observed_time <= {now} - $2 AND placed_time <= {now} - $3
-			AND (order_time > {now} - $4 OR observed_time <= {now} - $5) ORDER BY observed_time, id LIMIT $6`,
-			l.refunds.Microseconds(), quiet.Microseconds(), visibleAfter.Microseconds(), settleDaily.Microseconds(), settleDaily.Microseconds(), most)
+		rows, err := tx.rows(`SELECT generation_id, owner, is_last, observed_time FROM (
+			SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
+			WHERE state = 2 AND settled = 0 AND namespace <> api_key AND observed_time <= {now} - $2 AND placed_time <= {now} - $3
+			AND (order_time > {now} - $4 OR observed_time <= {now} - $5)
+			UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
+			WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND observed_time <= {now} - $6 AND order_time > {now} - $7
+			) AS due ORDER BY observed_time, generation_id LIMIT $8`,
+			l.refunds.Microseconds(), quiet.Microseconds(), visibleAfter.Microseconds(), settleDaily.Microseconds(), settleDaily.Microseconds(),
+			settleDaily.Microseconds(), doubtFor.Microseconds(), most)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = rows.Close() }() // rows.Err tells more
 		for rows.Next() {
-			var one Due
-			if err := rows.Scan(&one.Generation, &one.Owner, &one.Last); err != nil {
+			one, observed := Due{}, int64(0)
+			if err := rows.Scan(&one.Generation, &one.Owner, &one.Last, &observed); err != nil {
 				return err
 			}
 			all = append(all, one)
@@ -150,6 +192,14 @@ func (l *Ledger) Followed(ctx context.Context, owners []string, most int) (gener
 		return rows.Err()
 	})
 	return generations, err
+}
+
+// GiveBackDuty gives back work that this process can't do: another may take it at once.
+func (l *Ledger) GiveBackDuty(ctx context.Context, name, holder string) error {
+	return l.inTransaction(ctx, func(tx *transaction) error {
+		_, err := tx.exec(`UPDATE duties SET claimed_until = {now} WHERE name = $1 AND holder = $2 AND claimed_until > {now}`, name, holder)
+		return err
+	})
 }
 
 // TakeDuty takes work on that one process does for all, or goes on with it, for so long by the database's clock. It

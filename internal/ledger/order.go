@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -40,7 +41,18 @@ type Request struct {
 	PriceCents int64
 	// Limits are the budgets that the price has to fit into.
 	Limits Limits
+	// Agreed is asked last in the transaction that writes the order: whether its caller, its model and its limits are
+	// still those. Its error ends the transaction. Nil agrees.
+	Agreed func() error
 }
+
+// Disagreed is the error of a [Request.Agreed]: nothing was written.
+type Disagreed struct{ Err error }
+
+func (e *Disagreed) Error() string { return e.Err.Error() }
+
+// Unwrap gives the error.
+func (e *Disagreed) Unwrap() error { return e.Err }
 
 // Order is what the ledger has of an order.
 type Order struct {
@@ -53,25 +65,34 @@ type Order struct {
 	// Time is when the order was written down, and Age how long ago that was. Both are by the database's clock.
 	Time time.Time
 	Age  time.Duration
-	Money
-	// Status is the newest state of its generation, and Record what the catalog said then, as JSON. The
-	// catalog has a generation no more that is deleted.
-	Status  Status
-	Record  string
-	Deleted bool
-	// Settled means that no money can move any more.
-	Settled bool
+	// Money is what the book counts for the order.
+	lifecycle.Money
+	// Observed is what was seen of its generation, and Record what the catalog said in its newest state, as JSON.
+	lifecycle.Observed
+	Record string
 	// Labels are those of its [Request], where it comes from [Ledger.List] or [Ledger.Own].
 	Labels map[string]string
 
 	placed int64 // when its generation was recorded; 0 where there is none
-	failed int64 // when its generation was first seen failed; 0 where it was not
+}
+
+// money is what follows from what is recorded of an order.
+func (o Order) money() lifecycle.Money {
+	switch {
+	case o.State == lifecycle.Placed:
+		return o.Observed.Money()
+	case o.State == lifecycle.Refused:
+		return lifecycle.Money{}
+	case o.Expired: // nobody finds out any more by sending it again
+		return lifecycle.Money{UnconfirmedCents: o.PriceCents}
+	}
+	return lifecycle.Money{ReservedCents: o.PriceCents}
 }
 
 // columns are what scan reads.
-const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), claims,
-	claimed_until > {now}, {now} - order_time, order_time,
-	reserved_cents, cost_cents, refunded_cents, unconfirmed_cents, status, COALESCE(record, ''), deleted, settled, placed_time, failed_time`
+const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
+	claimed_until > {now}, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
+	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, placed_time, failed_time`
 
 // order reads and locks the order that a condition names, under the API key of now. It is nil where there
 // is none.
@@ -91,19 +112,62 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 	}
 	defer func() { _ = rows.Close() }() // rows.Err tells more
 	for rows.Next() {
-		o, age, written := Order{}, int64(0), int64(0)
-		if err := rows.Scan(
-			&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.State, &o.Generation, &o.Claims, &o.Claimed, &age, &written,
-			&o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents, &o.Status, &o.Record, &o.Deleted, &o.Settled, &o.placed, &o.failed); err != nil {
+		o, err := l.scan(rows, apiKey)
+		if err != nil {
 			return nil, err
 		}
-		o.Claimed = o.Claimed && o.State == lifecycle.Open
-		o.Expired = age >= l.window.Microseconds()
-		o.Rotated = o.APIKey != apiKey
-		o.Time, o.Age = time.UnixMicro(written).UTC(), time.Duration(age)*time.Microsecond
 		all = append(all, o)
 	}
 	return all, rows.Err()
+}
+
+// scan reads a row of the columns.
+func (l *Ledger) scan(rows *sql.Rows, apiKey string) (o Order, err error) {
+	var age, written, absent, failed int64
+	if err := rows.Scan(
+		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
+		&o.Claimed, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
+		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.placed, &failed); err != nil {
+		return o, err
+	}
+	o.Claimed = o.Claimed && o.State == lifecycle.Open
+	o.Expired = age >= l.window.Microseconds()
+	o.Rotated = o.APIKey != apiKey
+	o.Time, o.Age = time.UnixMicro(written).UTC(), time.Duration(age)*time.Microsecond
+	o.Deleted = o.Deleted && !o.Absence.Lasting
+	o.Absence.Since, o.FailedTime, o.ChargedCents = fromMicros(absent), fromMicros(failed), o.CostCents
+	if o.CostCents == nil { // the program of before has written no price
+		o.PriceCents = max(o.PriceCents, o.ReservedCents+o.UnconfirmedCents)
+	}
+	return o, nil
+}
+
+// fromMicros is a time of the book, in which 0 is none.
+func fromMicros(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// micros is a time as the book has it.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// Get gives an order by its id, with its labels.
+func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err error) {
+	err = l.reading(ctx, func(tx *transaction) error {
+		all, err := l.labelled(tx, &clauses{all: []string{"id = $1"}, args: []any{id}})
+		if found = len(all) == 1; found {
+			o = all[0]
+		}
+		return err
+	})
+	return o, found, err
 }
 
 // Call looks an order up by its idempotency key, before anything else is asked about it, and takes its claim
@@ -133,15 +197,16 @@ func (l *Ledger) byKey(tx *transaction, r Request) (*Order, error) {
 }
 
 // lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
-// that is free. A caller that has changed its team may have used it in the other.
+// that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
+// transaction that writes the order finds out too.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere := false
 	err = l.reading(ctx, func(tx *transaction) error {
 		return tx.row(`SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
-			EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $4 AND namespace <> $5 AND state <> 3)`,
+			EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $4 AND namespace <> $5 AND state <> 3)`,
 			r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace).Scan(&found, &elsewhere)
 	})
-	if elsewhere && r.Caller != "" {
+	if elsewhere {
 		return lifecycle.Step{Answer: lifecycle.Reused}, found, err
 	}
 	return lifecycle.Order{}.Call(true), found, err
@@ -162,24 +227,60 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 // [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		o, free, err = l.insert(tx, r)
-		return err
+		o, free, err = l.write(tx, r)
+		if err != nil || !free || r.Agreed == nil {
+			return err
+		}
+		if err := r.Agreed(); err != nil {
+			return &Disagreed{err}
+		}
+		return nil
 	})
 	return o, free && err == nil, err
 }
 
-func (l *Ledger) insert(tx *transaction, r Request) (o Order, free bool, err error) {
+// IsFree reports whether no order stands under an idempotency key, and none is about to: it writes one, and takes it back.
+func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		if _, free, err = insert(tx, r); err != nil {
+			return err
+		}
+		return &Disagreed{errProbe}
+	})
+	if disagreed, ok := errors.AsType[*Disagreed](err); ok && errors.Is(disagreed.Err, errProbe) {
+		return free, nil
+	}
+	return false, err
+}
+
+// errProbe takes back what was written to see whether it can be.
+var errProbe = errors.New("it was written to be taken back")
+
+// write writes a new order down. The rows of the budgets, for which others wait, come last.
+func (l *Ledger) write(tx *transaction, r Request) (o Order, free bool, err error) {
+	if o, free, err = insert(tx, r); err != nil || !free {
+		return o, free, err
+	}
+	if err := writeLabels(tx, o.ID, r.Labels); err != nil {
+		return o, false, err
+	}
+	return o, true, reserve(tx, o, r.Limits)
+}
+
+// insert writes the row of a new order.
+func insert(tx *transaction, r Request) (o Order, free bool, err error) {
 	life, _ := lifecycle.Order{}.Written()
 	o = Order{
 		Order: life, ID: "ord_" + rand.Text(), Namespace: r.Namespace, Owner: r.Owner, Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
-		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, Money: Money{ReservedCents: r.PriceCents},
+		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, Observed: lifecycle.Observed{PriceCents: r.PriceCents},
 	}
+	o.Money = o.money()
 	written := int64(0)
 	err = tx.row(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest,
-		state, claims, claimed_until, order_time, retry_time, reserved_cents)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, {now} + $13, {now}, {now}, $14) ON CONFLICT DO NOTHING RETURNING order_time`,
+		state, claims, claimed_until, order_time, retry_time, price_cents, reserved_cents)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, {now} + $13, {now}, {now}, $14, $15) ON CONFLICT DO NOTHING RETURNING order_time`,
 		o.ID, r.Namespace, r.Owner, r.Caller, r.IdempotencyKey, r.UpstreamKey, r.APIKey, r.ModelID, r.Inputs, r.Digest,
-		o.State, o.Claims, ClaimTime.Microseconds(), r.PriceCents).Scan(&written)
+		o.State, o.Claims, ClaimTime.Microseconds(), o.PriceCents, o.ReservedCents).Scan(&written)
 	if errors.Is(err, sql.ErrNoRows) {
 		return o, false, nil
 	}
@@ -187,43 +288,84 @@ func (l *Ledger) insert(tx *transaction, r Request) (o Order, free bool, err err
 		return o, false, err
 	}
 	o.Time = time.UnixMicro(written).UTC()
-	for name, value := range r.Labels {
-		if _, err := tx.exec(`INSERT INTO labels (order_id, name, value) VALUES ($1, $2, $3)`, o.ID, name, value); err != nil {
-			return o, false, err
-		}
+	return o, true, nil
+}
+
+// writeLabels writes the labels of an order in one statement.
+func writeLabels(tx *transaction, id string, labels map[string]string) error {
+	if len(labels) == 0 {
+		return nil
 	}
-	return o, true, reserve(tx, o, r.Limits)
+	c := &clauses{}
+	for name, value := range labels {
+		c.add("(%s, %s, %s)", id, name, value)
+	}
+	_, err := tx.exec(`INSERT INTO labels (order_id, name, value) VALUES `+strings.Join(c.all, ", "), c.args...)
+	return err
 }
 
 // Renew asks whether another attempt may leave under a claim, and lets the claim last for another
-// [ClaimTime]. Whoever holds it asks before each attempt.
-func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string) (may bool, err error) {
+// [ClaimTime]. Whoever holds it asks before each attempt. left is how long the attempt may take to leave.
+func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
-		if err != nil || o == nil || !o.May(claim) {
+		if may = err == nil && o != nil && o.May(claim); !may {
 			return err
 		}
-		may = true
+		left = l.Sendable(*o)
 		_, err = tx.exec(`UPDATE orders SET claimed_until = {now} + $1 WHERE id = $2`, ClaimTime.Microseconds(), id)
 		return err
 	})
-	return may && err == nil, err
+	return may && err == nil, left, err
 }
 
-// Resume takes the claim of the order that has waited longest of those that nobody comes back for, may
-// still be sent, and were sent under this API key. It is not found where there is none.
-func (l *Ledger) Resume(ctx context.Context, apiKey string) (o Order, found bool, err error) {
+// Sendable is how long an attempt may take to leave under a claim that was taken when the order was read: until the
+// claim ends, or the time in which the order may be sent again.
+func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.window-o.Age) }
+
+// Resume takes the claim of an order that nobody comes back for, may still be sent, and was sent under this API key: the
+// one that has waited longest of the owner that comes next. Each owner has its turn, which the caller of Resume keeps:
+// later are the owners whose turn was last, the latest at the end. It is not found where there is none. An order that
+// somebody else has locked holds nobody up.
+func (l *Ledger) Resume(ctx context.Context, apiKey string, later ...string) (o Order, found bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		next, err := l.order(tx, apiKey, `id = (SELECT id FROM orders WHERE state = 1 AND api_key = $1 AND inputs IS NOT NULL AND retry_time <= {now}
-			AND claimed_until <= {now} AND order_time > {now} - $2 ORDER BY retry_time LIMIT 1)`, apiKey, l.window.Microseconds())
-		if err != nil || next == nil {
+		found = false
+		c := &clauses{}
+		for n, owner := range later {
+			c.add(fmt.Sprintf("WHEN %%s THEN %d", n+1), owner)
+		}
+		turn := ""
+		if len(later) > 0 {
+			turn = "CASE owner " + strings.Join(c.all, " ") + " ELSE 0 END, "
+		}
+		c.all = nil
+		c.add(`state = 1 AND api_key = %s AND inputs IS NOT NULL AND retry_time <= {now} AND claimed_until <= {now}
+			AND order_time > {now} - %s ORDER BY `+turn+`retry_time LIMIT 1 {take}`, apiKey, l.window.Microseconds())
+		all, err := l.orders(tx, apiKey, c.String(), c.args...)
+		if err != nil || len(all) == 0 {
 			return err
 		}
-		step := next.Resume()
-		o, found = *next, step.Action == lifecycle.Submit // else another replica was quicker
+		step := all[0].Resume()
+		o, found = all[0], step.Action == lifecycle.Submit // else another replica was quicker
 		return l.claim(tx, &o, step)
 	})
 	return o, found && err == nil, err
+}
+
+// Expire moves what orders have reserved that can't be sent again any more: nobody knows what became of them, and the
+// price counts as spent without proof. It moves some at a time, and gives their number.
+func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		all, err := l.orders(tx, "", `state = 1 AND reserved_cents > 0 AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
+		for _, o := range all {
+			if err == nil {
+				err = move(tx, o, o.money(), 0, "")
+			}
+		}
+		moved = len(all)
+		return err
+	})
+	return moved, err
 }
 
 // ErrGenerationTaken is a fault of the book: the catalog has named a generation that another order has. It
@@ -235,6 +377,7 @@ var ErrGenerationTaken = errors.New("the catalog has named a generation that bel
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lifecycle.Outcome, generation string, cost *int64) (step lifecycle.Step, err error) {
 	taken := false
 	err = l.inTransaction(ctx, func(tx *transaction) error {
+		outcome := outcome
 		o, other, err := l.orderAndHolder(tx, "", id, generation)
 		if err != nil {
 			return err
@@ -254,26 +397,41 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lif
 	return step, err
 }
 
+// ErrKeyTaken means that the idempotency key of an order has become that of another one.
+var ErrKeyTaken = errors.New("the idempotency key was used again since the order was called refused")
+
 // Resolve records what an operator says of an order that stays unknown: the generation that it has placed, or
 // "" where there is none. It is not possible while the order may be sent again, under the API key of now; where
-// that is "" it may be in force.
-func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (possible bool, err error) {
+// that is "" it may be in force. What an operator has said may be corrected.
+func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (before Order, possible bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, generation)
-		if err != nil || o == nil {
+		if possible = false; err != nil || o == nil {
 			return err
 		}
 		if taken {
 			return ErrGenerationTaken
 		}
 		o.Rotated = o.Rotated && apiKey != ""
+		before = *o
 		var next lifecycle.Order
-		if next, possible = o.Resolved(generation); !possible {
+		if next, possible = o.Resolve(generation); !possible {
 			return nil
 		}
+		if other, err := l.sameKey(tx, *o); err != nil {
+			return err
+		} else if other != nil && next.State == lifecycle.Placed {
+			return ErrKeyTaken
+		}
+		o.Observed, o.Record, o.placed = lifecycle.Observed{PriceCents: o.PriceCents}, "", 0 // what was seen was of another generation
 		return l.record(tx, *o, next, nil)
 	})
-	return possible && err == nil, err
+	return before, possible && err == nil, err
+}
+
+// sameKey is another order that stands under the idempotency key of one; nil where there is none.
+func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
+	return l.order(tx, "", `id <> $1 AND state <> 3 AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
 // record writes what has become of an order, and moves its money with it.
@@ -281,28 +439,43 @@ func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, cost *in
 	if next == o.Order {
 		return nil
 	}
+	if next.State == o.State && next.Generation == o.Generation && next.State != lifecycle.Open { // the catalog has said what an operator had
+		_, err := tx.exec(`UPDATE orders SET resolved = $1 WHERE id = $2`, number(next.Resolved), o.ID)
+		return err
+	}
 	if next.State == lifecycle.Open {
 		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1 WHERE id = $2`, retryDelay(next.Claims).Microseconds(), o.ID)
 		return err
 	}
-	if next.State == lifecycle.Placed {
-		return move(tx, o, o.charged(cost), 1, `state = %s, generation_id = %s, placed_time = {now}, claimed_until = 0, inputs = NULL`, next.State, next.Generation)
-	}
-	return move(tx, o, Money{}, 0, `state = %s, claimed_until = 0, inputs = NULL`, next.State)
+	placed := placedOrders(next) - placedOrders(o.Order)
+	after := o
+	after.Order = next
+	after.ChargedCents = cost
+	return move(tx, o, after.money(), placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL,
+		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
 }
 
-// orderAndHolder reads and locks an order, and another one that has the generation which is named for it.
+// placedOrders is 1 for an order that has an id.
+func placedOrders(o lifecycle.Order) int { return number(o.State == lifecycle.Placed) }
+
+// orderAndHolder reads and locks an order, and another one that has the generation which is named for it. Forwarded API
+// keys of one account see the same generations, and each may have an order of its own that has placed one: its caller has
+// rotated its API key, and sends the idempotency key again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	all, err := l.orders(tx, apiKey, `(id = $1 OR generation_id = NULLIF($2, '')) {lock}`, id, generation)
 	for i := range all {
 		if all[i].ID == id {
 			o = &all[i]
-		} else {
-			taken = true
 		}
+	}
+	for _, other := range all {
+		taken = taken || o != nil && other.ID != id && (other.Namespace == o.Namespace || !other.isForwarded() || !o.isForwarded())
 	}
 	return o, taken, err
 }
+
+// isForwarded reports whether an order is of a forwarded API key.
+func (o Order) isForwarded() bool { return o.Namespace == o.APIKey }
 
 // retryDelay is the pause before the recovery of an order after so many claims.
 func retryDelay(claims int) time.Duration {

@@ -4,15 +4,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Outbox says who is told of events, and what. Its functions are called within transactions: none may ask the ledger,
-// or wait.
+// Outbox says what is told of events. Every state is written, whoever records it: who is told is decided when an event
+// is sent, by a process that knows. Its functions are called within transactions: none may ask the ledger, or wait.
 type Outbox struct {
-	// Told reports whether an owner is told, and gives its budgets.
-	Told func(owner string) (limits Limits, told bool)
+	// Limits are the budgets of an owner, as far as this process knows.
+	Limits func(owner string) Limits
 	// Generation is the data of an event about the generation of an order, as JSON. Text is that of its result,
 	// where it has one.
 	Generation func(o Order, text *string) string
@@ -32,7 +35,7 @@ const (
 )
 
 // eventTypes are those of states.
-var eventTypes = map[Status]string{Succeeded: EventSucceeded, Failed: EventFailed, Refunded: EventRefunded}
+var eventTypes = map[lifecycle.Status]string{lifecycle.Succeeded: EventSucceeded, lifecycle.Failed: EventFailed, lifecycle.Refunded: EventRefunded}
 
 // thresholds are the shares of a budget's limit of which its owner is told, in percent.
 var thresholds = []int64{80, 100}
@@ -43,10 +46,10 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	if after.Status > before.Status && eventTypes[after.Status] != "" {
 		types = append(types, eventTypes[after.Status])
 	}
-	if after.Deleted && !before.Deleted {
+	if after.IsGone() && !before.IsGone() {
 		types = append(types, EventDeleted)
 	}
-	if _, told := t.listens(after.Owner); len(types) == 0 || !told {
+	if len(types) == 0 || t.l.outbox == nil || after.isForwarded() {
 		return nil
 	}
 	own, err := t.l.labelled(t, &clauses{all: []string{"id = $1"}, args: []any{after.ID}})
@@ -65,32 +68,55 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
+// usage is what is used of a budget, as the statement gives it that has changed it.
+type usage struct {
+	period                string
+	spent, reserved, told int64
+}
+
+// usageColumns are what a statement gives that changes budgets.
+const usageColumns = `budgets.period, budgets.spent_cents, budgets.reserved_cents, budgets.told_percent`
+
+// usages carries a statement out that gives them.
+func (t *transaction) usages(statement string, args ...any) (all []usage, err error) {
+	rows, err := t.rows(statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells more
+	for rows.Next() {
+		var u usage
+		if err := rows.Scan(&u.period, &u.spent, &u.reserved, &u.told); err != nil {
+			return nil, err
+		}
+		all = append(all, u)
+	}
+	return all, rows.Err()
+}
+
 // tellBudgets writes the events of the budgets of the time of an order, each threshold once.
-func (t *transaction) tellBudgets(o Order) error {
-	limits, told := t.listens(o.Owner)
-	if !told {
+func (t *transaction) tellBudgets(o Order, used []usage) error {
+	if t.l.outbox == nil {
 		return nil
 	}
-	for _, p := range limits.periods(o.Time) {
-		if p.limit == nil {
+	for _, p := range t.l.outbox.Limits(o.Owner).periods(o.Time) {
+		at := slices.IndexFunc(used, func(u usage) bool { return u.period == p.name })
+		if p.limit == nil || at < 0 {
 			continue
 		}
-		if err := t.tellBudget(o.Owner, p); err != nil {
+		if err := t.tellBudget(o.Owner, p, used[at]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *transaction) tellBudget(owner string, p period) error {
-	b, last := p.budget(), int64(0)
-	if err := t.row(`SELECT spent_cents, reserved_cents, told_percent FROM budgets WHERE owner = $1 AND period = $2 AND start_time = $3`,
-		owner, p.name, p.start.UnixMicro()).Scan(&b.SpentCents, &b.ReservedCents, &last); err != nil {
-		return err
-	}
+func (t *transaction) tellBudget(owner string, p period, u usage) error {
+	b := p.budget()
+	b.SpentCents, b.ReservedCents = u.spent, u.reserved
 	used := b.SpentCents + b.ReservedCents
 	for _, percent := range thresholds {
-		if percent <= last || used <= 0 || used*100 < b.LimitCents*percent {
+		if percent <= u.told || used <= 0 || used*100 < b.LimitCents*percent {
 			continue
 		}
 		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4`, percent, owner, p.name, p.start.UnixMicro()); err != nil {
@@ -105,14 +131,6 @@ func (t *transaction) tellBudget(owner string, p period) error {
 		}
 	}
 	return nil
-}
-
-// listens reports whether an owner is told of events.
-func (t *transaction) listens(owner string) (limits Limits, told bool) {
-	if t.l.outbox == nil {
-		return limits, false
-	}
-	return t.l.outbox.Told(owner)
 }
 
 // eventID is the id of an event: the same for the same one, whoever writes it.

@@ -29,7 +29,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 					}
 					id := fmt.Sprintf("gen_%026d", n)
 					conclude(t, l, write(t, l, r), lifecycle.Named, id)
-					if _, err := l.Observe(t.Context(), id, ledger.Observation{Status: ledger.Succeeded, Record: strings.Repeat("r", 600)}); err != nil {
+					if _, err := l.Observe(t.Context(), id, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(11)}, Record: strings.Repeat("r", 600)}); err != nil {
 						t.Fatal(err)
 					}
 				}

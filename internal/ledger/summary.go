@@ -57,7 +57,7 @@ func summarizeOwners(tx *transaction, now int64) (all []OwnerSummary, err error)
 		CAST(SUM(CASE WHEN period = 'month' THEN unconfirmed_cents ELSE 0 END) AS BIGINT),
 		CAST(SUM(CASE WHEN period = 'day' AND start_time = $1 THEN spent_cents + reserved_cents ELSE 0 END) AS BIGINT),
 		CAST(SUM(CASE WHEN period = 'month' AND start_time = $2 THEN spent_cents + reserved_cents ELSE 0 END) AS BIGINT)
-		FROM budgets GROUP BY owner ORDER BY owner`, periods[0].start.UnixMicro(), periods[1].start.UnixMicro())
+		FROM budgets GROUP BY owner`, periods[0].start.UnixMicro(), periods[1].start.UnixMicro())
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,7 @@ func summarizeOwners(tx *transaction, now int64) (all []OwnerSummary, err error)
 		}
 		all = append(all, o)
 	}
+	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // databases differ in theirs
 	return all, rows.Err()
 }
 

@@ -1,22 +1,22 @@
 package ledger_test
 
 import (
+	"net/url"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		for key, seen := range map[string]ledger.Observation{"g1": {Status: ledger.Succeeded}, "g2": {Status: ledger.Refunded}, "g3": {Deleted: true}} {
+		for key, seen := range map[string]lifecycle.Observation{"g1": {Status: lifecycle.Succeeded, CostCents: cents(9)}, "g2": {Status: lifecycle.Refunded}, "g3": {Deleted: true}} {
 			conclude(t, l, write(t, l, request(key)), lifecycle.Named, key)
-			if _, err := l.Observe(t.Context(), key, seen); err != nil {
-				t.Fatal(err)
-			}
+			observe(t, l, key, seen)
 		}
 		write(t, l, request("open"))
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000")
@@ -24,9 +24,55 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 		if err != nil || len(got.Owners) != 1 || got.Owners[0].OldestUnknown < time.Minute {
 			t.Fatalf("it is %+v, %v", got, err)
 		}
-		want := []ledger.OwnerSummary{{Owner: "studio", Orders: 3, Unknown: 1, OldestUnknown: got.Owners[0].OldestUnknown, SpentCents: 27, RefundedCents: 9, ReservedCents: 11, UnconfirmedCents: 9, DayCents: 29, MonthCents: 29}}
+		want := []ledger.OwnerSummary{{Owner: "studio", Orders: 3, Unknown: 1, OldestUnknown: got.Owners[0].OldestUnknown, SpentCents: 29, RefundedCents: 9, ReservedCents: 11, UnconfirmedCents: 11, DayCents: 31, MonthCents: 31}}
 		if !slices.Equal(got.Owners, want) || got.Unknown != 1 || got.OldestUnknown < time.Minute {
 			t.Errorf("it is %+v, %v", got, err)
 		}
 	})
+}
+
+// Databases differ in the order of texts: en-US has "b-a" behind "ba", and "B" behind "a".
+func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // M14
+	at := proctest.Database(t)
+	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/american"
+	l := open(t, u.String())
+	owners := []string{"B", "a", "b", "b-a", "ba"}
+	for _, owner := range owners {
+		for _, key := range []string{"placed", "open"} {
+			r := request(key)
+			r.Namespace, r.Owner, r.Caller = owner, owner, owner
+			if o := write(t, l, r); key == "placed" {
+				conclude(t, l, o, lifecycle.Named, owner)
+			}
+		}
+	}
+	got, err := l.Summary(t.Context())
+	if err != nil || len(got.Owners) != len(owners) || got.Unknown != int64(len(owners)) {
+		t.Fatalf("it is %+v, %v", got, err)
+	}
+	for n, owner := range got.Owners {
+		if owner.Owner != owners[n] || owner.Orders != 1 || owner.Unknown != 1 {
+			t.Errorf("the owner %d is %+v", n, owner)
+		}
+	}
+	var paged []string
+	for after := []string(nil); ; {
+		rows, err := l.Usage(t.Context(), ledger.UsageQuery{By: []ledger.Dimension{ledger.ByOwner}, End: time.Now().Add(time.Hour), After: after, Most: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) == 0 {
+			break
+		}
+		after = rows[0].Dimensions
+		paged = append(paged, after...)
+	}
+	if slices.Sort(paged); !slices.Equal(paged, owners) {
+		t.Errorf("the pages of the usage have %q", paged)
+	}
 }

@@ -28,7 +28,7 @@ func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
 		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 			return charging(s, answer, charge)
 		})
-		placed, err := r.place("studio", "k", "a harbour", func(o *orders.Request) { o.Limits = ledger.Limits{DailyCents: &limit} })
+		placed, err := r.place("studio", "k", "a harbour", within(&limit))
 		if err != nil || placed.Generation.CostCents == nil || *placed.Generation.CostCents != charge {
 			s.Fatalf("it is answered %+v, %v", placed, err)
 		}

@@ -14,6 +14,7 @@ const (
 	opCreate = "POST /generations"
 
 	rowPause     = 200 * time.Millisecond // before the row of an order is read again that another sends
+	termsPause   = time.Millisecond       // before an order is quoted again whose terms have changed
 	recordPause  = 50 * time.Millisecond  // before an outcome is recorded again that the ledger has refused; doubles
 	recordWithin = ledger.ClaimTime - ledgerTimeout
 )
@@ -24,17 +25,19 @@ type entry struct {
 	asked   Request
 	request ledger.Request
 	order   ledger.Order
-	claim   int  // the claim that this submission holds; 0 is none
-	wrote   bool // this submission has written the order down, with its labels
+	claim   int       // the claim that this submission holds; 0 is none
+	leaveBy time.Time // an attempt under it leaves by then
+	wrote   bool      // this submission has written the order down, with its labels
 }
 
 // Next says what to do before an attempt. The ledger is asked each time, so that one who was stopped for long
 // finds out what others have done meanwhile.
 func (e *entry) Next(ctx context.Context, cred catalog.Credential) (catalog.Turn, error) {
 	e.request.APIKey = cred.APIKeySum()
+	asked := time.Now() // before the claim begins
 	if e.claim > 0 {
-		may, err := e.renew(ctx)
-		if err != nil || may {
+		may, left, err := e.renew(ctx)
+		if e.leaveBy = asked.Add(left); err != nil || may {
 			return e.send(), err
 		}
 		e.claim = 0 // somebody else has it
@@ -50,7 +53,7 @@ func (e *entry) Next(ctx context.Context, cred catalog.Credential) (catalog.Turn
 	case lifecycle.Write:
 		return e.write(ctx, cred)
 	case lifecycle.Submit:
-		e.order, e.claim = order, step.Order.Claims
+		e.order, e.claim, e.leaveBy = order, step.Order.Claims, asked.Add(e.orders.Ledger.Sendable(order))
 		return e.send(), nil
 	case lifecycle.Wait:
 		return catalog.Turn{MayExist: true, Pause: rowPause}, nil
@@ -58,12 +61,12 @@ func (e *entry) Next(ctx context.Context, cred catalog.Credential) (catalog.Turn
 	return e.answer(order, step.Answer)
 }
 
-func (e *entry) renew(ctx context.Context) (may bool, err error) {
+func (e *entry) renew(ctx context.Context) (may bool, left time.Duration, err error) {
 	err = ask(ctx, func(ctx context.Context) error {
-		may, err = e.orders.Ledger.Renew(ctx, e.order.ID, e.claim, e.request.APIKey)
+		may, left, err = e.orders.Ledger.Renew(ctx, e.order.ID, e.claim, e.request.APIKey)
 		return err
 	})
-	return may, inDoubt(err)
+	return may, left, inDoubt(err)
 }
 
 func (e *entry) call(ctx context.Context) (order ledger.Order, step lifecycle.Step, err error) {
@@ -80,39 +83,78 @@ func (e *entry) send() catalog.Turn {
 	if e.order.Inputs == "" {
 		inputs = e.asked.Inputs
 	}
-	return catalog.Turn{Inputs: inputs, MayExist: e.claim > 1}
+	return catalog.Turn{Inputs: inputs, LeaveBy: e.leaveBy, MayExist: e.claim > 1}
 }
 
-// write writes a new order down, when it fits the models and limits. The idempotency key is free: an order that this
+// write writes a new order down, when it fits the terms of its caller. The idempotency key is free: an order that this
 // submission has waited for was refused.
 func (e *entry) write(ctx context.Context, cred catalog.Credential) (catalog.Turn, error) {
-	if e.asked.AllowsModel != nil && !e.asked.AllowsModel(e.request.ModelID) {
-		return catalog.Turn{Free: true}, &NotPlacedError{ErrModelNotAllowed}
+	terms, err := e.asked.terms()
+	if err == nil && terms.Refused {
+		err = ErrModelNotAllowed
 	}
-	price, err := e.price(ctx, cred)
 	if err != nil {
-		return catalog.Turn{Free: true}, &NotPlacedError{err}
+		return e.refuse(ctx, err)
 	}
-	e.request.PriceCents = price
-	var order ledger.Order
-	free := false
+	e.request.Limits = terms.Limits
+	if e.request.PriceCents, err = e.price(ctx, cred); err != nil {
+		return e.refuse(ctx, err)
+	}
+	e.request.Agreed = func() error {
+		if now, err := e.asked.terms(); err != nil || now.equal(terms) {
+			return err
+		}
+		return errTermsChanged
+	}
+	order, free, err := ledger.Order{}, false, error(nil)
+	asked := time.Now()
 	err = ask(ctx, func(ctx context.Context) error {
 		order, free, err = e.orders.Ledger.Write(ctx, e.request)
 		return err
 	})
 	var budget *ledger.BudgetError
+	var disagreed *ledger.Disagreed
 	switch {
+	case errors.Is(err, errTermsChanged):
+		return catalog.Turn{Free: true, Pause: termsPause}, nil
+	case errors.As(err, &disagreed):
+		return e.refuse(ctx, disagreed.Err)
 	case errors.As(err, &budget):
-		return catalog.Turn{Free: true}, &NotPlacedError{err}
+		return e.refuse(ctx, err)
 	case err != nil:
 		return catalog.Turn{}, inDoubt(err)
 	case !free: // another replica was quicker
 		return catalog.Turn{MayExist: true, Pause: rowPause}, nil
 	}
-	e.order, e.claim, e.wrote = order, order.Claims, true
+	e.order, e.claim, e.leaveBy, e.wrote = order, order.Claims, asked.Add(e.orders.Ledger.Sendable(order)), true
 	turn := e.send()
 	turn.Free = true
 	return turn, nil
+}
+
+// errTermsChanged means that the terms of the caller have changed while its order was quoted.
+var errTermsChanged = errors.New("the terms of the caller have changed")
+
+// refuse ends an order that this call has not written down. Another call may have meanwhile, under the same idempotency
+// key: then the order is what that call has made it.
+func (e *entry) refuse(ctx context.Context, why error) (catalog.Turn, error) {
+	free, err := e.isFree(ctx)
+	switch {
+	case err != nil: // nobody knows; this call has sent nothing
+		return catalog.Turn{}, catalog.Unsent(why)
+	case !free:
+		return catalog.Turn{MayExist: true, Pause: rowPause}, nil
+	}
+	return catalog.Turn{Free: true}, &NotPlacedError{why}
+}
+
+// isFree asks in a transaction whether no order stands under the idempotency key.
+func (e *entry) isFree(ctx context.Context) (free bool, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		free, err = e.orders.Ledger.IsFree(ctx, e.request)
+		return err
+	})
+	return free, err
 }
 
 // price is what the order reserves. It is quoted where a limit or budget asks for it.
@@ -167,11 +209,13 @@ func (e *entry) Conclude(ctx context.Context, g catalog.Generation, err error, c
 		return g, err
 	}
 	outcome := lifecycle.Uncertain
-	switch {
+	switch refusal := e.keyRefused(err); {
 	case err == nil:
 		outcome = lifecycle.Named
 	case certain:
 		outcome = lifecycle.TurnedAway
+	case refusal != nil:
+		outcome, err = lifecycle.KeyRefused, refusal
 	}
 	step, failed := e.record(ctx, outcome, g)
 	if failed != nil {
@@ -181,12 +225,30 @@ func (e *entry) Conclude(ctx context.Context, g catalog.Generation, err error, c
 	case lifecycle.Replay:
 		return e.named(g, step), nil
 	case lifecycle.NotPlaced:
-		return catalog.Generation{}, &NotPlacedError{err}
+		if free, failed := e.isFree(ctx); failed == nil && free {
+			return catalog.Generation{}, &NotPlacedError{err}
+		}
 	}
 	if catalog.KindOf(err) != catalog.KindOutcomeUnknown && catalog.KindOf(err) != catalog.KindInProgress {
 		err = unknown(err)
 	}
 	return catalog.Generation{}, err
+}
+
+// keyRefused is the refusal of an order that may have been taken before, where it says that it was not: by a catalog
+// that looks at the idempotency key before all else. Nil where there is none.
+func (e *entry) keyRefused(err error) error {
+	withheld, ok := errors.AsType[*catalog.Error](err)
+	if !ok || !e.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
+		return nil
+	}
+	return withheld.Err
+}
+
+// afterTheKey are the refusals of a catalog that looks at the idempotency key first: those of the order itself.
+// Credentials and rates come before the key everywhere.
+var afterTheKey = map[catalog.Kind]bool{
+	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true, catalog.KindInputsTooLarge: true,
 }
 
 // record records an outcome. While the ledger fails it tries again, for as long as the claim may last.

@@ -13,17 +13,22 @@ import (
 const (
 	followEvery  = 2 * time.Second
 	followAtMost = 10_000 // generations
+	followDuty   = "follow"
 )
 
 // Follow watches the generations of those who are told of events, as anybody watches who has a stream, until ctx ends.
-// One process does it for all.
+// One process does it for all, whose API key the catalog does not reject.
 func (o *Orders) Follow(ctx context.Context, held catalog.Credential) {
 	f := &followed{orders: o, held: held, holder: rand.Text(), watched: map[string]bool{}}
 	defer f.end()
 	for sleep(ctx, followEvery) {
-		if owners := o.Told(); len(owners) == 0 || !f.onDuty(ctx) {
+		switch owners := o.Told(); {
+		case o.Catalog.Rejected(held.Tenant):
 			f.end()
-		} else {
+			f.giveBack(ctx)
+		case len(owners) == 0 || !f.onDuty(ctx):
+			f.end()
+		default:
 			f.begin(ctx, owners)
 		}
 	}
@@ -50,13 +55,21 @@ func (f *followed) onDuty(ctx context.Context) (taken bool) {
 		return true
 	}
 	err := ask(ctx, func(ctx context.Context) (err error) {
-		taken, err = f.orders.Ledger.TakeDuty(ctx, "follow", f.holder, ledger.ClaimTime)
+		taken, err = f.orders.Ledger.TakeDuty(ctx, followDuty, f.holder, ledger.ClaimTime)
 		return err
 	})
 	if taken {
 		f.until = now.Add(ledger.ClaimTime)
 	}
 	return err != nil || taken
+}
+
+// giveBack leaves the duty to others, where this process has it.
+func (f *followed) giveBack(ctx context.Context) {
+	if !f.until.IsZero() {
+		f.until = time.Time{}
+		_ = ask(ctx, func(ctx context.Context) error { return f.orders.Ledger.GiveBackDuty(ctx, followDuty, f.holder) })
+	}
 }
 
 // begin watches what is not watched yet.

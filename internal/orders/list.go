@@ -46,9 +46,21 @@ func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog
 	o.Sighted(cred, v, false)
 }
 
-// Usage counts orders and money.
+// mostReports is how many reports the ledger makes at a time.
+const mostReports = 2
+
+// Usage counts orders and money. One report of an owner is made at a time, and two in all: others wait for their turn.
 func (o *Orders) Usage(ctx context.Context, q ledger.UsageQuery) (all []ledger.Usage, err error) {
-	err = ask(ctx, func(ctx context.Context) (err error) {
+	owner := "" // everybody, as no owner is called
+	if q.Owner != nil {
+		owner = *q.Owner
+	}
+	err = ask(ctx, func(ctx context.Context) error {
+		leave, err := o.reports.enter(ctx, owner)
+		if err != nil {
+			return &catalog.Error{Kind: catalog.KindBusy, Op: "usage", Message: "other reports take too long"}
+		}
+		defer leave()
 		all, err = o.Ledger.Usage(ctx, q)
 		return err
 	})

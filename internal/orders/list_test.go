@@ -7,6 +7,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -15,7 +16,7 @@ import (
 func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
 	s.outbox = &ledger.Outbox{
-		Told: func(owner string) (limits ledger.Limits, told bool) { return limits, slices.Contains(owners, owner) },
+		Limits: func(string) (none ledger.Limits) { return none },
 		Generation: func(_ ledger.Order, text *string) string {
 			if text == nil {
 				text = new("")
@@ -33,7 +34,7 @@ func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 }
 
 // lists compares what is recorded with a list, as a caller's list does, and gives the state that is recorded then.
-func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) ledger.Status {
+func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
 	if err != nil || len(recorded) != 1 || len(listed) != 1 {
@@ -48,13 +49,13 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 	for name, row := range map[string]struct {
 		without string // the member that the list leaves out
 		told    []string
-		want    ledger.Status
+		want    lifecycle.Status
 	}{
-		"without its text":                           {"textOutput", []string{"studio"}, ledger.Unseen},
-		"without its text, of which nobody is told":  {"textOutput", nil, ledger.Succeeded},
-		"without its text, of which others are told": {"textOutput", []string{"print"}, ledger.Succeeded},
-		"without its cost":                           {"costCents", nil, ledger.Unseen},
-		"without its inputs":                         {"inputs", []string{"studio"}, ledger.Succeeded},
+		"without its text":                           {"textOutput", []string{"studio"}, lifecycle.Unseen},
+		"without its text, of which nobody is told":  {"textOutput", nil, lifecycle.Succeeded},
+		"without its text, of which others are told": {"textOutput", []string{"print"}, lifecycle.Succeeded},
+		"without its cost":                           {"costCents", nil, lifecycle.Unseen},
+		"without its inputs":                         {"inputs", []string{"studio"}, lifecycle.Succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
@@ -72,10 +73,10 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 				}
 				settles(3*time.Minute, r)
 				one := s.list(ledger.Filter{})[0]
-				if one.Status != ledger.Succeeded || one.CostCents == nil {
+				if one.Status != lifecycle.Succeeded || one.CostCents == nil {
 					s.Errorf("in the end it is %+v", one)
 				}
-				if told := slices.Contains(row.told, "studio"); told != (len(*texts) == 1) || slices.Contains(*texts, "") {
+				if told := slices.Contains(row.told, "studio"); len(*texts) != 1 || told && slices.Contains(*texts, "") {
 					s.Errorf("its owner is told %q", *texts)
 				}
 			})
@@ -96,7 +97,7 @@ func TestAnEndThatNobodyReadsIsRecordedAsListed(t *testing.T) {
 		"after all is settled": func(r *replica) (catalog.Credential, catalog.Generation) {
 			g := mustPlace(r.shop, r, "k", "a harbour")
 			for range 2 {
-				if _, err := r.ledger.Observe(r.Context(), g.ID, ledger.Observation{Status: ledger.Failed}); err != nil {
+				if _, err := r.ledger.Observe(r.Context(), g.ID, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}}); err != nil {
 					r.Fatal(err)
 				}
 				time.Sleep(refundWindow)
@@ -109,7 +110,7 @@ func TestAnEndThatNobodyReadsIsRecordedAsListed(t *testing.T) {
 				r := s.replica()
 				cred, g := place(r)
 				g.State, g.Status, g.CostCents = catalog.StateRefunded, "refunded", nil
-				if got := r.lists(cred, g.Version()); got != ledger.Refunded {
+				if got := r.lists(cred, g.Version()); got != lifecycle.Refunded {
 					s.Errorf("it is %v", got)
 				}
 			})

@@ -1,9 +1,11 @@
 package orders_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -100,20 +102,23 @@ type replica struct {
 
 	mu     sync.Mutex
 	answer func(*http.Request, *http.Response) (*http.Response, error) // what becomes of an answer of POST /generations
+	before func(*http.Request) error                                   // happens before a request leaves
 	key    string
 	gone   []string // what its watchers were told to be deleted
 }
 
-func (s *shop) replica() *replica {
+func (s *shop) replica() *replica { return s.replicaWith(orders.Config{}) }
+
+// replicaWith is a replica with other settings.
+func (s *shop) replicaWith(cfg orders.Config) *replica {
 	r := &replica{shop: s, key: s.key}
 	client, err := catalog.New(catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: r, Seed: 1})
 	if err != nil {
 		s.Fatal(err)
 	}
-	r.client, r.orders = client, orders.New(orders.Config{
-		Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler),
-		Gone: func(_ context.Context, _ catalog.Credential, id string) { r.gone = append(r.gone, id) },
-	})
+	cfg.Ledger, cfg.Catalog, cfg.Logger = s.ledger, client, slog.New(slog.DiscardHandler)
+	cfg.Gone = func(_ context.Context, _ catalog.Credential, id string) { r.gone = append(r.gone, id) }
+	r.client, r.orders = client, orders.New(cfg)
 	return r
 }
 
@@ -124,11 +129,22 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.Body = http.NoBody
 	}
-	r.box.ServeHTTP(recorder, req)
 	r.mu.Lock()
-	answer := r.answer
+	answer, before := r.answer, r.before
 	r.mu.Unlock()
-	if answer != nil && req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/generations") {
+	if before != nil {
+		if err := before(req); err != nil {
+			return nil, err
+		}
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil { // nothing has left
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	r.box.ServeHTTP(recorder, req)
+	if answer != nil && isOrder(req) {
 		return answer(req, recorder.Result())
 	}
 	return recorder.Result(), nil
@@ -167,6 +183,25 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 		change(&request)
 	}
 	return request
+}
+
+// within gives an order a budget of a day.
+func within(limit *int64) func(*orders.Request) {
+	return func(r *orders.Request) {
+		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }
+	}
+}
+
+// befores sets what happens before a request leaves.
+func (r *replica) befores(f func(*http.Request) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.before = f
+}
+
+// isOrder reports whether a request places an order.
+func isOrder(req *http.Request) bool {
+	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/generations")
 }
 
 // recover runs the recovery for a while.
@@ -318,7 +353,7 @@ func (s *shop) afterWaiting(limit int64) (err error) {
 		time.Sleep(time.Second)
 		return answer, nil
 	})
-	limited := func(r *orders.Request) { r.Limits = ledger.Limits{DailyCents: &limit} }
+	limited := within(&limit)
 	var both sync.WaitGroup
 	both.Go(func() {
 		if _, err := first.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindInsufficientFunds {
@@ -347,7 +382,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 			if err := s.box.TopUp(s.Context(), s.key, 1000, "top-up"); err != nil {
 				s.Fatal(err)
 			}
-			limited := func(r *orders.Request) { r.Limits = ledger.Limits{DailyCents: &limit} }
+			limited := within(&limit)
 			if _, err := s.replica().place("studio", "other", "a harbour", limited); err != nil {
 				s.Errorf("the reservation is not free: %v", err)
 			}
@@ -374,7 +409,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 			}
 			time.Sleep(2 * ledger.ClaimTime)
 			for _, order := range s.list(ledger.Filter{Unresolved: true}) {
-				if possible, err := s.ledger.Resolve(s.Context(), order.ID, "another API key", ""); err != nil || !possible {
+				if _, possible, err := s.ledger.Resolve(s.Context(), order.ID, "another API key", ""); err != nil || !possible {
 					s.Error(possible, err)
 				}
 			}
@@ -442,7 +477,7 @@ func TestABudgetHoldsOnEveryReplica(t *testing.T) { // T5
 		for n := range 100 {
 			all.Go(func() {
 				_, err := replicas[n%3].place("studio", fmt.Sprint("k", n), "a harbour", func(r *orders.Request) {
-					r.Limits = ledger.Limits{DailyCents: &limit}
+					within(&limit)(r)
 				})
 				mu.Lock()
 				defer mu.Unlock()
@@ -496,7 +531,9 @@ func TestARepeatIsAnsweredWhileTheLedgerIsAway(t *testing.T) {
 
 func TestAModelThatTheTeamMayNotOrderIsRefused(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
-		_, err := s.replica().place("studio", "k", "a harbour", func(r *orders.Request) { r.AllowsModel = func(string) bool { return false } })
+		_, err := s.replica().place("studio", "k", "a harbour", func(r *orders.Request) {
+			r.Terms = func() (orders.Terms, error) { return orders.Terms{Refused: true}, nil }
+		})
 		if !errors.Is(err, orders.ErrModelNotAllowed) || s.audit() != 0 {
 			s.Errorf("%v, %d charges", err, s.audit())
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // maxOwned is how many generations are known to belong to somebody.
@@ -53,6 +54,21 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	return own, err
 }
 
+// Standing are those of some generations that have an order, of an owner or of anybody, and are not recorded to be gone.
+// Where the ledger does not answer, none is known to be.
+func (o *Orders) Standing(ctx context.Context, owner *string, generationIDs ...string) map[string]bool {
+	standing := make(map[string]bool, len(generationIDs))
+	if len(generationIDs) == 0 {
+		return standing
+	}
+	found, err := o.find(ctx, owner, generationIDs...)
+	for _, id := range generationIDs {
+		order, known := found[id]
+		standing[id] = err != nil || known && !order.IsGone()
+	}
+	return standing
+}
+
 // find gives the orders of generations, of an owner or of anybody.
 func (o *Orders) find(ctx context.Context, owner *string, generationIDs ...string) (found map[string]ledger.Order, err error) {
 	err = ask(ctx, func(ctx context.Context) error {
@@ -87,11 +103,10 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 }
 
 // Deleted records a deletion of ours, after the states of the generation that wait: an end that is recorded after the
-// deletion is told after it, and its charge counts no more. notFound means that the catalog has answered 404: soon
-// after the order that says nothing. Where the ledger does not answer, the deletion waits too.
-func (o *Orders) Deleted(ctx context.Context, cred catalog.Credential, generationID string, notFound bool) {
+// deletion is told after it, and its charge counts no more. Where the ledger does not answer, the deletion waits too.
+func (o *Orders) Deleted(ctx context.Context, cred catalog.Credential, generationID string) {
 	gone := catalog.Version{Generation: catalog.Generation{ID: generationID, State: catalog.StateDeleted}}
-	seen := o.observation(cred, gone, notFound)
+	seen := o.observation(cred, gone, false)
 	if err := o.recordDeletion(ctx, generationID, seen); err != nil {
 		o.recorder.put(sight{seen.APIKey, generationID}, seen)
 		o.Logger.WarnContext(ctx, "the ledger has not recorded a deletion yet", "generation", generationID, "error", err)
@@ -109,4 +124,32 @@ func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen l
 		}
 	}
 	return o.observe(ctx, generationID, seen)
+}
+
+// NotFound records that a read under a credential has not found a generation, and gives what is recorded of it where an
+// order of the owner, or where that is nil of anybody, is not known to be gone: one such read says nothing.
+func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
+	found, failed := o.find(ctx, owner, generationID)
+	order, known := found[generationID]
+	if failed != nil || !known || order.IsGone() {
+		return recorded, false
+	}
+	if catalog.IsAbsent(err) {
+		_, unwitnessed := o.Catalog.Account(ctx, cred)
+		if gone, failed := o.absent(ctx, cred, generationID, unwitnessed == nil); failed == nil && gone {
+			return recorded, false
+		}
+	}
+	return recordedVersion(order), true
+}
+
+// absent records that a read has not found a generation, and lets its watchers know when it counts as gone.
+func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (gone bool, err error) {
+	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: forwardedSum(cred)}
+	effect, err := o.observeEffect(ctx, generationID, seen)
+	if effect.Gone {
+		o.recorded.forget(sight{seen.APIKey, generationID})
+		o.Gone(ctx, cred, generationID)
+	}
+	return effect.Gone, err
 }

@@ -36,6 +36,9 @@ type Config struct {
 	// more. They may be nil: nobody is told.
 	Told  func() (owners []string)
 	Watch func(ctx context.Context, cred catalog.Credential, generationID string) error
+	// KeyFirst means that the catalog looks at the idempotency key before all else: its refusal of an order that may
+	// exist says that it does not.
+	KeyFirst bool
 }
 
 // Orders takes orders through the ledger to the catalog.
@@ -46,6 +49,7 @@ type Orders struct {
 	owned    *recent[ownedKey, Attribution]
 	recorded *recent[sight, recordedState]
 	recorder *recorder
+	reports  *turns
 }
 
 // New makes Orders. It asks nobody.
@@ -70,7 +74,7 @@ func New(cfg Config) *Orders {
 	}
 	return &Orders{
 		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, Attribution](maxOwned),
-		recorded: newRecent[sight, recordedState](maxOwned), recorder: newRecorder(),
+		recorded: newRecent[sight, recordedState](maxOwned), recorder: newRecorder(), reports: newTurns(mostReports),
 	}
 }
 
@@ -83,11 +87,31 @@ type Request struct {
 	UpstreamKey    string // what the catalog gets
 	MaxCostCents   *int64
 	Labels         map[string]string
-	// Limits are the budgets of the owner, and AllowsModel its models; nil allows every model.
-	Limits      ledger.Limits
-	AllowsModel func(modelID string) bool
+	// Terms says under which terms the caller may order now, or that it may not any more. It is asked before the order is
+	// quoted, and again in the transaction that writes it. It must not wait. Nil allows everything.
+	Terms func() (Terms, error)
 	// Hold is that of [catalog.Order].
 	Hold func() (release func())
+}
+
+// Terms are what an owner may order.
+type Terms struct {
+	Limits  ledger.Limits
+	Refused bool // the model
+}
+
+// equal reports whether two terms are the same.
+func (t Terms) equal(other Terms) bool {
+	same := func(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+	return t.Refused == other.Refused && same(t.Limits.DailyCents, other.Limits.DailyCents) && same(t.Limits.MonthlyCents, other.Limits.MonthlyCents)
+}
+
+// terms are those of now.
+func (r Request) terms() (Terms, error) {
+	if r.Terms == nil {
+		return Terms{}, nil
+	}
+	return r.Terms()
 }
 
 // NotPlacedError is the error of an order that certainly does not exist: the ledger would know of it.
@@ -113,18 +137,16 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 		return catalog.Receipt{}, err
 	}
 	e := &entry{orders: o, asked: r, request: ledgerRequest(cred, r, digest)}
-	receipt, err := o.create(ctx, cred, e, r.Hold, digest)
+	receipt, err := o.Catalog.Create(ctx, cred, e.catalogOrder(r.Hold, digest))
 	if receipt.Replayed && err == nil {
 		receipt.Generation = o.newest(ctx, cred, receipt)
 	}
 	return receipt, err
 }
 
-// create sends the order of an entry through the catalog's single flight.
-func (o *Orders) create(ctx context.Context, cred catalog.Credential, e *entry, hold func() func(), digest [sha256.Size]byte) (catalog.Receipt, error) {
-	return o.Catalog.Create(ctx, cred, catalog.Order{
-		ModelID: e.request.ModelID, Inputs: e.asked.Inputs, IdempotencyKey: e.request.UpstreamKey, Hold: hold, Journal: e, Digest: digest,
-	})
+// catalogOrder is the order as the catalog's client takes it.
+func (e *entry) catalogOrder(hold func() func(), digest [sha256.Size]byte) catalog.Order {
+	return catalog.Order{ModelID: e.request.ModelID, Inputs: e.asked.Inputs, IdempotencyKey: e.request.UpstreamKey, Hold: hold, Journal: e, Digest: digest}
 }
 
 // Owner is whom the orders of a credential belong to in the ledger: the owner behind a held API key, else the
@@ -141,7 +163,7 @@ func Owner(cred catalog.Credential) string {
 func ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	request := ledger.Request{
 		Namespace: Owner(cred), Owner: Owner(cred), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
-		ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), Labels: r.Labels, Limits: r.Limits,
+		ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), Labels: r.Labels,
 	}
 	if cred.Held {
 		request.Inputs = string(r.Inputs)
@@ -183,18 +205,21 @@ func ask(ctx context.Context, question func(context.Context) error) error {
 	return err
 }
 
-// newest is the state of a generation that was placed before: what the catalog says, or what the ledger has.
+// newest is the state of a generation that was placed before: what the catalog says, or what the ledger has. One read
+// that does not find it says nothing.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt catalog.Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {
 		return recorded
 	}
 	read, err := o.Catalog.Generation(ctx, cred, recorded.ID)
-	switch {
-	case err == nil:
+	if err == nil {
 		return read.Generation
-	case catalog.KindOf(err) == catalog.KindNotFound && time.Since(receipt.Placed) > NotYetVisible:
-		recorded.State = catalog.StateDeleted
+	}
+	if catalog.IsAbsent(err) && time.Since(receipt.Placed) > NotYetVisible {
+		if _, ok := o.NotFound(ctx, cred, nil, recorded.ID, err); !ok {
+			recorded.State = catalog.StateDeleted
+		}
 	}
 	return recorded
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // encodeRecord is what the ledger keeps of a generation: all but the inputs and the text, which the catalog has.
@@ -45,7 +46,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 		v.CostCents = order.CostCents
 	}
 	switch {
-	case order.Deleted: // its etag is the one that every watch gives
+	case order.IsGone(): // its etag is the one that every watch gives
 		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
 		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
 	case !seen:
@@ -55,16 +56,16 @@ func recordedVersion(order ledger.Order) catalog.Version {
 }
 
 // statuses are the states of the catalog as the ledger has them.
-var statuses = map[catalog.State]ledger.Status{
-	catalog.StateQueued: ledger.Queued, catalog.StateRunning: ledger.Running, catalog.StateSucceeded: ledger.Succeeded,
-	catalog.StateFailed: ledger.Failed, catalog.StateRefunded: ledger.Refunded,
+var statuses = map[catalog.State]lifecycle.Status{
+	catalog.StateQueued: lifecycle.Queued, catalog.StateRunning: lifecycle.Running, catalog.StateSucceeded: lifecycle.Succeeded,
+	catalog.StateFailed: lifecycle.Failed, catalog.StateRefunded: lifecycle.Refunded,
 }
 
 // Told is the generation of an order for those who are told of it: as the ledger has recorded it, with the text of its
 // result, if it has one.
 func Told(order ledger.Order, text *string) (catalog.Version, Attribution) {
 	v := recordedVersion(order)
-	if order.Record != "" && !order.Deleted {
+	if order.Record != "" && !order.IsGone() {
 		v.Text = text
 	}
 	return v, Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
@@ -73,9 +74,11 @@ func Told(order ledger.Order, text *string) (catalog.Version, Attribution) {
 // mostText is how long a text may be that is told.
 const mostText = 64 << 10
 
-// observation is a state as the ledger records it.
+// observation is a state as the ledger records it. notFound means that reads alone say that it is deleted, and have said
+// so for long enough.
 func (o *Orders) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
-	seen := ledger.Observation{Status: statuses[v.State], CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted && !notFound, NotFound: notFound}
+	seen := ledger.Observation{Observation: lifecycle.Observation{Status: statuses[v.State], CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
+	seen.Whole = !cred.Held              // of a forwarded API key's orders nobody asks for more
 	if v.State != catalog.StateDeleted { // whose record says nothing
 		seen.Record = encodeRecord(v)
 	}
@@ -160,7 +163,7 @@ func supersedes(newer, older ledger.Observation) bool {
 	if isGone(newer) || isGone(older) {
 		return newer.Deleted == older.Deleted && newer.NotFound == older.NotFound
 	}
-	return newer.Status == older.Status || older.Status <= min(newer.Status, ledger.Running)
+	return newer.Status == older.Status || older.Status <= min(newer.Status, lifecycle.Running)
 }
 
 func isGone(seen ledger.Observation) bool { return seen.Deleted || seen.NotFound }
@@ -222,17 +225,19 @@ func (r *recorder) postpone(key sight) {
 	}
 }
 
-// Sighted notes a state that this process has seen, for [Orders.Record]. It does not wait. notFound means that a 404
-// alone says that the generation is deleted.
+// Sighted notes a state that this process has seen, for [Orders.Record]. It does not wait. notFound means that reads alone
+// say that the generation is deleted, and have said so for long enough.
 func (o *Orders) Sighted(cred catalog.Credential, v catalog.Version, notFound bool) {
 	key := sight{forwardedSum(cred), v.ID}
 	if last, ok := o.recorded.get(key); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
 		return
 	}
-	if v.State != catalog.StateDeleted { // before the ledger is asked, which may have no order of it
+	if v.State == catalog.StateDeleted {
+		o.recorded.forget(key) // it may be seen again as it was
+	} else { // before the ledger is asked, which may have no order of it
 		noted := recordedState{etag: v.Etag}
-		if v.State == catalog.StateFailed && !cred.Held {
-			noted.until = time.Now().Add(failedPause)
+		if v.State.Terminal() {
+			noted.until = time.Now().Add(endPause)
 		}
 		o.recorded.put(key, noted)
 	}
@@ -251,9 +256,9 @@ type recordedState struct {
 // unorderedPause is how long a state is not noted again of which the ledger has no order.
 const unorderedPause = 10 * time.Second
 
-// failedPause is how long a failure is not noted again that a forwarded API key has seen. Nobody settles its order: the
-// ledger finds the end of the refund window at an observation after it.
-const failedPause = 10 * time.Minute
+// endPause is how long an end is not noted again. Nobody settles the orders of a forwarded API key: the ledger finds the
+// end of a refund window at an observation after it. And another replica may have found the generation to be gone since.
+const endPause = 10 * time.Minute
 
 // unordered notes that the ledger had no order of a state.
 func (o *Orders) unordered(key sight) {
@@ -311,16 +316,20 @@ func (o *Orders) recordWaiting(ctx context.Context, key sight, seen *ledger.Obse
 }
 
 func (o *Orders) observe(ctx context.Context, id string, seen ledger.Observation) error {
-	var observed ledger.Observed
-	err := ask(ctx, func(ctx context.Context) (err error) {
-		observed, err = o.Ledger.Observe(ctx, id, seen)
+	_, err := o.observeEffect(ctx, id, seen)
+	return err
+}
+
+func (o *Orders) observeEffect(ctx context.Context, id string, seen ledger.Observation) (effect ledger.Effect, err error) {
+	err = ask(ctx, func(ctx context.Context) (err error) {
+		effect, err = o.Ledger.Observe(ctx, id, seen)
 		return err
 	})
-	if err == nil && !observed.Ordered {
+	if err == nil && !effect.Ordered {
 		o.unordered(sight{seen.APIKey, id})
 	}
-	if observed.ExceededCents > 0 {
-		o.dearer(id, observed.ExceededCents, *seen.CostCents)
+	if effect.ExceededCents > 0 {
+		o.dearer(id, effect.ExceededCents, *seen.CostCents)
 	}
-	return err
+	return effect, err
 }

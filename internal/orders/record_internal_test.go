@@ -9,6 +9,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 func TestARecordComesBackAsItWasWithoutInputsAndText(t *testing.T) {
@@ -45,7 +46,7 @@ func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
 		"seen":       {record: encodeRecord(filled), want: seen.Etag},
 		"deleted":    {record: encodeRecord(filled), deleted: true, want: gone.Etag},
 	} {
-		order := ledger.Order{Time: time.Now(), Record: row.record, Deleted: row.deleted}
+		order := ledger.Order{Time: time.Now(), Record: row.record, Observed: lifecycle.Observed{Deleted: row.deleted}}
 		order.Generation = "g1"
 		first := recordedVersion(order)
 		order.Age += time.Minute
@@ -60,16 +61,16 @@ func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
 
 func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 	r := newRecorder()
-	r.put(sight{generationID: "g1"}, ledger.Observation{Status: ledger.Running, CostCents: new(int64(7))})
-	r.put(sight{generationID: "g2"}, ledger.Observation{Status: ledger.Running})
+	r.put(sight{generationID: "g1"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running, CostCents: new(int64(7))}})
+	r.put(sight{generationID: "g2"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
 	key, seen, _ := r.first()
-	r.put(sight{generationID: "g1"}, ledger.Observation{Status: ledger.Succeeded})
+	r.put(sight{generationID: "g1"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded}})
 	r.done(key, seen) // there is a newer one
 	r.postpone(key)
 	for _, want := range []struct {
 		id     string
-		status ledger.Status
-	}{{"g2", ledger.Running}, {"g1", ledger.Succeeded}} {
+		status lifecycle.Status
+	}{{"g2", lifecycle.Running}, {"g1", lifecycle.Succeeded}} {
 		key, seen, ok := r.first()
 		if !ok || key.generationID != want.id || seen.Status != want.status {
 			t.Errorf("it gives %s, %+v, %v, and not %+v", key, seen, ok, want)
@@ -87,9 +88,9 @@ func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
 	r := newRecorder()
 	text := "four"
-	failed, refunded, gone := ledger.Observation{Status: ledger.Failed, Text: &text}, ledger.Observation{Status: ledger.Refunded}, ledger.Observation{Deleted: true}
+	failed, refunded, gone := ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}, Text: &text}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Refunded}}, ledger.Observation{Observation: lifecycle.Observation{Deleted: true}}
 	for range 2 * maxUnrecorded / 100 {
-		for _, seen := range []ledger.Observation{{Status: ledger.Running}, failed, refunded, gone} {
+		for _, seen := range []ledger.Observation{{Observation: lifecycle.Observation{Status: lifecycle.Running}}, failed, refunded, gone} {
 			r.put(sight{generationID: "g"}, seen)
 		}
 	}
@@ -98,7 +99,7 @@ func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
 	}
 	var ends []ledger.Observation
 	for key, seen, ok := r.first(); ok; key, seen, ok = r.first() {
-		if seen.Status != ledger.Running {
+		if seen.Status != lifecycle.Running {
 			ends = append(ends, *seen)
 		}
 		r.done(key, seen)
@@ -111,16 +112,16 @@ func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
 func TestSoManyStatesWaitForTheLedger(t *testing.T) {
 	r := newRecorder()
 	for n := range maxUnrecorded + 10 {
-		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Status: ledger.Failed})
+		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}})
 	}
 	for n := range 10 {
-		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Status: ledger.Refunded})
-		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Deleted: true})
+		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Refunded}})
+		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Observation: lifecycle.Observation{Deleted: true}})
 	}
 	if len(r.waiting) != maxUnrecorded || len(r.order) != maxUnrecorded || r.states != maxUnrecorded {
 		t.Errorf("%d states of %d generations wait", r.states, len(r.waiting))
 	}
-	if all := r.of(sight{generationID: "0s"}); len(all) != 1 || all[0].Status != ledger.Refunded {
+	if all := r.of(sight{generationID: "0s"}); len(all) != 1 || all[0].Status != lifecycle.Refunded {
 		t.Errorf("the newest state is %+v", all)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,48 +22,105 @@ const (
 )
 
 // Recover sends the orders of unknown outcome again that nobody comes back for, until ctx ends: each by
-// one replica at a time, with its stored idempotency key and bytes, under the API key of its first attempt. While
-// the catalog does not answer, one order at a time asks for all.
+// one replica at a time, with its stored idempotency key and bytes, under the API key of its first attempt, and each owner
+// in its turn. While the catalog does not answer, one order at a time asks for all.
 func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
-	var resends sync.WaitGroup
-	defer resends.Wait()
-	places, outage := make(chan struct{}, recoverAtMost), &outage{}
-	for sleep(ctx, outage.pause(recoverEvery)) {
-		for o.resumeNext(ctx, held, places, outage, &resends) {
+	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
+	defer r.resends.Wait()
+	for sleep(ctx, r.outage.pause(recoverEvery)) {
+		for r.next(ctx) {
 		}
 	}
 }
 
-// resumeNext begins to send one order again. It reports whether another may follow at once.
-func (o *Orders) resumeNext(ctx context.Context, held catalog.Credential, places chan struct{}, outage *outage, resends *sync.WaitGroup) bool {
+// recovery is one process's part in it.
+type recovery struct {
+	orders  *Orders
+	held    catalog.Credential
+	places  chan struct{}
+	resends sync.WaitGroup
+	outage  outage
+	turns   []string // the owners whose turn was lately, the last one at the end
+}
+
+// next begins to send one order again. It reports whether another may follow at once.
+func (r *recovery) next(ctx context.Context) bool {
 	select {
-	case places <- struct{}{}:
+	case r.places <- struct{}{}:
 	case <-ctx.Done():
 		return false
 	}
-	order, found, err := o.resume(ctx, held.APIKeySum())
+	order, found, err := r.orders.resume(ctx, r.held.APIKeySum(), r.turns)
 	if err != nil || !found {
-		<-places
+		<-r.places
 		return false // where the ledger is away, its callers say so
 	}
+	r.noteTurn(order.Owner)
 	resend := func() {
-		defer func() { <-places }()
-		outage.note(o.resend(ctx, held, order))
+		defer func() { <-r.places }()
+		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, r.held, order)))
 	}
-	if outage.lasts() {
+	if r.outage.lasts() {
 		resend()
-		return !outage.lasts()
+		return !r.outage.lasts()
 	}
-	resends.Go(resend)
+	r.resends.Go(resend)
 	return true
 }
 
-func (o *Orders) resume(ctx context.Context, apiKey string) (order ledger.Order, found bool, err error) {
+// mostTurns is how many owners are remembered whose turn was.
+const mostTurns = 100
+
+// noteTurn notes that an owner has had its turn.
+func (r *recovery) noteTurn(owner string) {
+	r.turns = slices.DeleteFunc(r.turns, func(one string) bool { return one == owner })
+	if r.turns = append(r.turns, owner); len(r.turns) > mostTurns {
+		r.turns = r.turns[1:]
+	}
+}
+
+// meetsOutage reports whether the catalog does not answer, or wants to be left alone. One that fails with an order may
+// answer all else: then the order alone has to wait.
+func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
+	if !isOutage(failed) {
+		return false
+	}
+	var upstream *catalog.Error
+	if errors.As(failed, &upstream) && upstream.Status == http.StatusTooManyRequests {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, resendTime)
+	defer cancel()
+	_, err := r.orders.Catalog.Once().Account(ctx, r.held)
+	r.orders.Called(r.held, err)
+	return isOutage(err)
+}
+
+func (o *Orders) resume(ctx context.Context, apiKey string, turns []string) (order ledger.Order, found bool, err error) {
 	err = ask(ctx, func(ctx context.Context) error {
-		order, found, err = o.Ledger.Resume(ctx, apiKey)
+		order, found, err = o.Ledger.Resume(ctx, apiKey, turns...)
 		return err
 	})
 	return order, found, err
+}
+
+const (
+	expireEvery  = time.Minute
+	expireAtMost = 100 // orders at once
+)
+
+// Expire moves what is reserved for orders that can't be sent again any more, until ctx ends.
+func (o *Orders) Expire(ctx context.Context) {
+	for sleep(ctx, expireEvery) {
+		for moved := expireAtMost; moved == expireAtMost; {
+			if ask(ctx, func(ctx context.Context) (err error) {
+				moved, err = o.Ledger.Expire(ctx, expireAtMost)
+				return err
+			}) != nil {
+				break
+			}
+		}
+	}
 }
 
 // resend sends an order again whose claim was taken.
@@ -82,7 +140,7 @@ func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledg
 			UpstreamKey: order.UpstreamKey, ModelID: order.ModelID, Inputs: order.Inputs, Digest: order.Digest,
 		},
 	}
-	_, err = o.create(ctx, held, e, nil, [32]byte(digest))
+	_, err = o.Catalog.Resend(ctx, held, e.catalogOrder(nil, [32]byte(digest)))
 	return err
 }
 
@@ -93,10 +151,10 @@ type outage struct {
 }
 
 // note learns from the end of an order.
-func (o *outage) note(err error) {
+func (o *outage) note(lasts bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if isOutage(err) {
+	if lasts {
 		o.failures++
 		return
 	}

@@ -17,59 +17,78 @@ const (
 	settleQuiet  = settleEvery / 2                // what was seen later is not looked at
 	settleAtMost = 1000                           // orders that one list may serve
 	settleTime   = 30 * time.Second               // of one request
+	settleRests  = 2                              // times that a replica leaves it to others which has failed
+	settleDuty   = "settle"
 )
 
 // Settle follows orders until no money of theirs can move any more, also where nobody watches, until ctx ends. One
-// replica does it for all: with at most one list and ten single reads a minute, those first that nobody has looked at
-// for longest.
+// replica does it for all at a time: with at most one list and ten single reads a minute, those first that nobody has
+// looked at for longest. One that can't, as its API key is rejected, leaves it to the others.
 func (o *Orders) Settle(ctx context.Context, held catalog.Credential) {
+	rest := 0 // times that it is left to others
 	for holder := rand.Text(); sleep(ctx, settleEvery); {
+		if rest > 0 {
+			rest--
+			continue
+		}
 		taken := false
 		err := ask(ctx, func(ctx context.Context) (err error) {
-			taken, err = o.Ledger.TakeDuty(ctx, "settle", holder, settleClaim)
+			taken, err = o.Ledger.TakeDuty(ctx, settleDuty, holder, settleClaim)
 			return err
 		})
-		if err == nil && taken {
-			o.settle(ctx, held)
+		if err == nil && taken && o.settle(ctx, held) != nil {
+			rest = settleRests
+			_ = ask(ctx, func(ctx context.Context) error { return o.Ledger.GiveBackDuty(ctx, settleDuty, holder) })
 		}
 	}
 }
 
 // settle looks once at what is due. A catalog or ledger that fails is left alone until the next time.
-func (o *Orders) settle(ctx context.Context, held catalog.Credential) {
+func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
 	var due []ledger.Due
 	err := ask(ctx, func(ctx context.Context) (err error) {
 		due, err = o.Ledger.Due(ctx, settleQuiet, settleAtMost)
 		return err
 	})
 	if err != nil {
-		return
+		return err
 	}
+	look := &look{orders: o, held: held}
 	if len(due) > settleReads {
-		if due, err = o.settleListed(ctx, held, due); err != nil {
-			return
+		if due, err = look.list(ctx, due); err != nil {
+			return err
 		}
 	}
 	for _, one := range due[:min(len(due), settleReads)] {
-		if err := o.settleRead(ctx, held, one); err != nil {
-			return
+		if err := look.read(ctx, one); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// settleListed looks at generations by one list, and gives those that have to be read singly: the list need not have
+// look is one look at what is due.
+type look struct {
+	orders    *Orders
+	held      catalog.Credential
+	witnessed bool // the catalog has answered under the API key in this look
+}
+
+// list looks at generations by one list, and gives those that have to be read singly: the list need not have
 // them, may leave out what they cost, and may lag behind at the end of a refund window.
-func (o *Orders) settleListed(ctx context.Context, held catalog.Credential, due []ledger.Due) (rest []ledger.Due, err error) {
+func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
+	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	list, err := o.Catalog.Once().Generations(ctx, held)
-	o.Called(held, err)
+	list, err := o.Catalog.Once().Generations(ctx, l.held)
+	o.Called(l.held, err)
 	switch {
 	case leaveAlone(err):
 		return nil, err
 	case err != nil: // a list that can't be had, now or ever: single reads may be
 		return due, nil
 	}
+	l.witnessed = true
 	listed, told := make(map[string]catalog.Version, len(list)), o.Told()
 	for _, v := range list {
 		listed[v.ID] = v
@@ -80,7 +99,7 @@ func (o *Orders) settleListed(ctx context.Context, held catalog.Credential, due 
 			rest = append(rest, one)
 			continue
 		}
-		if err := o.observe(ctx, v.ID, o.observation(held, v, false)); err != nil {
+		if err := o.observe(ctx, v.ID, o.observation(l.held, v, false)); err != nil {
 			return nil, err
 		}
 	}
@@ -98,24 +117,39 @@ func isShort(v catalog.Version) bool {
 	return v.State == catalog.StateSucceeded && v.File == nil && v.Text == nil || v.State == catalog.StateFailed && v.FailureMessage == ""
 }
 
-// settleRead looks at one generation, and lets its watchers have what it reads.
-func (o *Orders) settleRead(ctx context.Context, held catalog.Credential, one ledger.Due) error {
+// read looks at one generation, and lets its watchers have what it reads.
+func (l *look) read(ctx context.Context, one ledger.Due) error {
+	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	held.Owner = one.Owner
-	read, err := o.Catalog.Once().Generation(ctx, held, one.Generation)
-	o.Called(held, err)
+	cred := l.held
+	cred.Owner = one.Owner
+	read, err := o.Catalog.Once().Generation(ctx, cred, one.Generation)
+	o.Called(cred, err)
 	switch {
-	case catalog.KindOf(err) == catalog.KindNotFound: // for long enough, else it would not be due
-		o.Gone(ctx, held, one.Generation)
-		return o.observe(ctx, one.Generation, o.observation(held, catalog.Generation{State: catalog.StateDeleted}.Version(), true))
+	case catalog.IsAbsent(err):
+		_, err := o.absent(ctx, cred, one.Generation, l.witness(ctx))
+		return err
 	case leaveAlone(err):
 		return err
 	case err != nil: // an answer that can't be read, now or ever: others may be
 		return o.observe(ctx, one.Generation, ledger.Observation{})
 	}
-	o.Share(ctx, held, read)
-	return o.observe(ctx, one.Generation, o.observation(held, read, false))
+	l.witnessed = true
+	o.Share(ctx, cred, read)
+	seen := o.observation(cred, read, false)
+	seen.Whole = true
+	return o.observe(ctx, one.Generation, seen)
+}
+
+// witness reports whether the catalog answers another read under the API key, which it makes where none was made yet.
+func (l *look) witness(ctx context.Context) bool {
+	if !l.witnessed {
+		_, err := l.orders.Catalog.Once().Account(ctx, l.held)
+		l.orders.Called(l.held, err)
+		l.witnessed = err == nil
+	}
+	return l.witnessed
 }
 
 // leaveAlone reports whether an error of one read says that the others would fail too.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -61,7 +62,7 @@ func TestARefundThatNobodySeesGivesTheBudgetItsMoneyBack(t *testing.T) { // T6
 		}
 		settles(20*time.Minute, r)
 		one := s.list(ledger.Filter{})[0]
-		if spent, reserved := s.budget(); spent != 0 || reserved != 0 || one.Status != ledger.Refunded || !one.Settled {
+		if spent, reserved := s.budget(); spent != 0 || reserved != 0 || one.Status != lifecycle.Refunded || !one.Settled {
 			s.Errorf("%d spent, %d reserved, %+v", spent, reserved, one)
 		}
 	})
@@ -72,7 +73,7 @@ func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
 		settles(5*time.Minute, r)
-		if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Failed || one.Settled {
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Failed || one.Settled {
 			s.Errorf("within the window it is %+v", one)
 		}
 		settles(refundWindow, r)
@@ -96,7 +97,7 @@ func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 			s.Fatal(err)
 		}
 		settles(3*time.Minute, r)
-		if one := s.list(ledger.Filter{})[0]; !one.Deleted || !one.Settled || one.UnconfirmedCents != *one.CostCents {
+		if one := s.list(ledger.Filter{})[0]; !one.IsGone() || !one.Settled || one.UnconfirmedCents != *one.CostCents {
 			s.Errorf("it is %+v", one)
 		}
 		if len(r.gone) != 1 || r.gone[0] != g.ID {
@@ -202,7 +203,7 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 		cancel()
 		<-done
 		one := s.list(ledger.Filter{})[0]
-		if one.Status != ledger.Refunded || strings.Contains(one.Record, "secret") {
+		if one.Status != lifecycle.Refunded || strings.Contains(one.Record, "secret") {
 			s.Errorf("it is %+v", one)
 		}
 		all, err := r.orders.List(s.Context(), ledger.Filter{}, ledger.Position{}, 10)
@@ -237,7 +238,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		<-done
-		if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Succeeded {
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded {
 			s.Errorf("it is %+v", one)
 		}
 	})
@@ -258,12 +259,12 @@ func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
 		cancel()
 		r.orders.Record(ctx)
 		settles(5*time.Minute, r)
-		if one := s.list(ledger.Filter{})[0]; one.Deleted || one.Status != ledger.Unseen {
+		if one := s.list(ledger.Filter{})[0]; one.IsGone() || one.Status != lifecycle.Unseen {
 			s.Errorf("it is %+v", one)
 		}
 		r.orders.Sighted(mine, gone, true)
 		r.orders.Record(ctx)
-		if one := s.list(ledger.Filter{})[0]; !one.Deleted {
+		if one := s.list(ledger.Filter{})[0]; !one.IsGone() {
 			s.Errorf("its own API key has seen its end, and it is %+v", one)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -23,9 +24,9 @@ func (s *shop) tells() (told *[]string) {
 	l, err := ledger.Open(s.Context(), ledger.Config{
 		URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow,
 		Outbox: &ledger.Outbox{
-			Told: func(owner string) (ledger.Limits, bool) { return ledger.Limits{}, owner == "studio" },
+			Limits: func(string) (none ledger.Limits) { return none },
 			Generation: func(o ledger.Order, _ *string) string {
-				*told = append(*told, fmt.Sprint(o.Status, " ", o.Deleted))
+				*told = append(*told, fmt.Sprint(o.Status, " ", o.IsGone()))
 				return "{}"
 			},
 			Budget: func(ledger.Budget) string { return "{}" },
@@ -62,15 +63,15 @@ func TestAnEndThatWaitsIsRecordedBeforeTheNext(t *testing.T) {
 		"a deletion is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Sighted(cred, ended(g, catalog.StateSucceeded, 7), false)
 			r.orders.Sighted(cred, gone(g), false)
-		}, []string{fmt.Sprint(ledger.Succeeded, " false"), fmt.Sprint(ledger.Succeeded, " true")}},
+		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
 		"a deletion of ours": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Sighted(cred, ended(g, catalog.StateSucceeded, 7), false)
-			r.orders.Deleted(r.Context(), cred, g.ID, false)
-		}, []string{fmt.Sprint(ledger.Succeeded, " false"), fmt.Sprint(ledger.Succeeded, " true")}},
+			r.orders.Deleted(r.Context(), cred, g.ID)
+		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
 		"a refund is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Sighted(cred, ended(g, catalog.StateFailed, 7), false)
 			r.orders.Sighted(cred, ended(g, catalog.StateRefunded, 7), false)
-		}, []string{fmt.Sprint(ledger.Failed, " false"), fmt.Sprint(ledger.Refunded, " false")}},
+		}, []string{fmt.Sprint(lifecycle.Failed, " false"), fmt.Sprint(lifecycle.Refunded, " false")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
@@ -97,9 +98,9 @@ func TestADeletionWaitsWhileTheLedgerIsAway(t *testing.T) {
 		r.orders.Sighted(r.held("studio"), ended(g, catalog.StateSucceeded, 7), false)
 		away, cancel := context.WithCancel(s.Context())
 		cancel()
-		r.orders.Deleted(away, r.held("studio"), g.ID, false)
+		r.orders.Deleted(away, r.held("studio"), g.ID)
 		r.recordAll()
-		if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Succeeded || !one.Deleted || one.UnconfirmedCents != 0 {
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.IsGone() || one.UnconfirmedCents != 0 {
 			s.Errorf("it is %+v", one)
 		}
 	})
@@ -123,7 +124,7 @@ func TestWhatAForwardedAPIKeySeesIsRecordedBesideAnother(t *testing.T) {
 					r.orders.Sighted(another, ended(g, catalog.StateSucceeded, 8), false)
 				}
 				r.recordAll()
-				if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Succeeded {
+				if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded {
 					s.Errorf("it is %+v", one)
 				}
 			})
@@ -141,7 +142,7 @@ func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 			r.recordAll()
 			time.Sleep(time.Minute)
 		}
-		if one := s.list(ledger.Filter{})[0]; one.Status != ledger.Failed || !one.Settled {
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Failed || !one.Settled {
 			s.Errorf("it is %+v", one)
 		}
 	})

@@ -50,6 +50,13 @@ var badInputs = []struct {
 	{"a label with a value of 257 bytes", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) {
 		r.Labels = map[string]string{"job": strings.Repeat("é", 128) + "x"}
 	}), []string{`labels["job"]`}},
+	{"a label with a NUL", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) {
+		r.Labels = map[string]string{"job": "7\x00"}
+	}), []string{`labels["job"]`}},
+	{"a filter by a label with a NUL", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{Labels: map[string]string{"job": "\x00"}}}, []string{`filter.labels["job"]`}},
+	{"a filter by a model with a NUL", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{ModelId: "a\x00b"}}, []string{"filter.model_id"}},
+	{"a filter by an owner with a NUL", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{Owner: "\x00a"}}, []string{"filter.owner"}},
+	{"a page token with a NUL", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageToken: "Z2VuZXJhdGlvbnM6AA"}, []string{"page_token"}},
 	{"a filter by no state", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{States: []easelv1.State{0}}}, []string{"filter.states[0]"}},
 	{"a filter by a state twice", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{States: []easelv1.State{1, 1}}}, []string{"filter.states"}},
 	{"a filter by a label that can't be", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{Labels: map[string]string{"7": "job"}}}, []string{`filter.labels["7"]`}},
@@ -107,7 +114,7 @@ func orderStruct(name string, v *structpb.Value) *easelv1.CreateGenerationReques
 	})
 }
 
-func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // I2 I4 I5
+func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // I2 I4 I5 M15
 	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		for _, bad := range badInputs {

@@ -17,6 +17,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -64,7 +65,7 @@ func TestAListIsTheOwnersAndAnOperatorsEverybodys(t *testing.T) {
 		c := create(t, as("shop"), labelled(t, text, "a", map[string]string{"job": "7"})).GetGenerationId()
 		d := create(t, as("poster"), order(t, text, "d", "a lake")).GetGenerationId()
 		failed := []easelv1.State{easelv1.State_STATE_FAILED, easelv1.State_STATE_DELETED}
-		if _, err := s.ledger.Observe(t.Context(), d, ledger.Observation{Status: ledger.Failed}); err != nil {
+		if _, err := s.ledger.Observe(t.Context(), d, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}}); err != nil {
 			t.Fatal(err)
 		}
 		for name, row := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 )
 
 // call says who calls, and under which API key.
@@ -198,24 +199,46 @@ func (s *Service) stillKnown(ctx context.Context) func() error {
 		return func() error { return nil }
 	}
 	return func() error {
-		newest := s.cfg.Callers.list.Newest()
-		if newest == c.listed {
-			return nil
+		s.cfg.Callers.list.Newest() // or it is read when somebody else calls
+		now, err := s.now(ctx, c)
+		if err == nil {
+			c.listed = now.listed
 		}
-		token, err := bearer(ctx)
-		if err != nil {
-			return err
-		}
-		now, err := s.find(newest, token, c.certificate)
-		if err != nil {
-			return err
-		}
-		if now.caller != c.caller || now.credential.Owner != c.credential.Owner || now.operator != c.operator {
-			return errCallerChanged
-		}
-		c.listed = newest
-		return nil
+		return err
 	}
+}
+
+// terms gives what tells under which terms the caller of a call may order from a model now: since it began, the caller may
+// have gone from the callers file, moved to another team, or got another budget.
+func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
+	c := who(ctx)
+	of := func(c call) orders.Terms {
+		return orders.Terms{Limits: limitsOf(c.team), Refused: !c.allowsModel(model)}
+	}
+	return func() (orders.Terms, error) {
+		now, err := s.now(ctx, c)
+		return of(now), err
+	}
+}
+
+// now is the caller of a call by the callers file of now, which is not read for it.
+func (s *Service) now(ctx context.Context, c call) (call, error) {
+	if c.listed == nil {
+		return c, nil
+	}
+	newest := s.cfg.Callers.list.Known()
+	if newest == c.listed {
+		return c, nil
+	}
+	token, err := bearer(ctx)
+	if err != nil {
+		return c, err
+	}
+	now, err := s.find(newest, token, c.certificate)
+	if err == nil && (now.caller != c.caller || now.credential.Owner != c.credential.Owner || now.operator != c.operator) {
+		err = errCallerChanged
+	}
+	return now, err
 }
 
 // bearer gives the token of the call's authorization metadata, or "" where there is none.

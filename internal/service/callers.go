@@ -17,6 +17,12 @@ type Callers struct {
 // List gives the callers in force.
 func (c *Callers) List() *callers.List { return c.list.Get() }
 
+// Reload reads the file now.
+func (c *Callers) Reload() { c.list.Reload() }
+
+// Problem is why the file is not in force as it stands; nil where it is.
+func (c *Callers) Problem() error { return c.list.Problem() }
+
 // LoadCallers reads the callers file. logger hears of later changes, and of those that can't be taken over:
 // the file is broken, or accept, which may be nil, refuses it. Its errors never repeat the file.
 func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *callers.List) error) (*Callers, error) {

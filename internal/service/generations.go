@@ -94,10 +94,10 @@ func withFailureTimeout(ctx context.Context) context.Context {
 	return ctx
 }
 
-// noted tells the hub of an order that was placed. What the ledger replays later is no news to it, and may be older
+// noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older
 // than what it has.
 func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt catalog.Receipt) watch.Update {
-	if s.cfg.Orders != nil && receipt.Replayed && time.Since(receipt.Placed) > orders.NotYetVisible {
+	if receipt.Replayed && time.Since(receipt.Placed) > orders.NotYetVisible {
 		return watch.Update{Generation: receipt.Generation, Etag: receipt.Generation.Etag()}
 	}
 	return s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
@@ -114,7 +114,7 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 	caller := who(ctx)
 	return s.cfg.Orders.Place(ctx, caller.credential, orders.Request{
 		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs, IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: upstreamKey,
-		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Limits: limits(ctx), AllowsModel: caller.allowsModel, Hold: admission(ctx),
+		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req.GetModelId()), Hold: admission(ctx),
 	})
 }
 
@@ -148,11 +148,22 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 		if update, ok := s.cfg.Hub.NotYetVisible(credential(ctx), id); ok {
 			return update, nil
 		}
+		if recorded, ok := s.recorded(ctx, id, err); ok {
+			return watch.Update{Generation: recorded.Generation, Etag: recorded.Etag}, nil
+		}
 	}
 	if err != nil {
 		return watch.Update{}, aboutGeneration(err, id)
 	}
 	return s.cfg.Hub.Observe(ctx, credential(ctx), read), nil
+}
+
+// recorded is what the ledger has of a generation that a read has not found.
+func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
+	if s.cfg.Orders == nil || !s.cfg.Orders.IsProven(credential(ctx)) {
+		return catalog.Version{}, false
+	}
+	return s.cfg.Orders.NotFound(ctx, credential(ctx), viewer(ctx), id, err)
 }
 
 // DeleteGeneration deletes a generation. Whether it is finished is read from the catalog and not from a
@@ -170,14 +181,24 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 		return nil, err
 	}
 	err = s.cfg.Catalog.Delete(ctx, credential(ctx), id)
+	if missing(err) {
+		s.recorded(ctx, id, err) // which may be the second time
+	}
 	if err != nil && (!missing(err) || !req.GetAllowMissing()) {
 		return nil, aboutGeneration(err, id)
 	}
-	s.cfg.Hub.Deleted(ctx, credential(ctx), id, missing(err))
-	if s.cfg.Orders != nil && s.cfg.Orders.IsProven(credential(ctx)) {
-		s.cfg.Orders.Deleted(ctx, credential(ctx), id, missing(err))
+	if err == nil {
+		s.deleted(ctx, id)
 	}
 	return &easelv1.DeleteGenerationResponse{}, nil
+}
+
+// deleted notes a deletion.
+func (s *generations) deleted(ctx context.Context, id string) {
+	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
+	if s.cfg.Orders != nil && s.cfg.Orders.IsProven(credential(ctx)) {
+		s.cfg.Orders.Deleted(ctx, credential(ctx), id)
+	}
 }
 
 // finished refuses a generation whose deletion would leave open what becomes of its price. The ledger waits for a

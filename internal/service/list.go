@@ -14,6 +14,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
@@ -131,12 +132,12 @@ func chooses(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
 
 // recordedStates are the states of the ledger, by those of the contract. A generation of which no state that is
 // known was recorded yet is queued.
-var recordedStates = map[easelv1.State][]ledger.Status{
-	easelv1.State_STATE_QUEUED:       {ledger.Unseen, ledger.Queued},
-	easelv1.State_STATE_RUNNING:      {ledger.Running},
-	easelv1.State_STATE_FAILED:       {ledger.Failed},
-	easelv1.State_STATE_SUCCEEDED:    {ledger.Succeeded},
-	easelv1.State_STATE_REFUNDED:     {ledger.Refunded},
+var recordedStates = map[easelv1.State][]lifecycle.Status{
+	easelv1.State_STATE_QUEUED:       {lifecycle.Unseen, lifecycle.Queued},
+	easelv1.State_STATE_RUNNING:      {lifecycle.Running},
+	easelv1.State_STATE_FAILED:       {lifecycle.Failed},
+	easelv1.State_STATE_SUCCEEDED:    {lifecycle.Succeeded},
+	easelv1.State_STATE_REFUNDED:     {lifecycle.Refunded},
 	easelv1.State_STATE_UNRECOGNIZED: {-1}, // none: the ledger keeps the last state that is known
 }
 

@@ -99,6 +99,14 @@ func (s *Service) known(ctx context.Context, owner *string, ids ...string) (map[
 	return s.cfg.Orders.Owned(ctx, owner, ids...)
 }
 
+// standing are those of some generations that have an order and are not known to be gone.
+func (s *Service) standing(ctx context.Context, ids ...string) map[string]bool {
+	if s.cfg.Orders == nil || !s.cfg.Orders.IsProven(credential(ctx)) {
+		return map[string]bool{}
+	}
+	return s.cfg.Orders.Standing(ctx, viewer(ctx), ids...)
+}
+
 // message is the message of a state, with whose it is.
 func (s *Service) message(u watch.Update, whose orders.Attribution) *easelv1.Generation {
 	return attributed(generationMessage(u.Generation, u.Etag), whose)

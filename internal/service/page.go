@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"slices"
@@ -50,7 +51,7 @@ func writeToken(kind, id string) string {
 
 func readToken(kind, token string) (id string, ok bool) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil {
+	if err != nil || bytes.IndexByte(text, 0) >= 0 { // which no token has, and no database takes
 		return "", false
 	}
 	return strings.CutPrefix(string(text), kind+":")

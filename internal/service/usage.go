@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -61,7 +62,7 @@ func usageQuery(ctx context.Context, req *easelv1.ListUsageRequest) (q ledger.Us
 		return q, kind, nil
 	}
 	last, ok := readToken(kind, req.GetPageToken())
-	if !ok || json.Unmarshal([]byte(last), &q.After) != nil || len(q.After) != len(q.By) {
+	if !ok || json.Unmarshal([]byte(last), &q.After) != nil || len(q.After) != len(q.By) || strings.ContainsRune(strings.Join(q.After, ""), 0) {
 		return q, kind, errForeignToken
 	}
 	return q, kind, nil

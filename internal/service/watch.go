@@ -52,6 +52,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		Credential: credential(ctx),
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
+		Ordered:    s.standing(ctx, req.GetGenerationId()),
 		KnownEtags: map[string]string{req.GetGenerationId(): req.GetKnownEtag()},
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
@@ -164,7 +165,7 @@ func (s *Service) await(ctx context.Context, id string, until watch.Goal, timeou
 	var newest *watch.Update
 	known := s.stillKnown(ctx)
 	err := s.cfg.Hub.Watch(waiting, watch.Request{
-		Credential: credential(ctx), IDs: []string{id}, Goal: until, Heartbeat: waitHeartbeat,
+		Credential: credential(ctx), IDs: []string{id}, Ordered: s.standing(ctx, id), Goal: until, Heartbeat: waitHeartbeat,
 	}, func(event watch.Event) error {
 		if err := known(); err != nil {
 			return err

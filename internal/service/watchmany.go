@@ -74,6 +74,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	}
 	if w.named {
 		request.IDs, err = w.choose(ctx, req.GetGenerationIds(), req.GetKnownEtags())
+		request.Ordered = s.standing(ctx, request.IDs...)
 		return request, err
 	}
 	known, err := w.choose(ctx, slices.Sorted(maps.Keys(req.GetKnownEtags())), req.GetKnownEtags())
@@ -86,6 +87,10 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	}
 	if request.IDs, err = w.everything(ctx, filter); w.own != nil {
 		request.Wake = w.own.wake
+	}
+	request.Ordered = s.standing(ctx, known...)
+	for _, id := range request.IDs { // which come from the ledger
+		request.Ordered[id] = true
 	}
 	return request, err
 }

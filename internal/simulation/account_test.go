@@ -258,7 +258,7 @@ func newestMoneyArrives(o *outcome, say func(event, string, ...any)) {
 		}
 		quiet := func(at, until time.Duration) bool { // nothing excuses a delay
 			return at > updates[0].at && until < to && !o.excused(at-2*time.Minute, until, open.process, open.actor,
-				reachCallers, reachReplica, reachCatalog, reachOutage, reachRejected, reachLedger, reachOrders)
+				reachCallers, reachReplica, reachCatalog, reachReads, reachOutage, reachRejected, reachLedger, reachOrders)
 		}
 		balances := o.balances(open.tenant())
 		check := func(at, limit time.Duration, why string) {

@@ -420,13 +420,13 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a commit in doubt is a ledger that is away",
-		edits:  []edit{{ledgerDir, "Ledger.inTransaction", "return &Doubt{e}", "return &Unavailable{e}"}},
+		edits:  []edit{{ledgerDir, "Ledger.once", "return &Doubt{e}", "return &Unavailable{e}"}},
 		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is told before the ledger holds it", "no unknown outcome is given as known"},
 	},
 	{
 		name:   "a claim is taken once for all attempts",
-		edits:  []edit{{ordersDir, "entry.Next", "m, e := o.renew(c)", "m, e := true, error(nil)"}},
+		edits:  []edit{{ordersDir, "entry.Next", "m, l, e := o.renew(c)", "m, l, e := true, time.Hour, error(nil)"}},
 		jobs:   seeds("ledger-U4p", 1, 2, 3, 4),
 		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
 	},
@@ -456,13 +456,13 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the ledger does not know that the window is over",
-		edits:  []edit{{ledgerDir, "Ledger.orders", "o.Expired = age >= l.window.Microseconds()", "o.Expired = age < 0"}},
+		edits:  []edit{{ledgerDir, "Ledger.scan", "o.Expired = age >= l.window.Microseconds()", "o.Expired = age < 0"}},
 		jobs:   seeds("ledger-T11", 1, 2, 3),
 		breaks: []string{"nothing is sent after the window, or under another API key", "one idempotency key is one charge"},
 	},
 	{
 		name:   "an order is sent again under a new API key",
-		edits:  []edit{{ledgerDir, "Ledger.orders", "o.Rotated = o.APIKey != k", `o.Rotated = k == "never"`}},
+		edits:  []edit{{ledgerDir, "Ledger.scan", "o.Rotated = o.APIKey != k", `o.Rotated = k == "never"`}},
 		jobs:   seeds("ledger-T10", 1, 2, 3, 4),
 		breaks: []string{"nothing is sent after the window, or under another API key", "one idempotency key is one charge"},
 	},
@@ -475,21 +475,21 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "reserved money does not count in a budget",
 		edits: []edit{{
-			ledgerDir, "reserveIn", "tx.rows(_text, c.args...)",
-			`tx.rows(strings.Replace(_text, "+ budgets.reserved_cents + excluded.reserved_cents <=", "+ excluded.reserved_cents <=", 1), c.args...)`,
+			ledgerDir, "reserveIn", "tx.usages(_text, c.args...)",
+			`tx.usages(strings.Replace(_text, "+ budgets.reserved_cents + excluded.reserved_cents <=", "+ excluded.reserved_cents <=", 1), c.args...)`,
 		}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no budget is passed"},
 	},
 	{
 		name:   "what was spent counts again with each look",
-		edits:  []edit{{ledgerDir, "move", "to.spent()-o.spent()", "to.spent()"}},
+		edits:  []edit{{ledgerDir, "countMove", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
 		jobs:   seeds("teams-short", 1, 2),
 		breaks: []string{"the money of the orders is that of the budgets"},
 	},
 	{
 		name:   "a refund is not recorded",
-		edits:  []edit{{ledgerDir, "Money.after", "status == Refunded", "false"}},
+		edits:  []edit{{lifecycleDir, "Observed.Money", "g.Status == Refunded", "false"}},
 		jobs:   seeds("ledger-S3", 1, 2, 3),
 		breaks: []string{"every cent of the account has one owner"},
 	},
@@ -498,12 +498,6 @@ func firstContext(h *Hub) context.Context {
 		edits:  []edit{{ordersDir, "Orders.settle", "due, err = o.Ledger.Due(c, settleQuiet, settleAtMost)", "due, err = nil, nil"}},
 		jobs:   append(seeds("ledger-T3l", 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
 		breaks: []string{"what nobody watches is settled", "every cent of the account has one owner"},
-	},
-	{
-		name:   "the age of an order is that of two clocks",
-		edits:  []edit{{ordersDir, "placedTime", "time.Now().Add(-o.Age)", "o.Time"}},
-		jobs:   seeds("ledger-T12", 3, 1, 2, 4, 5, 6),
-		breaks: []string{"nothing is told before the ledger holds it"},
 	},
 	{
 		name:   "an operator's list ends with the ledger",
@@ -547,7 +541,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the callers file is read once",
-		edits:  []edit{{reloadDir, "Value.begin", "v.reading == nil && time.Since(v.checked) >= Interval", "v.checked.IsZero()"}},
+		edits:  []edit{{reloadDir, "Value.begin", "v.reading == nil && time.Since(v.checked) >= i", "v.checked.IsZero()"}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a new order fits the budget in force", "nobody sees a foreign generation or a secret"},
 	},
@@ -562,7 +556,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a watch goes on without its caller's token",
-		edits:  []edit{{serviceDir, "Service.stillKnown", "newest == c.listed", "newest != nil"}},
+		edits:  []edit{{serviceDir, "Service.now", "newest == c.listed", "newest != nil"}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},
@@ -574,16 +568,81 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "what an operator says of an order is taken as a refusal",
-		edits:  []edit{{lifecycleDir, "Order.Resolved", `generation == ""`, "true"}},
+		edits:  []edit{{lifecycleDir, "Order.Resolve", `generation != ""`, "false"}},
 		jobs:   seeds("ledger-T11", 1, 2, 3, 4),
 		breaks: []string{"what an operator resolves is so"},
+	},
+
+	// Money.
+	{
+		name: "a key stands in two teams of one caller",
+		edits: []edit{
+			{ledgerDir, "Ledger.open", "return l.belong(c, u)", `_, _ = l.writes.ExecContext(c, "DROP INDEX IF EXISTS orders_caller"); return l.belong(c, u)`},
+			{ordersDir, "entry.write", "e.request.Agreed = f", "_ = f"},
+		},
+		jobs:   seeds("ledger-M1", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"a caller that is moved is charged once for a key"},
+	},
+	{
+		name:   "a refusal is told though another call has placed the order",
+		edits:  []edit{{ordersDir, "entry.refuse", "f, e := o.isFree(c)", "f, e := true, error(nil)"}},
+		jobs:   seeds("ledger-M2", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"what is called not placed is not placed", "a refused order is not charged"},
+	},
+	{
+		name:   "a refusal is told to whoever has joined",
+		edits:  []edit{{catalogDir, "orders.place", "receipt.Replayed && run.refused() && c.Err() == nil", "false"}},
+		jobs:   seeds("ledger-M2j", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"limits hold, and are reported at once"},
+	},
+	{
+		name:   "a proxy's 404 is the catalog's",
+		edits:  []edit{{catalogDir, "IsAbsent", "e.Own", "true"}, {lifecycleDir, "Absence.NotFound", "n.Sub(a.Since) >= AbsentFor", "n.Sub(a.Since) >= AbsentFor/6"}},
+		jobs:   seeds("ledger-M4", 1, 2, 3, 4, 5, 6, 7, 8, 9),
+		breaks: []string{"no state is delivered that the catalog never had", "what the ledger calls gone is gone"},
+	},
+	{
+		name:   "one 404 is a deletion",
+		edits:  []edit{{lifecycleDir, "Absence.NotFound", "w && n.Sub(a.Since) >= AbsentFor", "true"}},
+		jobs:   seeds("ledger-M4", 1, 2, 3, 4, 5, 6, 7, 8, 9),
+		breaks: []string{"no state is delivered that the catalog never had", "what the ledger calls gone is gone"},
+	},
+	{
+		name:   "an event is written by who tells its owner alone",
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.outbox == nil || a.isForwarded()", "t.l.outbox == nil || len(types) == 0 || t.l.outbox.Limits(a.Owner) == (Limits{})"}},
+		jobs:   seeds("events-only-M5", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "the first charge is kept",
+		edits:  []edit{{lifecycleDir, "Observed.After", "*o.CostCents > *g.ChargedCents", "false"}},
+		jobs:   seeds("ledger-M7", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"every cent of the account has one owner"},
+	},
+	{
+		name:   "what is reserved is free with the first charge",
+		edits:  []edit{{lifecycleDir, "Observed.isCharged", "g.Final || g.PriceCents > 0 && *g.ChargedCents >= g.PriceCents", "true"}},
+		jobs:   seeds("ledger-M7", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
+		breaks: []string{"no budget is passed", "a new order fits the budget in force", "a price is reserved until the end"},
+	},
+	{
+		name:   "an order that can't be sent any more reserves its price for ever",
+		edits:  []edit{{ordersDir, "Orders.Expire", "sleep(c, expireEvery)", "sleep(c, 10000*expireEvery)"}},
+		jobs:   seeds("ledger-M8", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nothing is reserved past the window"},
+	},
+	{
+		name:   "what was about to leave leaves past the window",
+		edits:  []edit{{catalogDir, "timelyBody.Read", "!n.Before(b.leaveBy) || !n.Round(0).Before(b.leaveBy.Round(0))", "n.IsZero()"}},
+		jobs:   seeds("ledger-M12", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nothing is charged past the window", "one idempotency key is one charge"},
 	},
 
 	// Teams that are told.
 	{
 		name: "an event is written after the transaction of its state",
 		edits: []edit{
-			{ledgerDir, "Ledger.observed", "t.tellGeneration(o, n, x)", "t.tellLater(o, n, x)"},
+			{ledgerDir, "Ledger.observe", "t.tellGeneration(o, n, x)", "t.tellLater(o, n, x)"},
 			addition(ledgerDir, `import "context"
 
 func (t *transaction) tellLater(before, after Order, text *string) error {
@@ -632,7 +691,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "nobody goes on where the sender was killed",
-		edits:  []edit{{eventsDir, "Sender.onDuty", `s.cfg.Ledger.TakeDuty(c, "events", s.holder, ledger.ClaimTime)`, `s.cfg.Ledger.TakeDuty(c, "events", s.holder, 24*time.Hour)`}},
+		edits:  []edit{{eventsDir, "Sender.claim", `s.cfg.Ledger.TakeDuty(c, ledger.TellingDuty(o), s.holder, ledger.ClaimTime)`, `s.cfg.Ledger.TakeDuty(c, ledger.TellingDuty(o), s.holder, 24*time.Hour)`}},
 		jobs:   seeds("events-only-K3", 1, 2, 3, 4),
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
@@ -650,7 +709,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "a refund that comes after a failure is not told",
-		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "a.Status > b.Status", "a.Status > b.Status && b.Status < Failed"}},
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "a.Status > b.Status", "a.Status > b.Status && b.Status < lifecycle.Failed"}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},

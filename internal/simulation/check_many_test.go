@@ -44,7 +44,7 @@ func tellsChanges(o *outcome, say func(event, string, ...any)) {
 func (s *manyStream) told(e event, say func(event, string, ...any)) {
 	gone := e.state == easelv1.State_STATE_DELETED
 	switch {
-	case !s.up && s.open.known[e.gen].etag == e.etag:
+	case !s.up && s.has[e.gen].etag == e.etag:
 		say(e, "the etag %s is known", e.etag)
 	case s.open.model != "" && e.model != s.open.model && !gone:
 		say(e, "it is of %q, and the filter asks for %s", e.model, s.open.model)
@@ -70,7 +70,7 @@ func (s *manyStream) caughtUp(o *outcome, e event, crowd float64, say func(event
 		if ended(s.has[id].state) || one.deleted || one.ended < 0 || s.open.at-one.ended < limit {
 			continue
 		}
-		if !o.excused(one.ended-5*time.Minute, e.at, "", "", reachCatalog, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected, reachLedger) {
+		if !o.excused(one.ended-5*time.Minute, e.at, "", "", reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected, reachLedger) {
 			e.gen = id
 			say(e, "it has ended at %v, and the caller has %s", one.ended, s.has[id].state)
 		}

@@ -68,7 +68,7 @@ func firstLabelsStay(o *outcome, say func(event, string, ...any)) {
 // usageIsTheLedgers compares the usage in the end with the orders of the ledger and with the catalog's books.
 func usageIsTheLedgers(o *outcome, say func(event, string, ...any)) {
 	want, charged := map[string]*easelv1.UsageRow{}, map[string]int64{}
-	owners := map[string]string{}
+	orders := map[string]change{}
 	for _, c := range o.last() {
 		if c.state == lifecycle.Refused {
 			continue
@@ -86,12 +86,12 @@ func usageIsTheLedgers(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		row.OrderCount++
-		if owners[c.generation] = c.owner; c.cost < 0 {
-			owners[c.generation] = "" // its price was never read
-		}
+		orders[c.generation] = c
 	}
 	for _, g := range o.books["held"].Generations {
-		charged[owners[g.ID]] += g.CostCents
+		if c := orders[g.ID]; c.cost >= 0 { // else its price was never read
+			charged[c.owner] += min(g.CostCents, c.most())
+		}
 	}
 	for owner, row := range want {
 		at, got, own := event{at: o.end, actor: owner}, o.seen.usage[owner], o.seen.own[owner]

@@ -280,7 +280,7 @@ func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 		if c := named[e.gen]; c.at > from { // until the ledger knows whose it is, it is asked less and less often
 			from = c.at + (c.at - c.written) + 2*askAgain
 		}
-		if late := e.at - from; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica) {
+		if late := e.at - from; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica, reachReads, reachLedger) {
 			say(e, "%s was told %v after the catalog said it", e.state, late)
 		}
 	}
@@ -323,7 +323,7 @@ func seenInTime(o *outcome, say func(event, string, ...any)) {
 		// Calls come before polls, which are sure of a quarter of the rate.
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.at)/pollRate*2)*time.Second
 		if late := e.at - from; late > limit && !o.excused(from-5*time.Minute, e.at, "", "",
-			reachCatalog, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected) {
+			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected) {
 			say(e, "it ended at %v and was told %v later, more than %v", one.ended, late, limit)
 		}
 	}
@@ -379,7 +379,7 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 		if strings.HasPrefix(e.text, "Unauthenticated") && !o.plan.Held && o.excused(e.at-time.Minute, e.at, "", "", reachRejected) {
 			continue
 		}
-		if strings.HasSuffix(e.text, "LEDGER_UNAVAILABLE") && !o.wasOpen(e, e.at) && o.excused(e.at-time.Minute, e.at, e.process, "", reachLedger) {
+		if (e.kind == sawSilence || strings.HasSuffix(e.text, "LEDGER_UNAVAILABLE")) && !o.wasOpen(e, e.at) && o.excused(e.at-time.Minute, e.at, e.process, "", reachLedger) {
 			continue // one that has begun goes on
 		}
 		if strings.HasPrefix(e.text, "NotFound") && o.plan.Ledger && o.excused(e.at-time.Minute, e.at, "", "", reachVisible) {

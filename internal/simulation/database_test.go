@@ -37,13 +37,17 @@ type ledgerTrouble struct {
 type ledgerSort int
 
 const (
-	noTrouble  ledgerSort = iota
-	slowLedger            // a transaction takes seconds
-	ledgerAway            // nobody answers
-	ledgerMute            // questions vanish
-	ledgerFull            // nothing can be written
-	commitLost            // the connection is lost in a commit, which is carried out or not
+	noTrouble    ledgerSort = iota
+	slowLedger              // a transaction takes seconds
+	ledgerAway              // nobody answers
+	ledgerMute              // questions vanish
+	ledgerFull              // nothing can be written
+	commitLost              // the connection is lost in a commit, which is carried out or not
+	commitSilent            // a host vanishes before its commit, and its locks go with the session's time
 )
+
+// sessionTime is how long the database keeps the transaction of a session that says nothing.
+const sessionTime = 5 * time.Second
 
 var (
 	errLedgerAway = errors.New("connection refused")
@@ -360,6 +364,11 @@ func (c *ledgerConn) Commit() error {
 	if g.met(before) { // the database ends the session of one that is silent
 		_ = c.Rollback()
 		_ = g.alive()
+		return errCommitLost
+	}
+	if random, silent := g.database.troubles(g, commitSilent); silent && random%8 == 0 {
+		time.Sleep(sessionTime)
+		_ = c.Rollback()
 		return errCommitLost
 	}
 	if random, lost := g.database.troubles(g, commitLost); lost && random%3 > 0 {

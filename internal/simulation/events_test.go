@@ -20,6 +20,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -73,7 +74,7 @@ func (p *process) outbox(w *world) *ledger.Outbox {
 	p.teams = &events.Teams{}
 	p.teams.Set(w.teamsTold())
 	data := service.EventData{Catalog: "http://catalog" + sandbox.BasePath}
-	return &ledger.Outbox{Told: p.teams.Told, Generation: data.Generation, Budget: data.Budget, Written: func() { p.sender.Wake() }}
+	return &ledger.Outbox{Limits: p.teams.Limits, Generation: data.Generation, Budget: data.Budget, Written: func() { p.sender.Wake() }}
 }
 
 // tell sends events as easel serve does.
@@ -192,7 +193,7 @@ type told struct {
 }
 
 // eventStates are the kinds of events, by the state that the ledger records.
-var eventStates = map[ledger.Status]string{ledger.Failed: "generation.failed", ledger.Succeeded: "generation.succeeded", ledger.Refunded: "generation.refunded"}
+var eventStates = map[lifecycle.Status]string{lifecycle.Failed: "generation.failed", lifecycle.Succeeded: "generation.succeeded", lifecycle.Refunded: "generation.refunded"}
 
 // recorded is what the journal of the ledger has to tell.
 func (o *outcome) recorded(teams map[string]events.Team) map[told]time.Duration {
@@ -274,5 +275,5 @@ func everyEventArrives(o *outcome, say func(event, string, ...any)) {
 func readStates(c *change, row []driver.Value) {
 	status, _ := row[16].(int64)
 	deleted, _ := row[17].(int64)
-	c.status, c.deleted = ledger.Status(status), deleted == 1
+	c.status, c.deleted = lifecycle.Status(status), deleted == 1
 }

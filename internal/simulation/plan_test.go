@@ -85,7 +85,7 @@ var (
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
-	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T7", "T8", "T9", "T9", "T10", "T11", "A10m"}
+	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T7", "T8", "T9", "T9", "T10", "T11", "A10m", "M1", "M2", "M2j", "M3", "M4", "M5", "M7", "M8", "M12"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -298,11 +298,16 @@ func onlyOfTeams(id string) kind {
 			p.Rotates = true
 		case "A10m":
 			p.Poor = true
+		case "M5":
+			p.Events, p.Failures = true, 0.3
 		case "T12": // without others: a young order is known to its own replica alone
 			p.Workers, p.Skew = 0, []time.Duration{24 * time.Hour, -24 * time.Hour}[r.IntN(2)]
-		case "T11":
+		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
+			if id == "M12" { // whose replica stands still for half of that
+				p.Length *= 2
+			}
 		case "U19":
 			p.Length = 20 * time.Minute
 		}
@@ -389,9 +394,11 @@ func (p *plan) takes(id string) bool {
 		return p.Poor
 	case "T10":
 		return p.Rotates
-	case "T11":
+	case "T11", "M8", "M12":
 		return p.Forgets > 0
-	case "U11", "U13", "U21": // they change members of the record, which must not be wrapped
+	case "M5":
+		return p.Events
+	case "U11", "U13", "U21", "M7": // they change members of the record, which must not be wrapped
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare && !strings.Contains(p.Dialect, "snake")
 	case "L7":
 		return !p.Held

@@ -94,7 +94,7 @@ func (r *replica) boot() error {
 			return err
 		}
 	}
-	front, err := r.frontend(p)
+	front, err := r.frontend(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (r *replica) boot() error {
 	return nil
 }
 
-func (r *replica) frontend(p *process) (*server.Server, error) {
+func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, error) {
 	w := r.world
 	cfg := service.Config{
 		Catalog: p.client, Hub: p.hub, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
@@ -118,7 +118,7 @@ func (r *replica) frontend(p *process) (*server.Server, error) {
 		cfg.Held, cfg.AllowAnonymous = &held, true
 	}
 	if w.plan.Ledger {
-		if err := p.withLedger(w, &cfg); err != nil {
+		if err := p.withLedger(ctx, w, &cfg); err != nil {
 			return nil, err
 		}
 	}

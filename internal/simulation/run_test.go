@@ -51,6 +51,7 @@ type outcome struct {
 	lists    []listing // of the operator
 	limits   []limitChange
 	resolved map[string]string
+	moved    []movedKey
 	dearer   int64
 	seen     inspection
 	arrivals []arrival              // of events, the oldest first
@@ -139,7 +140,7 @@ func (w *world) run() *outcome {
 	synctest.Wait()
 	o.left = leftOver()
 	o.events, o.faults, o.problems, o.lists = w.history.sorted(), w.faults, w.problems, w.lists
-	o.limits, o.resolved, o.dearer = w.limits, w.resolved, w.dearer.Load()
+	o.limits, o.resolved, o.moved, o.dearer = w.limits, w.resolved, w.moved, w.dearer.Load()
 	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
 	o.digest = digest(o.events)
 	return o

@@ -12,6 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -109,10 +110,11 @@ func (p *process) openLedger(ctx context.Context, w *world) (err error) {
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) {
 			p.hub.Observe(ctx, cred, read)
 		},
-		Gone: func(ctx context.Context, cred catalog.Credential, id string) { p.hub.Deleted(ctx, cred, id, false) },
+		Gone: func(ctx context.Context, cred catalog.Credential, id string) { p.hub.Gone(ctx, cred, id) },
 	})
 	held := catalog.Held(w.heldKey)
 	p.followers.Go(func() { p.orders.Record(ctx) })
+	p.followers.Go(func() { p.orders.Expire(ctx) })
 	p.followers.Go(func() { p.orders.Recover(ctx, held) })
 	p.followers.Go(func() { p.orders.Settle(ctx, held) })
 	p.followers.Go(func() { p.orders.Follow(ctx, held) })
@@ -127,10 +129,27 @@ func (p *process) sighted(s watch.Sighting) {
 }
 
 // withLedger completes the configuration of the services.
-func (p *process) withLedger(w *world, cfg *service.Config) error {
+func (p *process) withLedger(ctx context.Context, w *world, cfg *service.Config) error {
 	callers, err := service.LoadCallers(w.callersFile, w.logger(), nil)
 	cfg.Orders, cfg.Callers, cfg.AllowAnonymous = p.orders, callers, false
+	if err == nil {
+		p.followers.Go(func() { follow(ctx, callers) })
+	}
 	return err
+}
+
+// follow reads the callers file again once in a while, as easel serve does.
+func follow(ctx context.Context, callers *service.Callers) {
+	ticks := time.NewTicker(reload.Interval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			callers.Reload()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // spend is what the thrifty team does: it orders much at once through all replicas, and meets the end of its

@@ -276,7 +276,7 @@ func (s *runningFault) resolveAll() {
 				generation = g.ID
 			}
 		}
-		possible, err := book.Resolve(ctx, o.ID, catalog.Held(w.heldKey).APIKeySum(), generation)
+		_, possible, err := book.Resolve(ctx, o.ID, catalog.Held(w.heldKey).APIKeySum(), generation)
 		if err != nil {
 			w.problem("%s is not resolved: %v", o.ID, err)
 		}

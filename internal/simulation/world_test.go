@@ -56,10 +56,11 @@ type world struct {
 	guest       *tenant
 	limits      []limitChange
 	gaveUp      map[string]forgottenOrder // by upstream key
-	resolved    map[string]string         // the generations of orders that an operator has resolved
-	dearer      atomic.Int64              // charges above the quote that were told
-	lists       []listing                 // of the operator
-	receivers   *receivers                // of events
+	moved       []movedKey
+	resolved    map[string]string // the generations of orders that an operator has resolved
+	dearer      atomic.Int64      // charges above the quote that were told
+	lists       []listing         // of the operator
+	receivers   *receivers        // of events
 
 	ctx     context.Context // of all callers
 	cancel  context.CancelFunc
@@ -90,6 +91,7 @@ type reach int
 const (
 	reachOrders   reach = iota // answers to orders
 	reachCatalog               // answers to anything
+	reachReads                 // answers to reads of one generation
 	reachContent               // downloads
 	reachCallers               // the network between callers and a replica
 	reachReplica               // a process is gone or stands still

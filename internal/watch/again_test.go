@@ -57,7 +57,9 @@ func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // U10
 		first := b.watch("a")
 		pass(time.Second)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
-		pass(3 * time.Second)
+		pass(50 * time.Second)
+		b.wantStates(first, "queued")
+		pass(30 * time.Second)
 		b.wantStates(first, "queued", "deleted")
 		b.up.set("a", failed)
 		again := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
@@ -75,33 +77,83 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // U
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
-		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
+		b.up.with(func(u *upstream) {
+			u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404, Own: true}
+		})
 		b.up.set("a", running)
-		pass(10 * time.Second)
-		b.wantStates(all, "queued", "deleted")
-		if _, ok := b.hub.Peek(tenant, "a"); ok {
-			b.t.Error("a call reads that it is gone, and no poll has confirmed it")
-		}
-		b.up.with(func(u *upstream) { delete(u.failOne, "a") })
+		pass(2 * time.Minute)
+		b.wantStates(all, "queued", "running") // the list has it
 		one := b.watch("a")
-		pass(time.Second)
-		b.wantStates(one, "running")
 		b.up.set("a", succeeded)
 		pass(time.Minute)
-		b.wantStates(all, "queued", "deleted", "running", "succeeded")
+		b.wantStates(all, "queued", "running", "succeeded")
 		b.wantEnd(one, nil)
 	})
 }
 
-func TestAListedGenerationThatReadsMissCostsOneReadAMinute(t *testing.T) {
+// A proxy that has lost its way answers 404 with a page of its own.
+func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // M4
+	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: time.Second})
+		pass(time.Second)
+		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
+		pass(10 * time.Minute)
+		b.wantStates(s, "queued")
+		if h := s.look().heartbeats; h[len(h)-1].Failures == 0 || h[len(h)-1].LastError == "" {
+			b.t.Errorf("the last heartbeat is %+v", h[len(h)-1])
+		}
+		b.up.with(func(u *upstream) { delete(u.failOne, "a") })
+		b.up.set("a", succeeded)
+		pass(time.Minute)
+		b.wantStates(s, "queued", "succeeded")
+	})
+}
+
+// Where no other read is answered, the account says whether the catalog answers at all.
+func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // M4
+	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
+		s := b.watch("a")
+		pass(time.Second)
+		b.up.with(func(u *upstream) {
+			delete(u.states, "a")
+			u.failList, u.failAccount = &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}, &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}
+		})
+		pass(10 * time.Minute)
+		b.wantStates(s, "queued")
+		b.up.with(func(u *upstream) { u.failAccount = nil })
+		pass(2 * time.Minute)
+		b.wantStates(s, "queued", "deleted")
+	})
+}
+
+func TestAnOrderThatNobodyHasSeenIsNotMissing(t *testing.T) { // M4
+	inBubble(t, map[string]catalog.State{}, func(b *bench) {
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Ordered: map[string]bool{"a": true}})
+		pass(30 * time.Second)
+		b.wantStates(s)
+		b.up.set("a", running)
+		pass(30 * time.Second)
+		b.wantStates(s, "running")
+		b.up.with(func(u *upstream) { delete(u.states, "a") })
+		pass(2 * time.Minute)
+		b.wantStates(s, "running", "deleted")
+		if s.look().updates[1].Missing {
+			b.t.Error("an order is called missing")
+		}
+	})
+}
+
+func TestAListedGenerationThatReadsMissCostsFewReads(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
-		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
+		b.up.with(func(u *upstream) {
+			u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404, Own: true}
+		})
 		b.up.set("a", running)
 		pass(10 * time.Minute)
-		b.wantStates(all, "queued", "deleted")
-		if n, _ := b.up.reads([]string{"a"}); n < 9 || n > 12 {
+		b.wantStates(all, "queued", "running")
+		if n, _ := b.up.reads([]string{"a"}); n > 12 {
 			b.t.Errorf("%d reads in ten minutes", n)
 		}
 	})
@@ -112,9 +164,8 @@ func TestAnAnswerFromBeforeThe404RestoresNoGeneration(t *testing.T) { // U10
 		all := b.watch()
 		pass(time.Second)
 		late := b.up.record("a", queued)
-		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
-		b.up.set("a", running)
-		pass(10 * time.Second)
+		b.up.with(func(u *upstream) { delete(u.states, "a") })
+		pass(90 * time.Second)
 		b.hub.Observe(context.Background(), tenant, late.Version())
 		pass(time.Second)
 		b.wantStates(all, "queued", "deleted")
@@ -125,7 +176,7 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch("a")
 		pass(time.Second)
-		b.hub.Deleted(context.Background(), tenant, "a", false)
+		b.hub.Deleted(context.Background(), tenant, "a")
 		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version()) // a read that was on its way
 		s := b.watch("a")
 		pass(0)
@@ -133,16 +184,16 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 	})
 }
 
-func TestADeleteByA404SoonAfterTheOrderIsNone(t *testing.T) {
+func TestWhatReadsElsewhereMissIsGoneExceptSoonAfterTheOrder(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
 		pass(time.Second)
-		b.hub.Deleted(context.Background(), tenant, "a", true)
+		b.hub.Gone(context.Background(), tenant, "a")
 		pass(0)
 		b.wantStates(s, "queued")
 		pass(time.Minute)
-		b.hub.Deleted(context.Background(), tenant, "a", true)
+		b.hub.Gone(context.Background(), tenant, "a")
 		pass(0)
 		b.wantStates(s, "queued", "deleted")
 	})
@@ -157,7 +208,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 		b.up.set("a", refunded)
 		pass(30 * time.Second)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded")
-		b.hub.Deleted(context.Background(), tenant, "b", false)
+		b.hub.Deleted(context.Background(), tenant, "b")
 		pass(0)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded", "deleted")
 		calls := b.up.calls()

@@ -19,21 +19,22 @@ var tenant = catalog.Forwarded(catalog.NewSecret("key-one"))
 
 // upstream is a catalog in memory, whose answers a test changes as it goes.
 type upstream struct {
-	mu        sync.Mutex
-	states    map[string]catalog.State
-	changes   map[string]time.Time // when a state was set
-	fail      error                // of every call, while set
-	failList  error                // of list calls, while set
-	failOne   map[string]error     // of reads of one id
-	balance   int64
-	accounts  []time.Time          // when the account was read
-	delay     time.Duration        // of every call
-	listDelay time.Duration        // more, of list calls
-	listed    func(id string) bool // nil: all
-	restless  bool                 // the records of the list have a detail that changes all the time
-	lists     int
-	read      map[string]int // reads by id
-	times     []time.Time    // of every call
+	mu          sync.Mutex
+	states      map[string]catalog.State
+	changes     map[string]time.Time // when a state was set
+	fail        error                // of every call, while set
+	failList    error                // of list calls, while set
+	failAccount error                // of reads of the account, while set
+	failOne     map[string]error     // of reads of one id
+	balance     int64
+	accounts    []time.Time          // when the account was read
+	delay       time.Duration        // of every call
+	listDelay   time.Duration        // more, of list calls
+	listed      func(id string) bool // nil: all
+	restless    bool                 // the records of the list have a detail that changes all the time
+	lists       int
+	read        map[string]int // reads by id
+	times       []time.Time    // of every call
 }
 
 func newUpstream(states map[string]catalog.State) *upstream {
@@ -104,7 +105,7 @@ func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id stri
 	case u.failOne[id] != nil:
 		return catalog.Version{}, u.failOne[id]
 	case !ok:
-		return catalog.Version{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}", Status: 404}
+		return catalog.Version{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}", Status: 404, Own: true}
 	}
 	return u.record(id, s).Version(), nil
 }
@@ -119,8 +120,8 @@ func (u *upstream) Account(ctx context.Context, _ catalog.Credential) (catalog.A
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.fail != nil {
-		return catalog.Account{}, u.fail
+	if err := cmp.Or(u.fail, u.failAccount); err != nil {
+		return catalog.Account{}, err
 	}
 	balance := u.balance
 	return catalog.Account{BalanceCents: &balance, ObserveTime: time.Now()}, nil

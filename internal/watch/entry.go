@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
@@ -21,6 +22,8 @@ type entry struct {
 	rank          int                // the highest rank of its states
 	missing       bool               // the catalog has never shown it
 	deleted       bool               // by a call of ours: no answer brings it back
+	ordered       bool               // there is an order of it, though nobody has seen it here
+	absence       lifecycle.Absence  // what reads say that have not found it
 	fresh         bool               // state was read since the entry is watched, and may be delivered
 	sharedUpdates [2]*Update         // the newest state as an update, and as an initial one; nil until it is needed
 
@@ -107,6 +110,7 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 		return false, false // an answer that was overtaken by a newer one
 	}
 	e.invalidate()
+	e.absence = lifecycle.Absence{}
 	if e.goneByNotFound() {
 		// The 404 was wrong or too early: the deletion is undone.
 		e.state, e.rank, e.ended, e.observed, e.fresh = catalog.Generation{}, 0, time.Time{}, false, false
@@ -129,6 +133,7 @@ func (e *entry) invalidate() { e.sharedUpdates = [2]*Update{} }
 // confirm notes that the catalog gave the same state again.
 func (e *entry) confirm(at time.Time) {
 	e.state.ObserveTime = latest(e.state.ObserveTime, at)
+	e.absence = lifecycle.Absence{}
 	e.invalidate()
 }
 
@@ -187,13 +192,18 @@ func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
 // markGone notes that the catalog has no such generation.
 func (e *entry) markGone(now time.Time) {
 	e.invalidate()
-	e.missing = e.missing || e.state.State == 0
+	e.missing = e.missing || e.state.State == 0 && !e.ordered
 	gone := e.state
 	gone.ID, gone.State, gone.File, gone.Text = e.id, catalog.StateDeleted, nil, nil
 	gone.ObserveTime = now
 	e.etag = catalog.Generation{ID: e.id, State: catalog.StateDeleted}.Etag()
 	e.fresh, e.rank = true, ranks[catalog.StateDeleted]
 	e.state = e.fillIn(gone)
+}
+
+// exists reports whether one read that does not find the generation says nothing: there is or was one.
+func (e *entry) exists() bool {
+	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.goneByNotFound()
 }
 
 // goneByNotFound reports whether the generation is gone by a 404 alone.

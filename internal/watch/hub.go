@@ -173,16 +173,24 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	return e.update()
 }
 
-// Deleted notes a generation that a call has deleted, and delivers the deletion to its watchers. notFound means that
-// the catalog has answered 404: soon after the order that says nothing. ctx is that of the call, for its trace alone.
-func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string, notFound bool) {
+// Deleted notes a generation that a call has deleted, and delivers the deletion to its watchers. ctx is that of the call,
+// for its trace alone.
+func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
+	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
+	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
+}
+
+// Gone notes a generation that reads elsewhere have not found for so long that it counts as gone, and delivers that to
+// its watchers. ctx is that of the last read, for its trace alone.
+func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
+	result := &pollResult{found: h.cfg.Observer.TraceRef(ctx)}
 	h.with(cred, id, func(t *tenant, e *entry) {
-		if now := time.Now(); !notFound || e.deleted || !e.justCreated(now) {
-			t.deleted(e, found, now)
+		if now := time.Now(); !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
+			t.noteGone(e, result, now)
 		}
 	})
-	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version(), NotFound: notFound})
+	h.sighted(result.sighted...)
 }
 
 // Called notes a request that a call has made, and its error. Calls do not wait for the budget: polls

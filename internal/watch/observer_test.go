@@ -68,7 +68,7 @@ func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.states[id] == 0 {
-		return catalog.Version{}, &catalog.Error{Kind: catalog.KindNotFound}
+		return catalog.Version{}, &catalog.Error{Kind: catalog.KindNotFound, Own: true}
 	}
 	return catalog.Generation{ID: id, ModelID: "m", State: s.states[id], ObserveTime: time.Now()}.Version(), nil
 }

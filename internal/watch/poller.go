@@ -28,6 +28,7 @@ type job struct {
 	Poll
 	counted []*watcher // those that Open has
 	budgets *budgets   // to read from the ledger; nil: a poll of the catalog
+	witness bool       // see [witness]
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more, and shares the polls with
@@ -85,6 +86,12 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
+	if t.witness.wanted && !t.witness.inFlight && s.limit > 0 {
+		t.witness = witness{inFlight: true}
+		t.inFlight++
+		jobs = append(jobs, &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}, witness: true})
+		s.limit--
+	}
 	if t.account.due(now) && s.limit > 0 {
 		jobs = append(jobs, p.readAccount(now))
 		s.limit--
@@ -257,7 +264,7 @@ func (p *poller) execute(j *job) {
 	result := &pollResult{found: found}
 	if j.Account {
 		read, err := h.cfg.Upstream.Account(ctx, cred)
-		p.accountAnswered(read, err, found)
+		p.accountAnswered(j, read, err, found)
 		ended(Outcome{Err: err})
 		return
 	}
@@ -291,20 +298,20 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 	case err == nil:
 		t.list.readAnswered(now)
 		p.succeeded(now)
+		t.health.read = now
 		t.list.compareRecord(e, read.Etag)
 		t.apply(e, read.Generation, read.Etag, result)
 		t.scheduleNext(e, now)
 		t.list.applyHints(t, result, now)
 		t.ownPollAnswered(e, now)
-	case catalog.KindOf(err) == catalog.KindNotFound:
+	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && !e.exists():
 		t.list.readAnswered(now)
 		p.succeeded(now)
-		e.listing.hint = nil
-		t.notFound(e, result, now)
+		t.notFound(e, err, result, now)
 		t.ownPollAnswered(e, now)
-	default:
+	default: // a 404 of a proxy too
 		p.failed(err, now)
-		p.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
+		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
 	}
 }
 
@@ -317,6 +324,7 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	defer t.queue.wakeBy(now)
 	swept := t.list.endSweep()
 	if err == nil {
+		t.health.read = now
 		swept = append(swept, p.succeeded(now)...)
 		t.list.merge(t, swept, records, result, now)
 		return
@@ -325,25 +333,34 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	p.failed(err, now)
 	t.list.failed(err, len(swept), t.cfg.MinInterval, p.random.Draw(), now)
 	for _, e := range swept {
-		p.retry(e, err, t.cfg.MinInterval, now)
+		t.retry(e, err, t.cfg.MinInterval, now)
 	}
 }
 
 // accountAnswered takes in the answer to a read of the account.
-func (p *poller) accountAnswered(read catalog.Account, err error, found TraceRef) {
+func (p *poller) accountAnswered(j *job, read catalog.Account, err error, found TraceRef) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
 	t.inFlight--
-	if err == nil {
-		p.succeeded(now)
-		t.account.apply(read, found)
-		return
+	if j.witness {
+		t.witness.inFlight = false
 	}
-	t.account.failed(err)
-	p.failed(err, now)
+	switch {
+	case err != nil && !j.witness:
+		t.account.failed(err)
+		p.failed(err, now)
+	case err != nil:
+		p.failed(err, now)
+	default:
+		t.health.read = now
+		p.succeeded(now)
+		if !j.witness {
+			t.account.apply(read, found)
+		}
+	}
 }
 
 // budgetsAnswered takes in the answer of the ledger.
@@ -369,11 +386,4 @@ func (p *poller) failed(err error, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
 		t.eachWatcher(func(w source) { w.pace().fail(err) })
 	}
-}
-
-// retry sets the next poll of an entry after a failure.
-func (p *poller) retry(e *entry, err error, most time.Duration, now time.Time) {
-	e.polling.failures++
-	e.polling.lastErr = err.Error()
-	p.tenant.pollAfter(e, schedule.Backoff(e.polling.failures, p.hub.cfg.MinInterval, most), now)
 }

@@ -269,7 +269,7 @@ func (c *chaos) remove(w *world) {
 	}
 	w.mu.Unlock()
 	if r != nil && c.random.IntN(2) == 0 {
-		c.hub.Deleted(context.Background(), w.cred, id, false)
+		c.hub.Deleted(context.Background(), w.cred, id)
 	}
 }
 

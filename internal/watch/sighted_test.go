@@ -37,11 +37,10 @@ func TestEachNewStateIsSightedOffEveryLock(t *testing.T) {
 		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // as every order is
 		hub.Created(ctx, testCred, catalog.Generation{ID: "c", State: catalog.StateFailed}, "m", time.Now())
 		hub.Observe(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateRunning}.Version()) // nobody watches it
-		hub.Deleted(ctx, testCred, "d", false)
-		hub.Deleted(ctx, testCred, "e", true)
+		hub.Deleted(ctx, testCred, "d")
 		cancel()
 		<-done
-		if want := []string{"a queued", "a failed", "c failed", "d running", "d deleted", "e deleted by a 404"}; !slices.Equal(all, want) {
+		if want := []string{"a queued", "a failed", "c failed", "d running", "d deleted"}; !slices.Equal(all, want) {
 			t.Errorf("sighted were %q", all)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/watch/budget"
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
@@ -45,7 +46,8 @@ type tenant struct {
 	health  health
 	peers   peers
 
-	inFlight int // reads on their way
+	inFlight int     // reads on their way
+	witness  witness // a read that says whether the catalog answers at all
 
 	watches int // open ones
 	stats   Stats
@@ -85,7 +87,7 @@ func (t *tenant) authenticate(now time.Time) (added []*entry) {
 		for _, id := range n.remaining {
 			added = append(added, t.entries[id])
 		}
-		n.initialKnown, n.known = true, nil
+		n.initialKnown, n.known, n.ordered = true, nil, nil
 		n.notify()
 	}
 	t.authenticated, t.newcomers = true, nil
@@ -290,20 +292,55 @@ func (t *tenant) regressed(e *entry, g catalog.Generation) {
 		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 
-// notFound takes in a 404.
-func (t *tenant) notFound(e *entry, result *pollResult, now time.Time) {
-	if e.justCreated(now) {
+// notFound takes in a 404 in the catalog's own words. A generation that there is or was counts as gone when they last:
+// until then it is read again, as after a failure. What the list has carried since is there.
+func (t *tenant) notFound(e *entry, err error, result *pollResult, now time.Time) {
+	hint := e.listing.hint
+	e.listing.hint = nil
+	switch {
+	case hint != nil && e.exists():
+		t.apply(e, *hint, hint.Etag(), result)
+		t.scheduleNext(e, now)
+		return
+	case e.justCreated(now):
 		if !e.fresh && e.state.State != 0 { // without a state here, the peer that placed it sends one
 			e.fresh = true
 			t.publish(e)
 		}
 		t.scheduleNext(e, now)
 		return
+	case e.exists() && !t.lasts(e, now):
+		t.retry(e, err, t.cfg.MaxInterval, now)
+		return
 	}
+	t.noteGone(e, result, now)
+	t.scheduleNext(e, now)
+}
+
+// lasts notes that a read has not found a generation, and reports whether it counts as gone. Where no other read was
+// answered since the first that has not found it, one is to be made.
+func (t *tenant) lasts(e *entry, now time.Time) bool {
+	witnessed := t.health.read.After(e.absence.Since)
+	e.absence = e.absence.NotFound(now, witnessed)
+	if !witnessed && now.Sub(e.absence.Since) >= lifecycle.AbsentFor {
+		t.witness.wanted = true
+	}
+	return e.absence.Lasting
+}
+
+// noteGone notes that the catalog has a generation no more, as reads say, and delivers that.
+func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time) {
 	before := e.state
+	e.absence.Lasting = true
 	e.markGone(now)
 	t.noteChange(e, before, result)
-	t.scheduleNext(e, now)
+}
+
+// retry sets the next poll of an entry after a failure.
+func (t *tenant) retry(e *entry, err error, most time.Duration, now time.Time) {
+	e.polling.failures++
+	e.polling.lastErr = err.Error()
+	t.pollAfter(e, schedule.Backoff(e.polling.failures, t.cfg.MinInterval, most), now)
 }
 
 // deleted takes in a deletion by a call of ours.

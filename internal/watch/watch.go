@@ -61,6 +61,9 @@ type Request struct {
 	KnownEtags map[string]string // by id, of the states that the caller has already
 	ModelID    string            // of the generations that are wanted; "": of any model
 
+	// Ordered are those of the IDs and of the KnownEtags of which there is an order: one read that does not find one of
+	// them says nothing.
+	Ordered map[string]bool
 	// Wake says when deliver is called at the latest, though nothing has changed; zero: no matter when. It is asked
 	// when there is nothing to deliver, and never while deliver runs. Nil: never.
 	Wake func() time.Time

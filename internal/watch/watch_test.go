@@ -282,7 +282,9 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // U10
 		}
 		b.wantEnd(unknown, nil)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
-		pass(3 * time.Second)
+		pass(50 * time.Second)
+		b.wantStates(known, "queued") // M4
+		pass(30 * time.Second)
 		b.wantStates(known, "queued", "deleted")
 		if known.look().updates[1].Missing {
 			b.t.Error("a deleted generation is marked as missing")
@@ -303,7 +305,9 @@ func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // U10
 
 		b.hub.Created(context.Background(), tenant, b.up.record("lost", queued), "m", time.Now())
 		lost := b.watch("lost")
-		pass(45 * time.Second)
+		pass(80 * time.Second)
+		b.wantStates(lost, "queued")
+		pass(40 * time.Second)
 		b.wantStates(lost, "queued", "deleted")
 		b.wantEnd(lost, nil)
 	})
@@ -313,7 +317,7 @@ func TestADeleteOfOursIsDeliveredAtOnce(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(time.Second / 2)
-		b.hub.Deleted(context.Background(), tenant, "a", false)
+		b.hub.Deleted(context.Background(), tenant, "a")
 		pass(0)
 		b.wantStates(s, "queued", "deleted")
 		b.wantEnd(s, nil)

@@ -28,6 +28,7 @@ type watcher struct {
 	caughtUp      bool
 	known         map[string]string // etags that the caller has, of generations without a subscription yet
 	modelID       string            // of the generations that are wanted; "": of any model
+	ordered       map[string]bool   // generations of which there is an order, until they are subscribed to
 }
 
 // newcomer is a watcher under an API key that the catalog has not accepted yet. It subscribes to few ids,
@@ -75,7 +76,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
 		stream: newStream(req.Heartbeat, req.Stall, req.Until, notify, trace), goal: req.Goal,
 		everything: req.Everything || len(req.IDs) == 0, named: len(req.IDs)+len(req.KnownEtags) > 0,
-		known: maps.Clone(req.KnownEtags), modelID: req.ModelID,
+		known: maps.Clone(req.KnownEtags), modelID: req.ModelID, ordered: req.Ordered,
 	}
 	w.initialKnown = !w.everything
 	if w.everything {
@@ -99,7 +100,7 @@ func (w *watcher) start(t *tenant, req *Request, now time.Time) {
 		t.everything = append(t.everything, w)
 		t.queue.wakeBy(now)
 	} else if w.initialKnown {
-		w.known = nil
+		w.known, w.ordered = nil, nil
 	}
 }
 
@@ -132,6 +133,7 @@ func (w *watcher) unsubscribe(now time.Time) {
 // add subscribes to one entry, and gives the place of the subscription.
 func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	t := w.tenant
+	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
 	if !w.everything || !w.initialKnown {
 		sub.flags = pending // later generations are not part of the initial set
@@ -172,7 +174,7 @@ func (w *watcher) subscribeListed(now time.Time) {
 		e.listing.readSinglyUntil = now.Add(listPause)
 		w.add(e, now)
 	}
-	w.initialKnown, w.known = true, nil
+	w.initialKnown, w.known, w.ordered = true, nil, nil
 	w.notify()
 }
 

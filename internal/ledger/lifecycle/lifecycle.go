@@ -1,6 +1,6 @@
-// Package lifecycle says what may follow what in the life of an order: from what the ledger has
-// recorded and what happens, what the ledger records next, what is to be done, and what a caller may be
-// told. It reads no clock and no database, so that every sequence of events can be walked.
+// Package lifecycle says what may follow what in the life of an order and of its generation: from what the ledger has
+// recorded and what happens, what the ledger records next, what is to be done, what a caller may be
+// told, and what the order costs. It reads no clock and no database, so that every sequence of events can be walked.
 package lifecycle
 
 // State is what the ledger has recorded of an order.
@@ -31,6 +31,8 @@ type Order struct {
 	Expired bool
 	// Rotated means that the API key of the first attempt is no longer in force.
 	Rotated bool
+	// Resolved means that an operator has said what became of the order.
+	Resolved bool
 }
 
 // Outcome is what all attempts under one claim have said.
@@ -41,6 +43,8 @@ const (
 	Named Outcome = iota
 	// TurnedAway is a refusal where no attempt under the claim can have been taken.
 	TurnedAway
+	// KeyRefused is a refusal by a catalog that looks at the idempotency key before all else: it has no order under it.
+	KeyRefused
 	// Uncertain is everything else: an attempt may have been taken, or may be by a later repeat.
 	Uncertain
 )
@@ -157,39 +161,40 @@ func (o Order) Concluded(claim int, outcome Outcome, generation string) Step {
 		return o.stay(Nothing, Unknown) // whoever has the order now finds out
 	}
 	o.Claimed = false
-	if outcome == TurnedAway && claim == 1 { // nobody else can have sent it
+	if outcome == KeyRefused || outcome == TurnedAway && claim == 1 { // nobody else can have sent it
 		o.State = Refused
 		return Step{o, Nothing, NotPlaced}
 	}
 	return Step{o, Nothing, Unknown}
 }
 
-// named records the generation of an order. An id stays, whatever comes after it. One that comes
-// after an operator has called the order refused is the truth, and a fault of the book.
+// named records the generation of an order. An id stays that the catalog has named, whatever comes after it. One that
+// comes after an operator has said something else is the truth, and a fault of the book.
 func (o Order) named(generation string) Step {
 	action := Nothing
 	switch {
 	case o.State == Placed && o.Generation == generation:
+		o.Resolved = false
 		return o.stay(Nothing, Replay)
-	case o.State == Placed:
+	case o.State == Placed && !o.Resolved:
 		return o.stay(Report, Replay)
-	case o.State == Refused:
+	case o.State != Open:
 		action = Report
 	}
-	o.State, o.Generation, o.Claimed = Placed, generation, false
+	o.State, o.Generation, o.Claimed, o.Resolved = Placed, generation, false, false
 	return Step{o, action, Replay}
 }
 
-// Resolved is an operator who says what became of an order that stays unknown: the generation that
+// Resolve is an operator who says what became of an order that stays unknown: the generation that
 // it has placed, or "" where the catalog has none. It is not possible while the order may be
-// sent, and changes no outcome.
-func (o Order) Resolved(generation string) (next Order, possible bool) {
-	if o.State != Open || o.Claimed || o.sendable() {
+// sent. It changes no outcome but one that an operator has given.
+func (o Order) Resolve(generation string) (next Order, possible bool) {
+	if !o.Resolved && (o.State != Open || o.Claimed || o.sendable()) {
 		return o, false
 	}
-	if generation == "" {
-		o.State = Refused
-		return o, true
+	o.State, o.Generation, o.Resolved = Refused, generation, true
+	if generation != "" {
+		o.State = Placed
 	}
-	return o.named(generation).Order, true
+	return o, true
 }

@@ -4,10 +4,10 @@ import (
 	"testing"
 )
 
-// The walk tries every sequence of events of one idempotency key: callers, two replicas that crash or
-// stop anywhere, commits that are lost or in doubt, a catalog that loses answers, takes a request late and
-// refuses repeats, a rotated API key, an operator. One thing is taken for granted: an attempt that was
-// allowed has left or has failed before the resend window ends, as a claim is short beside the window.
+// The walk tries every sequence of events of one idempotency key of one caller: calls, two replicas that crash or
+// stop anywhere, also past the window, commits that are lost, silent or in doubt, a catalog that loses answers, takes a
+// request late and refuses repeats, a caller that is moved to another team or removed while its order is quoted, a
+// rotated API key, an operator.
 const (
 	replicas  = 2
 	mostRows  = 2 // orders written down under the key, one after the other was refused
@@ -25,6 +25,7 @@ const (
 	checking       // it has a claim, and is about to ask whether an attempt may leave
 	armed          // an attempt may leave
 	settled        // the attempts are over, and the outcome is about to be recorded
+	asking         // it has met a refusal, and is about to ask for the key once more
 )
 
 // replica is what one process knows.
@@ -34,18 +35,27 @@ type replica struct {
 	claim     uint8
 	tries     uint8
 	uncertain bool // an attempt under the claim may have been taken
+	refused   bool // the last attempt was
 	named     bool
 	called    bool // a caller waits
 	rotated   bool // the attempt would leave under another API key than the first
+	team      team // of the caller, when it called
 }
+
+// team is the team of the caller: the first, or the one that it is moved to.
+type team = uint8
 
 // world is everything. Ids are not told apart: a generation is known by the row that it is charged to.
 type world struct {
 	rows     [mostRows]Order
+	teams    [mostRows]team // of the rows
 	written  uint8
 	replicas [replicas]replica
 	calls    uint8
 	rotated  bool
+	team     team // of the caller, by the callers file
+	removed  bool
+	keyFirst bool  // the catalog looks at the idempotency key before all else
 	looked   sight // what an operator has seen in the account
 
 	charges [mostRows]uint8 // what the catalog has made of this row's attempts
@@ -54,6 +64,7 @@ type world struct {
 	fault   bool            // the book was said to be wrong
 
 	toldPlaced, toldNot [mostRows]bool
+	toldFree            bool           // a caller was told that there is no order, while there was one
 	sent                [mostRows]bool // an attempt has left
 }
 
@@ -69,23 +80,40 @@ const (
 	resolved
 )
 
-// row is the newest order of the idempotency key.
-func (w *world) row() Order {
-	if w.written == 0 {
-		return Order{}
+// row is the newest order under the idempotency key of a team, and its place.
+func (w *world) row(of team) (order Order, at uint8) {
+	for row := range w.written {
+		if w.teams[row] == of {
+			order, at = w.rows[row], row
+		}
 	}
-	return w.rows[w.written-1]
+	return order, at
 }
 
-// exists reports whether the catalog has a generation under the upstream key.
-func (w *world) exists() bool {
-	return w.charges != [mostRows]uint8{}
+// isLive reports whether an order stands under the caller's idempotency key, of whichever team.
+func (w *world) isLive() bool {
+	for _, order := range w.rows {
+		if order.State == Open || order.State == Placed {
+			return true
+		}
+	}
+	return false
+}
+
+// exists reports whether the catalog has a generation under the upstream key of a team.
+func (w *world) exists(of team) bool {
+	for row := range w.written {
+		if w.teams[row] == of && w.charges[row] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // take is the catalog, when it takes a request of a row. A request whose key it knows, under this API
 // key, makes nothing new.
 func (w *world) take(row uint8, rotated bool) {
-	if !w.exists() || w.forgot || rotated {
+	if !w.exists(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
 		w.forgot = false
 	}
@@ -98,7 +126,7 @@ func (w *world) say(r *replica, answer Answer) {
 	case answer == Replay:
 		w.toldPlaced[r.row] = true
 	case answer == NotPlaced:
-		w.toldNot[r.row] = true
+		w.toldNot[r.row], w.toldFree = true, w.toldFree || w.isLive()
 	}
 	*r = replica{}
 }
@@ -118,8 +146,19 @@ func (w world) next() (all []world) {
 	return all
 }
 
-// sort makes one world of two in which the replicas have changed places.
+// sort makes one world of two in which the replicas have changed places, or differ in what no longer matters.
 func (w *world) sort() {
+	for n := range w.replicas {
+		switch r := &w.replicas[n]; r.at {
+		case settled:
+			r.tries = 0
+		case asking:
+			*r = replica{at: asking}
+		}
+	}
+	if w.removed {
+		w.calls = mostCalls // there will be no more
+	}
 	if a, b := w.replicas[0], w.replicas[1]; a.order() > b.order() {
 		w.replicas[0], w.replicas[1] = b, a
 	}
@@ -127,10 +166,10 @@ func (w *world) sort() {
 
 // order is a number that no other replica has.
 func (r replica) order() (n int) {
-	for _, part := range []uint8{uint8(r.at), r.row, r.claim, r.tries} {
+	for _, part := range []uint8{uint8(r.at), r.row, r.claim, r.tries, r.team} {
 		n = n<<4 | int(part)
 	}
-	for _, part := range []bool{r.uncertain, r.named, r.called, r.rotated} {
+	for _, part := range []bool{r.uncertain, r.refused, r.named, r.called, r.rotated} {
 		if n <<= 1; part {
 			n++
 		}
@@ -155,20 +194,24 @@ func (w world) step(n int, also func(func(*world))) {
 		w.attempt(n, also)
 	case settled:
 		w.record(n, also)
+	case asking:
+		w.refuse(n, also)
 	}
 }
 
 // begin is a call, or the recovery.
 func (w world) begin(n int, also func(func(*world))) {
-	if w.calls < mostCalls {
-		row := w.row()
+	if w.calls < mostCalls && !w.removed {
+		row, at := w.row(w.team)
+		elsewhere, _ := w.row(1 - w.team)
 		switch step := row.Call(true); {
+		case elsewhere.State == Open || elsewhere.State == Placed: // the key is used in the other team
 		case step.Action == Write && w.written < mostRows:
-			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true} })
+			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
 		case step.Action == Submit && step.Order.Claims <= mostClaim:
-			also(func(w *world) { w.calls++; w.claimed(n, w.written-1, step.Order, true) })
+			also(func(w *world) { w.calls++; w.claimed(n, at, step.Order, true) })
 		case step.Answer == Replay:
-			also(func(w *world) { w.calls++; w.toldPlaced[w.written-1] = true })
+			also(func(w *world) { w.calls++; w.toldPlaced[at] = true })
 		}
 	}
 	for row := range w.written {
@@ -185,24 +228,38 @@ func (w *world) claimed(n int, row uint8, order Order, called bool) {
 	w.replicas[n] = replica{at: checking, row: row, claim: uint8(order.Claims), called: called}
 }
 
-// write is the commit of the order, which may also be lost, or land in doubt.
+// write is the commit of the order, which may also be lost, or land in doubt. The replica may not know yet that the
+// caller was moved: that the key stands in the other team, every replica finds out.
 func (w world) write(n int, also func(func(*world))) {
-	also(func(w *world) { w.replicas[n] = replica{} }) // nothing was begun, or it is in doubt and is not there
-	order, free := w.row().Written()
-	if !free || w.written == mostRows {
+	of := w.replicas[n].team
+	also(func(w *world) { w.replicas[n] = replica{} })             // nothing was begun, or it is in doubt and is not there
+	also(func(w *world) { w.replicas[n].at = asking })             // it is too dear, or the caller may no more
+	order, free := Order{State: Refused}.Written()                 // of a new row
+	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is not free, or the caller is gone
 		return
 	}
-	also(func(w *world) { w.add(order); w.claimed(n, w.written-1, order, true) })
-	also(func(w *world) { w.add(order); w.replicas[n] = replica{} }) // in doubt, and there
+	also(func(w *world) { w.add(order, of); w.claimed(n, w.written-1, order, true) })
+	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // in doubt, and there
 }
 
 // add writes an order down. Nobody has looked what became of it.
-func (w *world) add(order Order) {
-	w.rows[w.written] = order
+func (w *world) add(order Order, of team) {
+	w.rows[w.written], w.teams[w.written] = order, of
 	w.written++
 	if w.looked != resolved {
 		w.looked = unseen
 	}
+}
+
+// refuse asks once more whether an order stands under the key, before the caller is told that there is none.
+func (w world) refuse(n int, also func(func(*world))) {
+	also(func(w *world) {
+		r := &w.replicas[n]
+		if !w.isLive() {
+			w.toldFree = w.toldFree || w.charges != [mostRows]uint8{}
+		}
+		*r = replica{}
+	})
 }
 
 // check asks whether an attempt may leave.
@@ -215,18 +272,21 @@ func (w world) check(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt is a POST and what becomes of it.
+// attempt is a POST and what becomes of it. None leaves past the window or its claim, however long ago it was allowed.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
 		r := &w.replicas[n]
-		r.tries, r.rotated = r.tries+1, false
+		r.tries, r.rotated, r.refused = r.tries+1, false, false
 		if r.at = settled; r.tries < mostTries {
 			r.at = checking
 		}
 		return r
 	}
-	also(func(w *world) { after(w) }) // no connection: it has not left
+	also(func(w *world) { after(w) }) // no connection, or too late: it has not left
+	if order := w.rows[row]; order.Expired || !order.Claimed || order.Claims != int(w.replicas[n].claim) {
+		return
+	}
 	left := func(change func(*world, *replica)) {
 		also(func(w *world) { w.sent[row] = true; change(w, after(w)) })
 	}
@@ -234,31 +294,38 @@ func (w world) attempt(n int, also func(func(*world))) {
 	left(func(w *world, r *replica) { w.take(row, rotated); r.uncertain = true }) // the answer is lost
 	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })   // it is taken later, perhaps
 	left(func(w *world, r *replica) { r.uncertain = true })                       // it never arrives
-	left(func(w *world, r *replica) { r.at = settled })                           // also where there is an order
+	if !w.keyFirst || !w.exists(w.teams[row]) && !w.late[row] {
+		left(func(w *world, r *replica) { r.refused, r.at = true, settled }) // also where there is an order
+	}
 }
 
 // outcome is what a replica knows when its attempts are over.
-func (r replica) outcome() Outcome {
+func (w world) outcome(r replica) Outcome {
 	switch {
 	case r.named:
 		return Named
+	case r.uncertain && r.refused && w.keyFirst, r.refused && r.claim > 1 && w.keyFirst:
+		return KeyRefused
 	case r.uncertain:
 		return Uncertain
 	}
 	return TurnedAway // refused, or nothing has left
 }
 
-// record is the commit of the outcome, which may also be lost, or land in doubt.
+// record is the commit of the outcome, which may also be lost, or land in doubt; then it may be tried again.
 func (w world) record(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // it is lost, or in doubt
-	step := w.rows[r.row].Concluded(int(r.claim), r.outcome(), id)
-	for _, answer := range []Answer{Unknown, step.Answer} { // in doubt, or known to be there
-		also(func(w *world) {
-			w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report
-			w.say(&w.replicas[n], answer)
-		})
-	}
+	step := w.rows[r.row].Concluded(int(r.claim), w.outcome(r), id)
+	landed := func(w *world) { w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report }
+	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // in doubt
+	also(landed)                                                       // silent: it is recorded once more
+	also(func(w *world) {
+		if landed(w); step.Answer == NotPlaced && w.isLive() { // the key was used again meanwhile
+			step.Answer = Unknown
+		}
+		w.say(&w.replicas[n], step.Answer)
+	})
 }
 
 // elsewhere is what may happen beside the replicas.
@@ -272,10 +339,11 @@ func (w world) elsewhere(also func(func(*world))) {
 			also(func(w *world) { w.rows[row].Claimed = false }) // it lapses, and the holder may not know
 		}
 	}
-	if w.calm() {
-		w.quiet(also)
-	}
+	w.quiet(also)
 	w.resolve(also)
+	if w.keyFirst { // it has nothing to do with API keys and teams
+		return
+	}
 	if !w.rotated {
 		also(func(w *world) {
 			w.rotated = true
@@ -284,21 +352,21 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-}
-
-// calm means that no attempt is about to leave, and none is on its way.
-func (w *world) calm() bool {
-	for _, r := range w.replicas {
-		if r.at == armed {
-			return false
-		}
+	if w.team == 0 && !w.removed && w.quotes() { // at another time it is as if it had been so from the start
+		also(func(w *world) { w.team = 1 })
+		also(func(w *world) { w.removed = true })
 	}
-	return w.late == [mostRows]bool{}
 }
 
-// quiet is what takes so long that nothing is on its way any more: the end of the window, the memory
-// of the catalog, which is longer than that, and an operator who looks at the account and says later what
-// was there.
+// quotes reports whether an order is being quoted.
+func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas[1].at == writing }
+
+// calm means that no attempt is on its way.
+func (w *world) calm() bool { return w.late == [mostRows]bool{} }
+
+// quiet is what takes long: the end of the window, whoever stands still meanwhile; and what takes so long that nothing is
+// on its way any more: the memory of the catalog, which is longer than the window, and an operator who looks at the
+// account and says later what was there.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
@@ -307,14 +375,19 @@ func (w world) quiet(also func(func(*world))) {
 	order := w.rows[row]
 	if !order.Expired {
 		also(func(w *world) { w.rows[row].Expired = true })
-	} else if !w.forgot {
+	} else if w.calm() && !w.forgot {
 		also(func(w *world) { w.forgot = true })
 	}
+	for _, r := range w.replicas {
+		if r.at == armed && !order.Expired {
+			return
+		}
+	}
 	generation := ""
-	if w.exists() {
+	if w.exists(w.teams[row]) {
 		generation = id
 	}
-	if _, possible := order.Resolved(generation); possible && w.looked == unseen {
+	if _, possible := order.Resolve(generation); w.calm() && possible && w.looked == unseen {
 		also(func(w *world) {
 			if w.looked = seenNone; generation != "" {
 				w.looked = seenOne
@@ -325,13 +398,15 @@ func (w world) quiet(also func(func(*world))) {
 
 // resolve is an operator who says what was in the account.
 func (w world) resolve(also func(func(*world))) {
-	generation := ""
+	if w.written == 0 || w.looked != seenOne && w.looked != seenNone {
+		return
+	}
+	row, generation := w.written-1, ""
 	if w.looked == seenOne {
 		generation = id
 	}
-	order, possible := w.row().Resolved(generation)
-	if possible && (w.looked == seenOne || w.looked == seenNone) {
-		also(func(w *world) { w.looked = resolved; w.rows[w.written-1] = order })
+	if order, possible := w.rows[row].Resolve(generation); possible {
+		also(func(w *world) { w.looked, w.rows[row] = resolved, order })
 	}
 }
 
@@ -355,7 +430,7 @@ func (w *world) broken() string {
 			return "the ledger has freed the money of an order that is charged"
 		case order.State == Refused && w.late[row]:
 			return "the ledger calls an order refused that may be taken yet"
-		case order.State == Placed && !w.exists():
+		case order.State == Placed && !w.exists(w.teams[row]):
 			return "the ledger has a generation that the catalog does not have"
 		}
 	}
@@ -363,7 +438,9 @@ func (w *world) broken() string {
 	case charges > 1:
 		return "the order was charged twice"
 	case live > 1:
-		return "two orders stand under one idempotency key"
+		return "two orders stand under one idempotency key of one caller"
+	case w.toldFree:
+		return "a caller was told that there is no order under its key, and there is one"
 	case w.fault:
 		return "the book is said to be wrong, and nobody has made it so"
 	}
@@ -403,10 +480,19 @@ func (w world) concludes() bool {
 	return w.broken() == ""
 }
 
-func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // T3, T4, T9, T10
-	seen := map[world]bool{{}: true}
+func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // T3, T4, T9, T10, M1, M2, M8, M12
+	for name, keyFirst := range map[string]bool{"a catalog of any kind": false, "a catalog that looks at the key first": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			walk(t, world{keyFirst: keyFirst})
+		})
+	}
+}
+
+func walk(t *testing.T, from world) {
+	seen := map[world]bool{from: true}
 	steps := 0
-	for todo := []world{{}}; len(todo) > 0; {
+	for todo := []world{from}; len(todo) > 0; {
 		w := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, after := range w.next() {
@@ -414,7 +500,7 @@ func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // T3, T4, T9, T1
 			if why := after.broken() + after.follows(w); why != "" {
 				t.Fatalf("%s:\n%+v\n%+v", why, w, after)
 			}
-			if len(seen) > 5000000 {
+			if len(seen) > 20_000_000 {
 				t.Fatal("many")
 			}
 			if !seen[after] {
@@ -429,5 +515,26 @@ func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // T3, T4, T9, T1
 	t.Logf("%d states, %d steps between them", len(seen), steps)
 	if len(seen) < 100_000 {
 		t.Errorf("only %d states: the walk does not reach what it is for", len(seen))
+	}
+}
+
+func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
+	unknown := Order{State: Open, Claims: 2, Expired: true}
+	wrong, possible := unknown.Resolve("")
+	if !possible || wrong.State != Refused {
+		t.Fatalf("it is %+v, %v", wrong, possible)
+	}
+	for _, generation := range []string{"g1", "g2", ""} {
+		if wrong, possible = wrong.Resolve(generation); !possible || wrong.Generation != generation || (wrong.State == Placed) != (generation != "") {
+			t.Errorf("corrected to %q it is %+v, %v", generation, wrong, possible)
+		}
+	}
+	wrong, _ = wrong.Resolve("g1")
+	for generation, action := range map[string]Action{"g1": Nothing, "g2": Report} {
+		if named := wrong.Concluded(2, Named, generation); named.Order.Generation != generation || named.Order.Resolved || named.Action != action {
+			t.Errorf("when the catalog says %s it is %+v", generation, named)
+		} else if _, possible := named.Order.Resolve("g3"); possible {
+			t.Errorf("what the catalog has said is changed by an operator")
+		}
 	}
 }

@@ -333,7 +333,7 @@ type CreateGenerationRequest struct {
 	// For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
 	// the catalog, and are no part of what the idempotency_key stands for: a repeated
 	// request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-	// digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+	// digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
 	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2039,7 +2039,7 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xa7\a\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xec\a\n" +
 	"\x17CreateGenerationRequest\x12\xbf\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
 	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x12/\n" +
@@ -2048,10 +2048,11 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"inputsJson\x12\xe4\x01\n" +
 	"\x0fidempotency_key\x18\x04 \x01(\tB\xba\x01\xbaH\xb6\x01\xba\x01\xb2\x01\n" +
 	"\x0fidempotency_key\x12\x7fmust be 1 to 255 visible ASCII characters: make up one key for each new order, such as a UUID, and send it again on every retry\x1a\x1ethis.matches('^[!-~]{1,255}$')R\x0eidempotencyKey\x122\n" +
-	"\x0emax_cost_cents\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\fmaxCostCents\x88\x01\x01\x12\xe5\x01\n" +
-	"\x06labels\x18\x06 \x03(\v2-.easel.v1.CreateGenerationRequest.LabelsEntryB\x9d\x01\xbaH\x99\x01\x9a\x01\x95\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
+	"\x0emax_cost_cents\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\fmaxCostCents\x88\x01\x01\x12\xaa\x02\n" +
+	"\x06labels\x18\x06 \x03(\v2-.easel.v1.CreateGenerationRequest.LabelsEntryB\xe2\x01\xbaH\xde\x01\x9a\x01\xda\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
 	"\n" +
-	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*\x05r\x03(\x80\x02R\x06labels\x1a9\n" +
+	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*J\xba\x01B\n" +
+	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x1c\xbaH\x19\"\x17\n" +
@@ -2075,14 +2076,17 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x122\n" +
-	"\x06filter\x18\x03 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\"\xaf\x03\n" +
-	"\x10GenerationFilter\x12#\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\amodelId\x12:\n" +
-	"\x06states\x18\x02 \x03(\x0e2\x0f.easel.v1.StateB\x11\xbaH\x0e\x92\x01\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\xde\x01\n" +
-	"\x06labels\x18\x03 \x03(\v2&.easel.v1.GenerationFilter.LabelsEntryB\x9d\x01\xbaH\x99\x01\x9a\x01\x95\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
+	"\x06filter\x18\x03 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\"\xfe\x04\n" +
+	"\x10GenerationFilter\x12h\n" +
+	"\bmodel_id\x18\x01 \x01(\tBM\xbaHJ\xba\x01B\n" +
+	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\amodelId\x12:\n" +
+	"\x06states\x18\x02 \x03(\x0e2\x0f.easel.v1.StateB\x11\xbaH\x0e\x92\x01\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\xa3\x02\n" +
+	"\x06labels\x18\x03 \x03(\v2&.easel.v1.GenerationFilter.LabelsEntryB\xe2\x01\xbaH\xde\x01\x9a\x01\xda\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
 	"\n" +
-	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*\x05r\x03(\x80\x02R\x06labels\x12\x1e\n" +
-	"\x05owner\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\x1a9\n" +
+	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*J\xba\x01B\n" +
+	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x12c\n" +
+	"\x05owner\x18\x04 \x01(\tBM\xbaHJ\xba\x01B\n" +
+	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x05owner\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"y\n" +

@@ -124,7 +124,7 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
    *
    * @generated from field: map<string, string> labels = 6;
    */

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+const (
+	accountTimeout = 2 * time.Second  // of one question for the account of an API key
+	accountPause   = 15 * time.Second // before it is asked again of the same API key
+)
+
+// errOtherAccount refuses a held API key: under it every render of the ledger would be missing.
+var errOtherAccount = errors.New("the API key is of another account of the catalog than the orders of this ledger: give each account a ledger of its own")
+
+// accountGuard holds a held API key against the account that the ledger belongs to. Where the catalog does not name the
+// account of an API key, every one is taken.
+type accountGuard struct {
+	client *catalog.Client
+	book   *ledger.Ledger
+	logger *slog.Logger
+
+	// Of the last question of accept.
+	asked time.Time
+	key   catalog.Secret
+	err   error // that it ended with
+}
+
+// accept refuses the API key of another account. One whose account is not known yet is not taken over. Whoever reads the
+// key's file asks, one after the other.
+func (g *accountGuard) accept(key catalog.Secret) error {
+	if g.key.Equal(key) && g.err != nil && time.Since(g.asked) < accountPause {
+		return g.err
+	}
+	g.asked, g.key = time.Now(), key
+	g.err = g.check(context.Background(), key)
+	return g.err
+}
+
+func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
+	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
+	defer cancel()
+	account, err := g.client.Once().Account(ctx, catalog.Forwarded(key))
+	if err != nil || account.ID == "" {
+		return err
+	}
+	own, err := g.book.BelongsTo(ctx, account.ID)
+	if err == nil && !own {
+		return errOtherAccount
+	}
+	return err
+}
+
+// begin checks the API key of the start. While the catalog or the ledger does not answer, it is checked again in the
+// background: fail ends the server where it is another account's.
+func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret, fail func(error)) (stop func(), err error) {
+	first := g.check(ctx, key())
+	if first == nil || errors.Is(first, errOtherAccount) {
+		return func() {}, first
+	}
+	g.logger.WarnContext(ctx, "it is not known yet whether the API key is of the account of the ledger", "error", first)
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() {
+		ticks := time.NewTicker(accountPause)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+			case <-ctx.Done():
+				return
+			}
+			switch err := g.check(ctx, key()); {
+			case errors.Is(err, errOtherAccount):
+				fail(err)
+				return
+			case err == nil:
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		work.Wait()
+	}, nil
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/reload"
+)
+
+// guarded is a ledger, and a catalog that names the account of an API key: what stands before its dash.
+type guarded struct {
+	*accountGuard
+	away atomic.Bool
+}
+
+func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := &guarded{}
+		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = book.Close() }()
+		client, err := catalog.New(catalog.Config{BaseURL: "http://127.0.0.1/catalog", Seed: 1, Transport: g})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.accountGuard = &accountGuard{client: client, book: book, logger: slog.New(slog.DiscardHandler)}
+		test(t, g)
+	})
+}
+
+// RoundTrip is the catalog.
+func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if g.away.Load() {
+		return nil, errors.New("nobody is there")
+	}
+	account, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "-")
+	answer := httptest.NewRecorder()
+	answer.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(answer, `{"balanceCents":100,"currencyCode":"EUR","account":{"id":%q}}`, account)
+	return answer.Result(), nil
+}
+
+func keyOf(text string) func() catalog.Secret {
+	return func() catalog.Secret { return catalog.NewSecret(text) }
+}
+
+func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // M4
+	inGuard(t, func(t *testing.T, g *guarded) {
+		for _, row := range []struct {
+			key   string
+			other bool
+		}{{"one-first", false}, {"other-first", true}, {"one-second", false}} {
+			stop, err := g.begin(t.Context(), keyOf(row.key), func(error) { t.Error("it ends later") })
+			if errors.Is(err, errOtherAccount) != row.other {
+				t.Errorf("a start under %s: %v", row.key, err)
+			}
+			stop()
+			if err := g.accept(catalog.NewSecret(row.key)); errors.Is(err, errOtherAccount) != row.other {
+				t.Errorf("a change to %s: %v", row.key, err)
+			}
+		}
+	})
+}
+
+func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // M4
+	inGuard(t, func(t *testing.T, g *guarded) {
+		file := filepath.Join(t.TempDir(), "key")
+		put := func(key string) {
+			if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(reload.Interval)
+		}
+		put("one-first")
+		held, err := openHeldKey(file, slog.New(slog.DiscardHandler), g.accept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, err := g.begin(t.Context(), held.Known, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		for _, row := range []struct {
+			key, inForce string
+			away         bool
+		}{{"one-second", "one-second", false}, {"other-first", "one-second", false}, {"one-third", "one-second", true}, {"one-third", "one-third", false}} {
+			g.away.Store(row.away)
+			put(row.key)
+			time.Sleep(accountPause)
+			if held.Reload(); held.Known().Reveal() != row.inForce || (held.Problem() != nil) != (row.key != row.inForce) {
+				t.Errorf("with %s, away %v, in force is %s, %v", row.key, row.away, held.Known().Reveal(), held.Problem())
+			}
+		}
+	})
+}
+
+// While the catalog does not answer, a server starts; it ends when it turns out that the API key is another account's.
+func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
+	for key, other := range map[string]bool{"one-second": false, "other-first": true} {
+		t.Run(key, func(t *testing.T) {
+			inGuard(t, func(t *testing.T, g *guarded) {
+				if err := g.check(context.Background(), catalog.NewSecret("one-first")); err != nil {
+					t.Fatal(err)
+				}
+				g.away.Store(true)
+				failed := make(chan error, 1)
+				stop, err := g.begin(t.Context(), keyOf(key), func(err error) { failed <- err })
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				g.away.Store(false)
+				time.Sleep(2 * accountPause)
+				stop()
+				select {
+				case err := <-failed:
+					if !other || !errors.Is(err, errOtherAccount) {
+						t.Errorf("it has ended: %v", err)
+					}
+				default:
+					if other {
+						t.Error("it goes on")
+					}
+				}
+			})
+		})
+	}
+}

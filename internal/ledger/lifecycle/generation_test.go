@@ -1,0 +1,115 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+)
+
+// What may be seen of a generation, one look after the other, each 20 s after the last one: it lives in some state, with a
+// charge that is told early, late or never; a read does not find it, which another read witnesses or not; a call of ours
+// deletes it.
+var looks = map[string]Observation{
+	"queued":               {Status: Queued},
+	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
+	"running, in part":     {Status: Running, CostCents: new(int64(4))},
+	"succeeded":            {Status: Succeeded},
+	"succeeded, whole":     {Status: Succeeded, Whole: true},
+	"succeeded, dearer":    {Status: Succeeded, CostCents: new(int64(13))},
+	"failed":               {Status: Failed, CostCents: new(int64(11))},
+	"refunded":             {Status: Refunded, CostCents: new(int64(11))},
+	"not found":            {NotFound: true, Witnessed: true},
+	"not found, unwitness": {NotFound: true},
+	"gone":                 {NotFound: true, Deleted: true},
+	"deleted":              {Deleted: true},
+}
+
+const (
+	mostLooks    = 5
+	lookEvery    = 20 * time.Second
+	price        = int64(11)
+	refundWindow = 30 * time.Second
+)
+
+// seen is what a walk has seen so far.
+type seen struct {
+	Observed
+	now              time.Time
+	highest          int64 // charge
+	charged, deleted bool
+	final            bool // a charge was seen of what had ended
+	absent           int  // looks in a row that have not found it, of which the last was witnessed
+}
+
+// TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks every sequence of looks.
+func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // M4, M7
+	count := 0
+	var walk func(before seen, names []string)
+	walk = func(before seen, names []string) {
+		for name, look := range looks {
+			count++
+			after := before.next(look)
+			if why := after.broken(before, look); why != "" {
+				t.Fatalf("%s: %q, %q: %+v, %+v", why, names, name, after.Observed, after.Money())
+			}
+			if len(names)+1 < mostLooks {
+				walk(after, append(names[:len(names):len(names)], name))
+			}
+		}
+	}
+	walk(seen{Observed: Observed{PriceCents: price}, now: time.Unix(1_800_000_000, 0)}, nil)
+	t.Logf("%d looks", count)
+}
+
+func (s seen) next(look Observation) seen {
+	s.now = s.now.Add(lookEvery)
+	s.Observed = s.After(look, s.now, refundWindow)
+	if look.CostCents != nil {
+		s.charged, s.highest = true, max(s.highest, *look.CostCents)
+		s.final = s.final || look.Status >= Failed
+	}
+	s.deleted = s.deleted || look.Deleted && !look.NotFound
+	switch {
+	case look.NotFound:
+		s.absent++
+	case look.Status != Unseen:
+		s.absent = 0
+	}
+	return s
+}
+
+// broken names the promise that a look breaks.
+func (s seen) broken(before seen, look Observation) string {
+	m := s.Money()
+	counted := m.SpentCents() + m.ReservedCents
+	switch {
+	case m.ReservedCents < 0 || m.RefundedCents < 0 || m.UnconfirmedCents < 0 || m.SpentCents() < 0:
+		return "an amount is below nothing"
+	case s.charged != (m.CostCents != nil) || s.charged && *m.CostCents != s.highest:
+		return "the charge is not the highest that was seen"
+	case s.Status < before.Status:
+		return "a state went back"
+	case look.Status != Unseen && !s.deleted && s.IsGone():
+		return "a generation that was just seen counts as gone"
+	case s.deleted && !s.IsGone():
+		return "a deletion of ours was undone"
+	case look.NotFound && !look.Deleted && !before.IsGone() && s.IsGone() && (s.absent < 4 || !look.Witnessed):
+		return "a generation counts as gone before a minute was over, or with no other read answered"
+	case s.Status == Refunded && counted != 0:
+		return "what was refunded counts"
+	case s.Status != Refunded && counted < s.highest:
+		return "less counts than was charged"
+	case s.Status != Refunded && s.Status != Succeeded && !s.IsGone() && !s.final && counted < price:
+		return "less is held than the price, before the end"
+	case s.Status == Succeeded && look.Whole && !s.Settled:
+		return "a success is not settled, and nothing more is to be told of it"
+	case before.Settled && !s.Settled && !before.Absence.Lasting && s.Status == before.Status:
+		return "what was settled is open again"
+	case s.Settled && m.ReservedCents != 0:
+		return "something is reserved though no money can move"
+	case s.Settled && s.Status != Refunded && !s.final && s.highest < price && m.UnconfirmedCents != price:
+		return "an end without a price is not unconfirmed"
+	case s.Status == Succeeded && s.final && m.UnconfirmedCents != 0:
+		return "something is unconfirmed beside a proven charge"
+	}
+	return ""
+}

@@ -1,0 +1,174 @@
+package ledger_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// lockedFor is how long what a host has locked that vanished is locked.
+const lockedFor = 10 * time.Second
+
+func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // M3
+	for name, statement := range map[string]string{
+		"the budget of a team": `SELECT * FROM budgets FOR UPDATE`,
+		"the end of an order":  `SELECT * FROM orders FOR UPDATE`,
+		"the whole table":      `LOCK TABLE orders IN ACCESS EXCLUSIVE MODE`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := proctest.Database(t)
+			l, vanishes := open(t, at), open(t, at)
+			open := write(t, l, request("k"))
+			vanishes.Hang(t, statement)
+			begin := time.Now()
+			for err := error(nil); ; {
+				if _, err = l.Conclude(t.Context(), open.ID, open.Claims, lifecycle.Named, "g1", cents(9)); err == nil {
+					break
+				}
+				if time.Since(begin) > lockedFor {
+					t.Fatalf("an order has not ended for %v: %v", time.Since(begin), err)
+				}
+			}
+			if _, free, err := l.Write(t.Context(), request("another")); !free || err != nil {
+				t.Errorf("no order can be written: %v", err)
+			}
+			t.Logf("it was locked for %v", time.Since(begin))
+		})
+	}
+}
+
+// An order that somebody has locked stops nobody else's recovery.
+func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // M3
+	at := proctest.Database(t)
+	l, other := open(t, at), open(t, at)
+	for _, key := range []string{"locked", "free"} {
+		write(t, l, request(key))
+		l.Exec(t, "UPDATE orders SET claimed_until = 0, retry_time = retry_time - 60000000")
+	}
+	other.Hang(t, `SELECT * FROM orders WHERE idempotency_key = 'locked' FOR UPDATE`)
+	begin := time.Now()
+	if o, found, err := l.Resume(t.Context(), theAPIKey); !found || err != nil || o.IdempotencyKey != "free" {
+		t.Errorf("%q is resumed, %v, %v", o.IdempotencyKey, found, err)
+	}
+	if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+		t.Errorf("another one is resumed: %v", err)
+	}
+	l.Exec(t, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000 WHERE idempotency_key = 'free'")
+	if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
+		t.Errorf("%d are moved, %v", moved, err)
+	}
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("they have waited for %v", took)
+	}
+}
+
+// Each owner has its turn, whoever has how many orders to recover.
+func TestOwnersAreRecoveredInTurn(t *testing.T) { // M9
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for n := range 10 {
+			write(t, l, request(fmt.Sprint("studio", n)))
+		}
+		for _, owner := range []string{"print", "web"} {
+			r := request(owner)
+			r.Namespace, r.Owner, r.Caller = owner, owner, owner
+			write(t, l, r)
+		}
+		l.Exec(t, "UPDATE orders SET claimed_until = 0, retry_time = retry_time - 60000000")
+		var turns []string
+		for range 5 {
+			o, found, err := l.Resume(t.Context(), theAPIKey, turns...)
+			if !found || err != nil {
+				t.Fatalf("nothing is resumed: %v", err)
+			}
+			turns = append(turns, o.Owner)
+		}
+		if got := strings.Join(turns[:3], " "); got != "studio print web" || turns[3] != "studio" || turns[4] != "studio" {
+			t.Errorf("the turns are %q", turns)
+		}
+	})
+}
+
+func TestATransactionThatWasGivenUpIsRepeated(t *testing.T) { // M14
+	l := open(t, proctest.Database(t))
+	for _, code := range []string{"40001", "40P01"} {
+		given := &pgconn.PgError{Code: code}
+		if begun, err := l.Repeat(t, 2, given); begun != 3 || err != nil {
+			t.Errorf("%s: it was begun %d times, %v", code, begun, err)
+		}
+		if begun, err := l.Repeat(t, 1000, given); begun > 10 || err == nil {
+			t.Errorf("%s: it was begun %d times, %v", code, begun, err)
+		}
+	}
+	if begun, err := l.Repeat(t, 1, &pgconn.PgError{Code: "23505"}); begun != 1 || err == nil {
+		t.Errorf("a fault of ours was begun %d times, %v", begun, err)
+	}
+}
+
+func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // M3, M14
+	at := proctest.Database(t)
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, at, fmt.Sprintf(`ALTER DATABASE %q SET default_transaction_isolation = 'serializable'`, strings.TrimPrefix(u.Path, "/")))
+	l := open(t, at)
+	for setting, want := range map[string]string{
+		"transaction_isolation": "read committed", "lock_timeout": "4s", "statement_timeout": "5s", "idle_in_transaction_session_timeout": "5s",
+	} {
+		if got := l.Ask(t, "SHOW "+setting); got != want {
+			t.Errorf("%s is %s", setting, got)
+		}
+	}
+	u.RawQuery += "&statement_timeout=1234"
+	if got := open(t, u.String()).Ask(t, "SHOW statement_timeout"); got != "1234ms" {
+		t.Errorf("the URL says 1234 ms, and it is %s", got)
+	}
+}
+
+// In SQLite one connection writes, and reports are read beside it.
+func TestAReportHoldsUpNoOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		write(t, l, request("before"))
+		defer l.Report(t)()
+		defer l.Report(t)()
+		begin := time.Now()
+		o := write(t, l, request("beside"))
+		conclude(t, l, o, lifecycle.Named, "g1")
+		if own, err := l.Own(t.Context(), nil, "g1"); len(own) != 1 || err != nil {
+			t.Errorf("it is not read: %v", err)
+		}
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("an order took %v beside reports", took)
+		}
+	})
+}
+
+func TestAFileOfALedgerIsReadByNobodyElse(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "book.db")
+	if err := os.WriteFile(file, nil, 0o644); err != nil { //nolint:gosec // it is what is mended
+		t.Fatal(err)
+	}
+	l := open(t, "sqlite:"+file)
+	write(t, l, request("k"))
+	files, err := filepath.Glob(file + "*")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("the files are %q, %v", files, err)
+	}
+	for _, name := range files {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}

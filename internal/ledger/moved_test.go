@@ -1,0 +1,210 @@
+package ledger_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// moved is the request of a caller that has changed its team.
+func moved(key string) ledger.Request {
+	r := request(key)
+	r.Namespace, r.Owner, r.UpstreamKey = "print", "print", "up-print-"+key
+	return r
+}
+
+func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // M1
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for _, r := range []ledger.Request{request("k"), moved("k")} { // both are quoted, and then written
+			if _, step := call(t, l, r); step.Action != lifecycle.Write {
+				t.Fatalf("the key is not free: %+v", step)
+			}
+		}
+		first, free, err := l.Write(t.Context(), request("k"))
+		if !free || err != nil {
+			t.Fatalf("the first is not written: %v", err)
+		}
+		if _, free, err := l.Write(t.Context(), moved("k")); free || err != nil {
+			t.Errorf("the second is written too: %v", err)
+		}
+		if free, err := l.IsFree(t.Context(), moved("k")); free || err != nil {
+			t.Errorf("the key is free: %v", err)
+		}
+		if _, step := call(t, l, moved("k")); step.Answer != lifecycle.Reused {
+			t.Errorf("it is told %+v", step)
+		}
+		other := moved("k")
+		other.Caller = "somebody-else"
+		if free, err := l.IsFree(t.Context(), other); !free || err != nil {
+			t.Errorf("the key of another caller is taken: %v", err)
+		}
+		conclude(t, l, first, lifecycle.TurnedAway, "")
+		if free, err := l.IsFree(t.Context(), moved("k")); !free || err != nil {
+			t.Errorf("after a refusal the key is not free: %v", err)
+		}
+		if _, free, err := l.Write(t.Context(), moved("k")); !free || err != nil {
+			t.Errorf("and can't be used: %v", err)
+		}
+	})
+}
+
+func TestTwoTeamsOfOneCallerAtOnceAreOneOrder(t *testing.T) { // M1
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		var all sync.WaitGroup
+		written := make(chan string, 16)
+		for n := range cap(written) {
+			all.Go(func() {
+				r := []func(string) ledger.Request{request, moved}[n%2]("k")
+				_, free, err := l.Write(t.Context(), r)
+				if err != nil {
+					t.Error(err)
+				}
+				if free {
+					written <- r.Owner
+				}
+			})
+		}
+		all.Wait()
+		if len(written) != 1 {
+			t.Errorf("%d orders are written", len(written))
+		}
+	})
+}
+
+func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // M1
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		gone := errors.New("the caller was removed")
+		r := request("k")
+		r.Limits = ledger.Limits{DailyCents: cents(100)}
+		r.Agreed = func() error { return gone }
+		_, free, err := l.Write(t.Context(), r)
+		if disagreed, ok := errors.AsType[*ledger.Disagreed](err); free || !ok || !errors.Is(disagreed.Err, gone) {
+			t.Errorf("free %v, %v", free, err)
+		}
+		if free, err := l.IsFree(t.Context(), r); !free || err != nil {
+			t.Errorf("the key is not free: %v", err)
+		}
+		if budgets, err := l.Budgets(t.Context(), r.Owner, r.Limits); err != nil || budgets[0].ReservedCents != 0 {
+			t.Errorf("the budget has %+v, %v", budgets, err)
+		}
+		r.Agreed = func() error { return nil }
+		if _, free, err := l.Write(t.Context(), r); !free || err != nil {
+			t.Errorf("what is so is not written: %v", err)
+		}
+	})
+}
+
+// Forwarded API keys of one account see the same generations: after a rotation a repeat names the generation of the
+// order that the key of before has placed.
+func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // M10
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for _, apiKey := range []string{"sum-of-the-old-one", "sum-of-the-new-one"} {
+			r := request("k")
+			r.Caller, r.Namespace, r.Owner, r.APIKey = "", apiKey, apiKey, apiKey
+			if answer := conclude(t, l, write(t, l, r), lifecycle.Named, "g1"); answer != lifecycle.Replay {
+				t.Errorf("under %s it is %v", apiKey, answer)
+			}
+		}
+		held := write(t, l, request("k"))
+		if _, err := l.Conclude(t.Context(), held.ID, held.Claims, lifecycle.Named, "g1", nil); !errors.Is(err, ledger.ErrGenerationTaken) {
+			t.Errorf("a held API key has named it too: %v", err)
+		}
+	})
+}
+
+func TestALedgerBelongsToOneAccount(t *testing.T) { // M4
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for _, step := range []struct {
+			account string
+			own     bool
+		}{{"acc_1", true}, {"acc_2", false}, {"acc_1", true}} {
+			if own, err := l.BelongsTo(t.Context(), step.account); own != step.own || err != nil {
+				t.Errorf("of %s: %v, %v", step.account, own, err)
+			}
+		}
+	})
+}
+
+// Where a refusal of the catalog is uncertain, nobody finds out any more after the window.
+func TestAReservationEndsWithTheWindow(t *testing.T) { // M8
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		limits := ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(100)}
+		late, early := write(t, l, request("late")), write(t, l, request("early"))
+		wantMoved := func(when string, want int, spent, reserved int64) {
+			t.Helper()
+			if moved, err := l.Expire(t.Context(), 10); moved != want || err != nil {
+				t.Errorf("%s: %d are moved, %v", when, moved, err)
+			}
+			all, err := l.Budgets(t.Context(), "studio", limits)
+			if err != nil || all[1].SpentCents != spent || all[1].ReservedCents != reserved {
+				t.Errorf("%s: %+v, %v", when, all, err)
+			}
+		}
+		wantMoved("at once", 0, 0, 22)
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 43200000000 WHERE idempotency_key = 'late'")
+		wantMoved("under a claim", 0, 0, 22)
+		l.Exec(t, "UPDATE orders SET claimed_until = 0")
+		wantMoved("after the window", 1, 11, 11)
+		wantMoved("again", 0, 11, 11)
+		if o, _, err := l.Get(t.Context(), late.ID); err != nil || o.UnconfirmedCents != 11 || o.ReservedCents != 0 || o.State != lifecycle.Open {
+			t.Errorf("it is %+v, %v", o, err)
+		}
+		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, "g1"); !possible || err != nil {
+			t.Fatalf("it can't be resolved: %v", err)
+		}
+		wantMoved("when an operator has found its generation", 0, 0, 22)
+		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ""); !possible || err != nil {
+			t.Fatalf("it can't be corrected: %v", err)
+		}
+		wantMoved("when an operator has found that it was none", 0, 0, 11)
+		conclude(t, l, early, lifecycle.Named, "g2")
+		wantMoved("when the other was placed", 0, 9, 2)
+	})
+}
+
+func TestMoneyInDoubtIsLookedAtDailyForAMonth(t *testing.T) { // M13
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for key, seen := range map[string][]lifecycle.Observation{
+			"proven": {{Status: lifecycle.Succeeded, CostCents: cents(9)}}, "silent": {{Status: lifecycle.Succeeded, Whole: true}}, "deleted": {{Deleted: true}},
+		} {
+			conclude(t, l, write(t, l, request(key)), lifecycle.Named, key)
+			observe(t, l, key, seen...)
+		}
+		wantDue := func(when string, want ...string) {
+			t.Helper()
+			due, err := l.Due(t.Context(), time.Minute, 10)
+			if err != nil || len(due) != len(want) {
+				t.Fatalf("%s %v are looked at, %v", when, due, err)
+			}
+			for n, one := range due {
+				if one.Generation != want[n] {
+					t.Errorf("%s %v are looked at", when, due)
+				}
+			}
+		}
+		age := func(hours string) {
+			l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000 * "+hours+", placed_time = placed_time - 3600000000 * "+hours+", observed_time = observed_time - 3600000000 * "+hours)
+		}
+		wantDue("at once")
+		age("23")
+		wantDue("within a day")
+		l.Exec(t, "UPDATE orders SET observed_time = observed_time - 1 WHERE generation_id = 'silent'")
+		age("1")
+		wantDue("after a day", "silent", "deleted")
+		observe(t, l, "silent", lifecycle.Observation{Status: lifecycle.Refunded, CostCents: cents(9)})
+		wantDue("then", "deleted")
+		age("720")
+		wantDue("after a month")
+	})
+}

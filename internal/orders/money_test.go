@@ -1,0 +1,286 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// isQuote reports whether a request asks for a price.
+func isQuote(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/quote") }
+
+// quotesSlowly lets prices of a replica take a while.
+func (r *replica) quotesSlowly() {
+	r.befores(func(req *http.Request) error {
+		if isQuote(req) {
+			return pause(req.Context(), 2*time.Second)
+		}
+		return nil
+	})
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// isNotPlaced reports whether an error says that an order certainly does not exist.
+func isNotPlaced(err error) bool {
+	_, ok := errors.AsType[*orders.NotPlacedError](err)
+	return ok
+}
+
+func TestWhoIsRemovedDuringItsQuotePlacesNothing(t *testing.T) { // M1
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.quotesSlowly()
+		removed, limit := errors.New("the caller was removed"), int64(100)
+		asked := 0
+		_, err := r.place("studio", "k", "a harbour", func(r *orders.Request) {
+			r.Terms = func() (orders.Terms, error) {
+				if asked++; asked > 1 {
+					return orders.Terms{}, removed
+				}
+				return orders.Terms{Limits: ledger.Limits{DailyCents: &limit}}, nil
+			}
+		})
+		if !errors.Is(err, removed) || !isNotPlaced(err) || s.audit() != 0 || len(s.list(ledger.Filter{})) != 0 {
+			s.Errorf("%v, %d charges", err, s.audit())
+		}
+	})
+}
+
+func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // M1
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.quotesSlowly()
+		asked := 0
+		_, err := r.place("studio", "k", "a harbour", func(r *orders.Request) {
+			r.Terms = func() (orders.Terms, error) {
+				limit := int64(100)
+				if asked++; asked > 1 {
+					limit = 0
+				}
+				return orders.Terms{Limits: ledger.Limits{DailyCents: &limit}}, nil
+			}
+		})
+		if _, ok := errors.AsType[*ledger.BudgetError](err); !ok || s.audit() != 0 {
+			s.Errorf("%v, %d charges", err, s.audit())
+		}
+	})
+}
+
+// A refusal belongs to the call that met it: another replica has placed the order while this one asked for its price.
+func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // M2
+	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				limited, free := s.replica(), s.replica()
+				if same {
+					free = limited
+				}
+				limited.quotesSlowly()
+				var slow catalog.Receipt
+				var refused error
+				var calls sync.WaitGroup
+				calls.Go(func() {
+					none := int64(0)
+					slow, refused = limited.place("studio", "k", "a harbour", func(r *orders.Request) { r.MaxCostCents = &none })
+				})
+				time.Sleep(time.Second)
+				placed, err := free.place("studio", "k", "a harbour")
+				calls.Wait()
+				if err != nil {
+					s.Fatalf("the order without a limit is refused: %v", err)
+				}
+				if refused != nil && isNotPlaced(refused) && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.audit() != 1 {
+					s.Errorf("the other is told %+v, %v; %d charges", slow, refused, s.audit())
+				}
+			})
+		})
+	}
+}
+
+// The catalog says that the key stands for another order: that one may be ours.
+func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // M11
+	for _, status := range []int{http.StatusConflict, http.StatusUnprocessableEntity} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: `{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`})
+				_, err := s.replica().place("studio", "k", "a harbour")
+				if all := s.list(ledger.Filter{}); isNotPlaced(err) || catalog.KindOf(err) != catalog.KindOutcomeUnknown || len(all) != 0 {
+					s.Errorf("it is told %v", err)
+				}
+				if again, err := s.replica().place("studio", "k", "a lighthouse"); catalog.KindOf(err) != catalog.KindKeyReused {
+					s.Errorf("the key is free for another order: %+v, %v", again, err)
+				}
+			})
+		})
+	}
+}
+
+// A replica that can't work leaves it to the others.
+func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // M6
+	inShop(t, 1000, func(s *shop) {
+		revoked, good := s.replica(), s.replica()
+		mustPlace(s, good, "k", "a harbour [fail]")
+		revoked.key = "no-key-of-the-catalog"
+		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
+		defer cancel()
+		go revoked.orders.Settle(ctx, revoked.held("")) // it takes the duty first
+		time.Sleep(time.Second)
+		settles(14*time.Minute, good)
+		<-ctx.Done()
+		synctest.Wait()
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Refunded || !one.Settled {
+			s.Errorf("its refund is not seen: %+v", one)
+		}
+	})
+}
+
+// The first attempt may have been taken, and the second is refused.
+func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // M8
+	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
+		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`})
+				r, first := s.replicaWith(orders.Config{KeyFirst: keyFirst}), true
+				r.befores(func(req *http.Request) error {
+					if isOrder(req) && first {
+						first = false
+						return errors.New("the connection is gone")
+					}
+					return nil
+				})
+				_, err := r.place("studio", "k", "a harbour")
+				if isNotPlaced(err) != keyFirst {
+					s.Errorf("it is told %v", err)
+				}
+				_, reserved := s.budget()
+				free, err := s.ledger.IsFree(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "another", IdempotencyKey: "k", UpstreamKey: "x"})
+				if err != nil || free != (state == lifecycle.Refused) || reserved != 0 {
+					s.Errorf("the key is free: %v, %v; %d cents are reserved", free, err, reserved)
+				}
+			})
+		})
+	}
+}
+
+// broken lets the orders of a team fail, whose prompts the catalog can't take.
+func broken(owner string) func(*http.Request) error {
+	return func(req *http.Request) error {
+		if isOrder(req) && strings.HasPrefix(req.Header.Get("Idempotency-Key"), owner+".") {
+			return errors.New("the connection is gone")
+		}
+		return nil
+	}
+}
+
+func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // M9
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.befores(broken("studio"))
+		for n := range 10 {
+			if _, err := r.place("studio", fmt.Sprint("k", n), "a harbour"); err == nil {
+				s.Fatal("it is placed")
+			}
+		}
+		r.answers(lost)
+		if _, err := r.place("print", "k", "a harbour"); err == nil {
+			s.Fatal("it is placed")
+		}
+		if err := r.client.Close(s.Context()); err != nil {
+			s.Error(err)
+		}
+		again := s.replica()
+		again.befores(broken("studio"))
+		again.recover(ledger.ClaimTime + 15*time.Second)
+		owner := "print"
+		if all := s.list(ledger.Filter{Owner: &owner}); len(all) != 1 {
+			s.Errorf("it is not recovered: %+v", all)
+		}
+	})
+}
+
+// Recovery takes no claim that it does not use.
+func TestEachClaimOfTheRecoveryIsAnAttempt(t *testing.T) { // M9
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		if _, err := r.place("studio", "k", "a harbour"); err == nil {
+			s.Fatal("it is placed")
+		}
+		if err := r.client.Close(s.Context()); err != nil {
+			s.Error(err)
+		}
+		again, posts := s.replica(), 0
+		again.befores(func(req *http.Request) error {
+			if isOrder(req) {
+				posts++
+				return &http.MaxBytesError{}
+			}
+			return nil
+		})
+		before := s.claims()
+		again.recover(5 * time.Minute)
+		if claims := s.claims() - before; claims == 0 || claims > posts {
+			s.Errorf("%d claims, %d attempts", claims, posts)
+		}
+	})
+}
+
+// claims is how many claims the one order has had.
+func (s *shop) claims() int {
+	s.Helper()
+	all := s.list(ledger.Filter{Unresolved: true})
+	if len(all) != 1 {
+		s.Fatal(all)
+	}
+	return all[0].Claims
+}
+
+// A process that was stopped between its claim and the POST goes on after the window: what it sends then may be charged
+// beside what others have said since.
+func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // M12
+	for name, stopped := range map[string]time.Duration{"after its claim": ledger.ClaimTime + time.Second, "after the window": window + time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r, first := s.replica(), true
+				r.befores(func(req *http.Request) error {
+					if isOrder(req) && first {
+						first = false
+						time.Sleep(stopped)
+					}
+					return nil
+				})
+				_, err := r.place("studio", "k", "a harbour")
+				if n := s.audit(); err == nil || n != 0 {
+					s.Errorf("it is told %v, %d charges", err, n)
+				}
+				if err := r.client.Close(s.Context()); err != nil {
+					s.Error(err)
+				}
+				if n := s.audit(); n > 0 && stopped > window {
+					s.Errorf("it has left: %d charges", n)
+				}
+			})
+		})
+	}
+}

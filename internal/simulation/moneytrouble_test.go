@@ -1,0 +1,198 @@
+package simulation
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// The troubles with money, which are M in the catalogue of faults.
+func init() {
+	for id, act := range map[string]faultAction{
+		"M1":  {reach: reachNobody, victim: moveWhileQuoted, begin: slowQuotes},
+		"M2":  {reach: reachNobody, victim: func(s *runningFault) { s.buyTwice(1) }, begin: slowQuotes},
+		"M2j": {reach: reachNobody, victim: func(s *runningFault) { s.buyTwice(0) }, begin: slowQuotes},
+		"M3":  ofTheLedger(commitSilent),
+		"M4":  {reach: reachReads, victim: watchOne, begin: missForAWhile},
+		"M5":  {reach: reachNobody, victim: buyAndForget, begin: olderCallersFile},
+		"M7": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
+			return inject(s, sandbox.Fault{Set: map[string]any{"costCents": 0}, Key: s.apiKey()}, routePlace)
+		}},
+		"M8": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
+			s.For = s.world.plan.Window + s.world.plan.Forgets
+			return s.refuseRepeats()
+		}},
+		"M12": {reach: reachReplica, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
+			return s.atStep(stepBeforePost, (*replica).freeze, func(r *replica, p *process) {
+				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // others have sent it, and the catalog has forgotten that
+				r.thaw(p)
+			})
+		}},
+	} {
+		acts[id] = act
+	}
+}
+
+// slowQuotes lets the catalog take its time for prices.
+func slowQuotes(s *runningFault) (end func(), fired func() int) {
+	return inject(s, sandbox.Fault{Delay: 6 * time.Second, Key: s.apiKey()}, routeQuote)
+}
+
+// moveWhileQuoted moves a caller to another team while its order is quoted. It sends its key again at once.
+func moveWhileQuoted(s *runningFault) {
+	w := s.world
+	team := w.tenants[1]
+	first, second := w.caller(w.guest, s.next("moved")+s.c.name), w.caller(team, s.next("moved")+s.c.name)
+	second.tenant = &tenant{name: team.name, key: w.guest.key, endpoints: w.guest.endpoints}
+	first.at, second.at = s.Replica, (s.Replica+s.Variant)%len(w.replicas)
+	o, most := second.haiku(false), int64(100)
+	o.limit = &most
+	w.mu.Lock()
+	w.moved = append(w.moved, movedKey{team.name, o.key})
+	w.mu.Unlock()
+	quoted := make(chan struct{})
+	w.trouble.Go(func() {
+		defer close(quoted)
+		abandoned := o
+		abandoned.forgotten = true
+		first.buy(abandoned, 20*time.Second)
+	})
+	s.c.sleep(time.Second)
+	s.changeCallers(func() error {
+		text := w.callersText(w.plan.Budget, w.token(guest), "team: "+team.name+", ")
+		return os.WriteFile(w.callersFile, []byte(text), 0o600)
+	}, func() {
+		s.c.sleep(2 * time.Second)
+		second.buy(o, 30*time.Second)
+		<-quoted
+	})
+	s.done(true)
+	s.c.sleep(2 * time.Second)
+}
+
+// movedKey is an idempotency key that a caller has used, moved and used again.
+type movedKey struct{ team, key string }
+
+// oneChargeForAMovedCaller looks at the books for each key of a caller that was moved.
+func oneChargeForAMovedCaller(o *outcome, say func(event, string, ...any)) {
+	for _, m := range o.moved {
+		var charged []string
+		for _, owner := range []string{guest, m.team} {
+			key := o.upstreamKey(event{actor: owner + "."}, m.key)
+			for _, g := range o.books["held"].Generations {
+				if g.IdempotencyKey == key {
+					charged = append(charged, g.ID)
+				}
+			}
+		}
+		if len(charged) > 1 {
+			say(event{actor: guest, gen: m.key}, "it was charged as %q", charged)
+		}
+	}
+}
+
+// buyTwice sends one order from two callers at once: one with too little money, whose price takes a while, and one that
+// has no limit, to the same replica or another one.
+func (s *runningFault) buyTwice(apart int) {
+	limited, free := s.c.helper(s.next("limited")), s.c.helper(s.next("free"))
+	limited.at, free.at = s.Replica, (s.Replica+apart)%len(s.world.replicas)
+	o, none := limited.haiku(false), int64(0)
+	bought := make(chan struct{})
+	s.world.trouble.Go(func() {
+		defer close(bought)
+		below := o
+		below.limit = &none
+		limited.buy(below, 20*time.Second)
+	})
+	s.c.sleep(time.Second)
+	_, ok := free.buy(o, 20*time.Second)
+	if free.refused == "PRICE_ABOVE_LIMIT" {
+		free.note(event{kind: sawOver, text: "it was refused by the limit of another call"})
+	}
+	<-bought
+	s.done(ok)
+}
+
+// missForAWhile is a proxy that has lost its way, or an API key of another account that is held for a moment: reads of
+// generations find nothing.
+func missForAWhile(s *runningFault) (end func(), fired func() int) {
+	s.For = 20 * time.Second
+	missing := []sandbox.Fault{
+		{Status: 404, Body: page, Header: html}, {Status: 404, Body: `{"code":"GENERATION_NOT_FOUND","message":"There is no such generation."}`}, {Status: 410, Body: page, Header: html},
+	}[s.Variant%3]
+	return inject(s, missing, routeRead)
+}
+
+// olderCallersFile is a replica that does not know yet who is told, and where.
+func olderCallersFile(s *runningFault) (end func(), fired func() int) {
+	p := s.world.replicas[s.Replica].current()
+	older := s.world.teamsTold()
+	for name, team := range older {
+		older[name] = events.Team{Limits: team.Limits}
+	}
+	p.teams.Set(older)
+	return func() { p.teams.Set(s.world.teamsTold()) }, func() int { return 1 }
+}
+
+// nothingReservedPastTheWindow looks at orders that nobody may send any more.
+func nothingReservedPastTheWindow(o *outcome, say func(event, string, ...any)) {
+	for _, c := range o.last() {
+		due := max(o.healed, c.written+o.plan.Window) + 2*time.Minute
+		if c.state == lifecycle.Open && due < o.end && c.reserved > 0 {
+			say(event{at: c.at, actor: c.owner, gen: c.key}, "%d cents are reserved, and nobody finds out any more since %v", c.reserved, c.written+o.plan.Window)
+		}
+	}
+}
+
+// nothingChargedPastTheWindow looks at the books: what was about to leave when its process was stopped is too late when
+// it goes on.
+func nothingChargedPastTheWindow(o *outcome, say func(event, string, ...any)) {
+	if !o.plan.Ledger || !slices.ContainsFunc(o.plan.Troubles, func(t trouble) bool { return t.ID == "M12" }) {
+		return
+	}
+	for _, g := range o.books["held"].Generations {
+		born := g.CreatedAt.Sub(o.begin)
+		held, ok := o.heldAt(g.IdempotencyKey, born)
+		if ok && born > held.written+o.plan.Window+time.Second {
+			say(event{at: born, actor: held.owner, gen: g.ID}, "it was charged %v after it was written down", born-held.written)
+		}
+	}
+}
+
+// notPlacedIsTrueWhenSaid looks whether an order was placed well before somebody was told that it was not.
+func notPlacedIsTrueWhenSaid(o *outcome, say func(event, string, ...any)) {
+	for _, e := range o.events {
+		if !o.plan.Ledger || e.kind != sawError || e.order == "" || e.outcome != notPlaced {
+			continue
+		}
+		for _, c := range o.journeys[o.upstreamKey(e, e.order)] {
+			if c.state == lifecycle.Placed && c.at < e.at-time.Second {
+				say(e, "it was placed as %s at %v", c.generation, c.at)
+				break
+			}
+		}
+	}
+}
+
+func goneIsGone(o *outcome, say func(event, string, ...any)) {
+	for _, c := range o.changes {
+		if c.deleted && !o.truth[c.generation].deleted {
+			say(event{at: c.at, actor: c.owner, gen: c.generation}, "it is there")
+			return
+		}
+	}
+}
+
+func reservedUntilTheEnd(o *outcome, say func(event, string, ...any)) {
+	price := map[string]int64{}
+	for _, c := range o.changes {
+		price[c.id] = max(price[c.id], c.reserved)
+		if open := c.state == lifecycle.Placed && c.status < lifecycle.Failed && !c.settled; open && c.reserved+max(c.cost, 0) < price[c.id] {
+			say(event{at: c.at, actor: c.owner, gen: c.generation}, "%d cents are held for it, and it was quoted for %d", c.reserved+max(c.cost, 0), price[c.id])
+		}
+	}
+}
