@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -34,11 +35,14 @@ type books struct {
 	world  *world
 	server *proctest.Postgres
 	kills  int // wanted
+	stalls int // wanted
 	skip   int // how many commits pass before the next kill, at most
 
 	mu       sync.Mutex
 	left     int // commits before the next kill
 	dying    bool
+	flowing  int // commits before the next stall
+	stall    mishap
 	happened [mishaps]int
 	refused  int // starts of a facade, while PostgreSQL was away
 }
@@ -51,6 +55,8 @@ const (
 	facadeBefore         // the facade is killed, and PostgreSQL hears nothing of the commit
 	facadeAmid           // PostgreSQL has carried it out, and the facade is killed before it hears
 	facadeAfter          // the facade is killed when it has heard
+	silentBefore         // PostgreSQL hears nothing more, in the middle of a transaction, and nor does the facade
+	stoppedBefore        // the facade stands still for longer than PostgreSQL keeps its transaction
 	cutBefore            // the connection ends, and PostgreSQL hears nothing of the commit
 	cutAfter             // PostgreSQL has carried it out, and the connection ends
 	silentAfter          // likewise, and the facade hears nothing any more
@@ -64,6 +70,7 @@ const (
 func (m mishap) String() string {
 	return [mishaps]string{
 		"none", "a facade killed before a commit", "a facade killed before its answer", "a facade killed after its answer",
+		"silence instead of a commit", "a facade stopped before a commit",
 		"cut before a commit", "cut before its answer", "silence instead of its answer",
 		"a process of PostgreSQL killed before a commit", "a process of PostgreSQL killed before its answer",
 		"PostgreSQL killed before a commit", "PostgreSQL killed before its answer",
@@ -72,7 +79,7 @@ func (m mishap) String() string {
 
 // before reports whether PostgreSQL hears nothing of the commit.
 func (m mishap) before() bool {
-	return slices.Contains([]mishap{facadeBefore, cutBefore, backendBefore, serverBefore}, m)
+	return slices.Contains([]mishap{facadeBefore, silentBefore, cutBefore, backendBefore, serverBefore}, m)
 }
 
 // kill reports whether PostgreSQL dies of it.
@@ -97,6 +104,11 @@ func (b *books) draw(from *process) mishap {
 		b.left, b.dying = rand.IntN(b.skip), true
 		return backendBefore + mishap(rand.IntN(int(mishaps-backendBefore)))
 	}
+	if b.flowing--; b.flowing < 0 {
+		b.flowing = b.kills*b.skip/b.stalls/2 + rand.IntN(b.skip)
+		b.stall = silentBefore + stoppedBefore - b.stall // the other one
+		return b.stall
+	}
 	if rand.IntN(60) == 0 {
 		return cutBefore + mishap(rand.IntN(int(backendBefore-cutBefore)))
 	}
@@ -119,6 +131,13 @@ func (b *books) missed(m mishap, from *process) {
 	if m.kill() {
 		b.dying = false
 	}
+}
+
+// stalled is how often a transaction was left in the middle.
+func (b *books) stalled() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.happened[silentBefore] + b.happened[stoppedBefore]
 }
 
 // killed is how often PostgreSQL was killed.
@@ -151,7 +170,7 @@ func (b *books) table() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var text strings.Builder
-	for m := cutBefore; m < mishaps; m++ {
+	for m := silentBefore; m < mishaps; m++ {
 		fmt.Fprintf(&text, "  %-50s %4d\n", m, b.happened[m])
 	}
 	fmt.Fprintf(&text, "  %-50s %4d\n", "starts of a facade refused without PostgreSQL", b.refused)
@@ -177,9 +196,10 @@ func (w *bookWire) carry(facade *net.TCPConn) {
 		return
 	}
 	defer up.Close()
-	s := &bookSession{wire: w, facade: facade, up: up}
+	s := &bookSession{wire: w, facade: facade, up: up, over: make(chan struct{})}
 	w.books.world.work.Go(func() {
 		s.answers()
+		close(s.over)
 		up.Close()
 		facade.Close()
 	})
@@ -191,6 +211,8 @@ type bookSession struct {
 	wire       *bookWire
 	facade, up net.Conn
 	backend    atomic.Int64            // the process of PostgreSQL
+	silent     atomic.Bool             // the facade hears nothing any more
+	over       chan struct{}           // closed when PostgreSQL has ended the session
 	fate       atomic.Pointer[mishap]  // of the commit on its way
 	from       atomic.Pointer[process] // who has sent it
 }
@@ -222,6 +244,10 @@ func (s *bookSession) commits() (over bool) {
 	}
 	m := s.wire.books.draw(from)
 	s.from.Store(from)
+	if m == stoppedBefore {
+		s.strike(m)
+		return false
+	}
 	if !m.before() {
 		s.fate.Store(&m)
 		return false
@@ -253,6 +279,9 @@ func (s *bookSession) answers() {
 			s.strike(m)
 			return
 		}
+		if s.silent.Load() {
+			continue
+		}
 		if _, err := s.facade.Write(text); err != nil {
 			return
 		}
@@ -266,6 +295,9 @@ func (s *bookSession) missed() {
 	}
 }
 
+// stallTime is longer than what a transaction may hold up others.
+const stallTime = 12 * time.Second
+
 // strike lets happen what befalls a commit.
 func (s *bookSession) strike(m mishap) {
 	s.wire.books.count(m)
@@ -273,6 +305,14 @@ func (s *bookSession) strike(m mishap) {
 	case m.kill():
 		backend := int(s.backend.Load())
 		s.wire.books.restart(m, backend)
+	case m == silentBefore:
+		s.silent.Store(true)
+		select { // PostgreSQL gives the transaction up, whose host is as good as gone
+		case <-s.over:
+		case <-time.After(stallTime):
+		}
+	case m == stoppedBefore:
+		s.from.Load().standStill(stallTime)
 	case m == silentAfter:
 		defer context.AfterFunc(s.wire.books.world.storm, func() { s.facade.Close() })()
 		_, _ = io.Copy(io.Discard, s.up) // until the facade gives it up, or is killed

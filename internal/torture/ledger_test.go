@@ -31,6 +31,7 @@ var (
 	ledgerCatalogKills = flag.Int("ledger-catalog-kills", 4, "sandboxes to kill with a ledger, at least")
 	ledgerCuts         = flag.Int("ledger-cuts", 30, "connections between facade and sandbox to cut with a ledger, at least")
 	databaseKills      = flag.Int("database-kills", 4, "how often to kill PostgreSQL, at least")
+	stalls             = flag.Int("stalls", 2, "transactions to leave in the middle, at least")
 )
 
 // knownWithin is how soon after the catalog answers again every order has an outcome, and settledWithin how soon
@@ -63,7 +64,7 @@ func buildLedger(ctx context.Context, t *testing.T, g goal) *ledgerWorld {
 	t.Helper()
 	postgres := proctest.StartPostgres(t)
 	l := &ledgerWorld{
-		books:  &books{t: t, server: postgres, kills: *databaseKills, skip: max(20, 8*g.orders / *databaseKills)},
+		books:  &books{t: t, server: postgres, kills: *databaseKills, stalls: *stalls, stall: silentBefore, skip: max(20, 8*g.orders / *databaseKills)},
 		ledger: postgres.Database(t), tokens: map[string]string{}, memory: newMemory(),
 		limits: map[string]int64{"shop": ampleCents, "blog": int64(g.orders) * scarceCents / 100},
 	}
@@ -141,7 +142,7 @@ func (b *books) wasAway() bool {
 
 // calmIfDone lets nothing more go wrong once everything has happened often enough.
 func (l *ledgerWorld) calmIfDone() {
-	if l.books.killed() >= l.books.kills {
+	if l.books.killed() >= l.books.kills && l.books.stalled() >= l.books.stalls {
 		l.world.calmIfDone(l.memory.count())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -109,6 +110,16 @@ func (p *process) kill() {
 	p.mu.Unlock()
 	_ = p.command.Process.Kill() // it may have ended already
 	<-p.gone
+}
+
+// standStill stops the process for a while.
+func (p *process) standStill(d time.Duration) {
+	_ = p.command.Process.Signal(syscall.SIGSTOP) // it may have ended
+	select {
+	case <-time.After(d):
+	case <-p.gone:
+	}
+	_ = p.command.Process.Signal(syscall.SIGCONT)
 }
 
 // wasKilled reports whether the end of the process is our doing.
