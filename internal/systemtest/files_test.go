@@ -1,0 +1,71 @@
+package systemtest
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A server that nobody calls takes changed files over, and says what is wrong with one.
+func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
+	t.Parallel()
+	f := newFacility(t, 1)
+	f.served.Stop()
+	key, callers := filepath.Join(t.TempDir(), "key"), teamsOf(t)
+	put := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(key, f.keys[0])
+	whole, err := os.ReadFile(callers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
+	status := func() string { return f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "") }
+	for _, row := range []struct {
+		when, text string
+		broken     bool
+	}{{"broken", "teams: {studio: [", true}, {"whole", string(whole), false}} {
+		put(callers, row.text)
+		waitFor(t, "word of the callers file when it is "+row.when, func() bool { return strings.Contains(status(), "is not taken over") == row.broken }, status)
+	}
+	for range 3 { // it asks for the files, and ends nothing
+		if err := f.served.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(callers, strings.ReplaceAll(string(whole), "name: frame", "name: painter"))
+	waitFor(t, "the change in the log", func() bool { return strings.Contains(f.served.Stderr.String(), "callers file has changed") }, f.served.Output.String)
+	if f.watch("poster", 1, 0); f.served.Stop() != exitOK {
+		t.Errorf("it has ended before its stop:\n%s", f.served.Stderr)
+	}
+}
+
+// The ledger asks for what is due all the time. A span of that has no call above it, and tells nobody anything.
+func TestTheLedgersOwnQuestionsHaveNoSpans(t *testing.T) {
+	t.Parallel()
+	s := startTraced(t, map[string]string{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
+	s.overGRPC(t)
+	if s.served.Stop() != exitOK {
+		t.Fatal(s.served.Stderr)
+	}
+	below, roots := 0, map[string]int{}
+	for _, span := range s.trace(t).spans {
+		if !strings.Contains(fmt.Sprint(span.GetAttributes()), "db.system.name") {
+			continue
+		}
+		if below++; len(span.GetParentSpanId()) == 0 {
+			roots[span.GetName()]++
+		}
+	}
+	if below == 0 || len(roots) > 0 {
+		t.Errorf("%d spans of the database, without a parent: %v", below, roots)
+	}
+}
