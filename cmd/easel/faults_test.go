@@ -22,7 +22,7 @@ type fault struct {
 
 // faults is the whole catalogue. U is the catalog upstream, K a kill or a call that ends
 // early, N the network, C a clock, L and I clients and their input, X keys and certificates,
-// A attackers and what was once said wrongly of money, T teams behind one API key, S the sandbox.
+// A attackers and what was once said wrongly of money, M money, T teams behind one API key, S the sandbox.
 var faults = []fault{
 	{id: "U1", what: "the catalog refuses connections or has no address", proof: "few retries, watches stay open, requests are counted"},
 	{id: "U2", what: "it accepts and never answers", proof: "a call ends with its deadline"},
@@ -122,6 +122,22 @@ var faults = []fault{
 	{id: "T10", what: "the API key is rotated, or the ledger meets another catalog, while orders are unknown", proof: "they stay unknown; nothing is sent under another API key or to another catalog"},
 	{id: "T11", what: "the catalog has forgotten an idempotency key", proof: "nothing is sent after the window; an operator resolves it"},
 	{id: "T12", what: "the clocks of replicas differ by a day at the edge of a window", proof: "the database's clock decides"},
+
+	{id: "M1", what: "a caller moves to another team while its order is quoted", proof: "one order for each key of a caller; its terms are read again where the order is written"},
+	{id: "M2", what: "one call is refused while another places the order", proof: "a refusal is one call's own; the key is asked again before not_placed"},
+	{id: "M3", what: "a host vanishes or is stopped within a transaction", proof: "nothing is locked for longer than 10 s; others go on at once"},
+	{id: "M4", what: "404 pages, or the API key of another account, for a while", proof: "the rule of absence; life undoes it"},
+	{id: "M5", what: "a replica with an older callers file records an end", proof: "its event is told by whoever knows the team"},
+	{id: "M6", what: "the API key of the replica that settles is revoked", proof: "the work goes to who can do it"},
+	{id: "M7", what: "a charge is told as 0 first and in full later", proof: "the highest counts; the price stays reserved until the end"},
+	{id: "M8", what: "one lost attempt, and then refusals", proof: "the reservation ends with the window"},
+	{id: "M9", what: "one team's orders always fail", proof: "another team's are recovered in its turn"},
+	{id: "M10", what: "a forwarded API key is rotated, and the catalog replays", proof: "its caller is told the id"},
+	{id: "M11", what: "the catalog says that the key stands for another order", proof: "an unknown outcome"},
+	{id: "M12", what: "a process is stopped between its claim and the POST", proof: "nothing leaves after the window"},
+	{id: "M13", what: "a refund after the refund window", proof: "seen within a day, for 30 days"},
+	{id: "M14", what: "a database with another isolation or order of texts", proof: "as on a default one"},
+	{id: "M15", what: "U+0000 in a label; an id that nobody could name again", proof: "bad input; an unknown outcome"},
 }
 
 func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
@@ -143,7 +159,7 @@ func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
 	}
 }
 
-var faultID = regexp.MustCompile(`\b[UKNCLIXSAT][1-9][0-9]?\b`)
+var faultID = regexp.MustCompile(`\b[UKNCLIXSATM][1-9][0-9]?\b`)
 
 // testsByFault finds the tests of the whole project that name a fault.
 func testsByFault(t *testing.T) map[string][]string {
