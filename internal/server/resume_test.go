@@ -123,7 +123,7 @@ func TestAnOrderThatTheCatalogDoesNotShowYetIsNotSaidToBeMissing(t *testing.T) {
 		}
 		resp := &easelv1.WaitGenerationResponse{}
 		err = c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
-			GenerationId: g.GetGenerationId(), Timeout: durationpb.New(300 * time.Millisecond),
+			GenerationId: g.GetGenerationId(), Timeout: durationpb.New(3 * time.Second),
 		}, resp)
 		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
 			t.Errorf("a wait gives %v, %v", resp, err)
