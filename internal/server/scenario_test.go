@@ -314,7 +314,7 @@ func TestAWaitThatRunsOutAnswersWithTheNewestState(t *testing.T) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		resp := &easelv1.WaitGenerationResponse{}
 		err := c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
-			GenerationId: g.GetGenerationId(), Timeout: durationpb.New(200 * time.Millisecond),
+			GenerationId: g.GetGenerationId(), Timeout: durationpb.New(2 * time.Second),
 		}, resp)
 		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
 			t.Errorf("%v %v", resp, err)
