@@ -36,20 +36,25 @@ func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // U1
 }
 
 func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // U10
-	inBubble(t, map[string]catalog.State{}, func(b *bench) {
-		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
-		pass(2 * time.Second)
-		s := b.watch("a")
-		pass(2 * time.Second)
-		b.wantStates(s, "queued")
-		if _, ok := b.hub.NotYetVisible(tenant, "a"); !ok {
-			b.t.Error("a read of it would say that it is not there")
-		}
-		pass(time.Minute)
-		if _, ok := b.hub.NotYetVisible(tenant, "a"); ok {
-			b.t.Error("the grace never ends")
-		}
-	})
+	for _, own := range []bool{true, false} { // the words of the 404 are the catalog's
+		inBubble(t, map[string]catalog.State{}, func(b *bench) {
+			b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
+			b.up.with(func(u *upstream) {
+				u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404, Own: own}
+			})
+			pass(2 * time.Second)
+			s := b.watch("a")
+			pass(2 * time.Second)
+			b.wantStates(s, "queued")
+			if _, ok := b.hub.NotYetVisible(tenant, "a"); !ok {
+				b.t.Error("a read of it would say that it is not there")
+			}
+			pass(time.Minute)
+			if _, ok := b.hub.NotYetVisible(tenant, "a"); ok {
+				b.t.Error("the grace never ends")
+			}
+		})
+	}
 }
 
 func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // U10

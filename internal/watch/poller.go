@@ -304,7 +304,7 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 		t.scheduleNext(e, now)
 		t.list.applyHints(t, result, now)
 		t.ownPollAnswered(e, now)
-	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && !e.exists():
+	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.exists() || e.justCreated(now)):
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
