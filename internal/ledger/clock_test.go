@@ -37,7 +37,7 @@ func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // T12
 			resent bool
 		}{{"11 hours", true}, {"2 hours", false}} {
 			change(t, url, "UPDATE orders SET claimed_until = 0, retry_time = 0, order_time = order_time - EXTRACT(EPOCH FROM interval '"+edge.later+"')::BIGINT * 1000000")
-			if _, found, err := wrong.Resume(t.Context(), theAPIKey); err != nil || found != edge.resent {
+			if _, found, err := wrong.Resume(t.Context(), theAPIKey, ""); err != nil || found != edge.resent {
 				t.Errorf("%s later it is sent again: %v, %v", edge.later, found, err)
 			}
 		}

@@ -184,22 +184,22 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // T3, T10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		written := write(t, l, request("k"))
-		if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 			t.Errorf("an order under way is resumed: %v", err)
 		}
 		lapse(t, l, url)
 		l = open(t, url)
-		if _, found, err := l.Resume(t.Context(), "another API key"); found || err != nil {
+		if _, found, err := l.Resume(t.Context(), "another API key", ""); found || err != nil {
 			t.Errorf("an order is resumed under another API key: %v", err)
 		}
-		o, found, err := l.Resume(t.Context(), theAPIKey)
+		o, found, err := l.Resume(t.Context(), theAPIKey, "")
 		if !found || err != nil || o.ID != written.ID || o.Claims != 2 || o.UpstreamKey != "up-k" || o.Inputs != `{"prompt":"a"}` {
 			t.Fatalf("resumed is %+v, %v, %v", o, found, err)
 		}
 		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
 			t.Errorf("a refusal of a repeat is answered %v", got)
 		}
-		if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 			t.Errorf("it is resumed at once again: %v", err)
 		}
 	})
@@ -217,7 +217,7 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // T11
 		}
 		change(t, url, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
 		l = open(t, url)
-		if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 			t.Errorf("it is sent again after the window: %v", err)
 		}
 		if _, step := call(t, l, request("k")); step.Answer != lifecycle.Unresolved {
@@ -243,7 +243,7 @@ func TestAGenerationOfAnotherOrderIsNotStored(t *testing.T) {
 		if again, step := call(t, l, request("b")); step.Action != lifecycle.Submit || again.Generation != "" {
 			t.Errorf("the second order is now %+v, %+v", again, step)
 		}
-		if _, found, err := l.Resume(t.Context(), theAPIKey); found || err != nil {
+		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 			t.Errorf("the second order is sent again at once: %v", err)
 		}
 	})

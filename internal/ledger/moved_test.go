@@ -199,7 +199,7 @@ func TestMoneyInDoubtIsLookedAtDailyForAMonth(t *testing.T) { // M13
 		wantDue("at once")
 		age("23")
 		wantDue("within a day")
-		l.Exec(t, "UPDATE orders SET observed_time = observed_time - 1 WHERE generation_id = 'silent'")
+		l.Exec(t, "UPDATE orders SET observed_time = observed_time - 60000000 WHERE generation_id = 'silent'")
 		age("1")
 		wantDue("after a day", "silent", "deleted")
 		observe(t, l, "silent", lifecycle.Observation{Status: lifecycle.Refunded, CostCents: cents(9)})

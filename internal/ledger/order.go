@@ -324,24 +324,25 @@ func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string)
 func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.window-o.Age) }
 
 // Resume takes the claim of an order that nobody comes back for, may still be sent, and was sent under this API key: the
-// one that has waited longest of the owner that comes next. Each owner has its turn, which the caller of Resume keeps:
-// later are the owners whose turn was last, the latest at the end. It is not found where there is none. An order that
-// somebody else has locked holds nobody up.
-func (l *Ledger) Resume(ctx context.Context, apiKey string, later ...string) (o Order, found bool, err error) {
+// one that has waited longest of the next owner after the one whose turn was last. It is not found where there is none.
+// An order that somebody else has locked holds nobody up.
+func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		found = false
-		c := &clauses{}
-		for n, owner := range later {
-			c.add(fmt.Sprintf("WHEN %%s THEN %d", n+1), owner)
+		now, err := tx.now()
+		if err != nil {
+			return err
 		}
-		turn := ""
-		if len(later) > 0 {
-			turn = "CASE owner " + strings.Join(c.all, " ") + " ELSE 0 END, "
+		var all []Order
+		for _, turn := range []string{"owner > %s", "owner <= %s"} { // after the last owner comes the first
+			c := &clauses{}
+			c.add(turn, last)
+			c.add("api_key = %s AND retry_time <= %s AND claimed_until <= %s AND order_time > %s", apiKey, now, now, now-l.window.Microseconds())
+			all, err = l.orders(tx, apiKey, `state = 1 AND inputs IS NOT NULL AND `+c.String()+` ORDER BY owner, retry_time LIMIT 1 {take}`, c.args...)
+			if err != nil || len(all) > 0 {
+				break
+			}
 		}
-		c.all = nil
-		c.add(`state = 1 AND api_key = %s AND inputs IS NOT NULL AND retry_time <= {now} AND claimed_until <= {now}
-			AND order_time > {now} - %s ORDER BY `+turn+`retry_time LIMIT 1 {take}`, apiKey, l.window.Microseconds())
-		all, err := l.orders(tx, apiKey, c.String(), c.args...)
 		if err != nil || len(all) == 0 {
 			return err
 		}

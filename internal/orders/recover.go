@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ type recovery struct {
 	places  chan struct{}
 	resends sync.WaitGroup
 	outage  outage
-	turns   []string // the owners whose turn was lately, the last one at the end
+	last    string // the owner whose turn was last
 }
 
 // next begins to send one order again. It reports whether another may follow at once.
@@ -50,12 +49,12 @@ func (r *recovery) next(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	order, found, err := r.orders.resume(ctx, r.held.APIKeySum(), r.turns)
+	order, found, err := r.orders.resume(ctx, r.held.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.places
 		return false // where the ledger is away, its callers say so
 	}
-	r.noteTurn(order.Owner)
+	r.last = order.Owner
 	resend := func() {
 		defer func() { <-r.places }()
 		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, r.held, order)))
@@ -66,17 +65,6 @@ func (r *recovery) next(ctx context.Context) bool {
 	}
 	r.resends.Go(resend)
 	return true
-}
-
-// mostTurns is how many owners are remembered whose turn was.
-const mostTurns = 100
-
-// noteTurn notes that an owner has had its turn.
-func (r *recovery) noteTurn(owner string) {
-	r.turns = slices.DeleteFunc(r.turns, func(one string) bool { return one == owner })
-	if r.turns = append(r.turns, owner); len(r.turns) > mostTurns {
-		r.turns = r.turns[1:]
-	}
 }
 
 // meetsOutage reports whether the catalog does not answer, or wants to be left alone. One that fails with an order may
@@ -96,9 +84,9 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-func (o *Orders) resume(ctx context.Context, apiKey string, turns []string) (order ledger.Order, found bool, err error) {
+func (o *Orders) resume(ctx context.Context, apiKey, last string) (order ledger.Order, found bool, err error) {
 	err = ask(ctx, func(ctx context.Context) error {
-		order, found, err = o.Ledger.Resume(ctx, apiKey, turns...)
+		order, found, err = o.Ledger.Resume(ctx, apiKey, last)
 		return err
 	})
 	return order, found, err

@@ -107,7 +107,9 @@ func (p *Postgres) url(database string) string {
 }
 
 // newForgetful does not wait for the disk: a test outlives its processes, and not the machine.
-func newForgetful() (*Postgres, error) { return NewPostgres("fsync=off", "max_connections=200") }
+func newForgetful() (*Postgres, error) {
+	return NewPostgres("fsync=off", "max_connections=200", "autovacuum=off") // whose workers would keep deleted rows in the databases that are measured
+}
 
 // NewPostgres makes one in a temporary directory, with some settings, and starts it. Where PostgreSQL is not on this machine the
 // error is [exec.ErrNotFound].

@@ -21,4 +21,8 @@ CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE names
 DROP INDEX orders_caller;
 CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE state <> 3 AND caller <> '';
 
+-- Owners are recovered in turn.
+DROP INDEX orders_open;
+CREATE INDEX orders_open ON orders (owner, retry_time) WHERE state = 1;
+
 CREATE INDEX orders_unconfirmed ON orders (observed_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1);

@@ -58,7 +58,7 @@ INSERT INTO labels (order_id, name, value) SELECT order_id, name, value FROM lab
 DROP TABLE labels_kept;
 
 CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
-CREATE INDEX orders_open ON orders (retry_time) WHERE state = 1;
+CREATE INDEX orders_open ON orders (owner, retry_time) WHERE state = 1;
 CREATE INDEX orders_unsettled ON orders (observed_time) WHERE state = 2 AND settled = 0;
 CREATE INDEX orders_owner ON orders (owner, order_time, id);
 CREATE INDEX orders_owner_unsettled ON orders (owner, order_time, id) WHERE state = 2 AND settled = 0;
