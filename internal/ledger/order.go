@@ -329,15 +329,13 @@ func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.windo
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		found = false
-		now, err := tx.now()
-		if err != nil {
-			return err
-		}
 		var all []Order
+		var err error
 		for _, turn := range []string{"owner > %s", "owner <= %s"} { // after the last owner comes the first
 			c := &clauses{}
 			c.add(turn, last)
-			c.add("api_key = %s AND retry_time <= %s AND claimed_until <= %s AND order_time > %s", apiKey, now, now, now-l.window.Microseconds())
+			c.add("api_key = %s AND order_time > {now} - %s", apiKey, l.window.Microseconds())
+			c.add("retry_time <= (SELECT {now}) AND claimed_until <= {now}") // the first is asked once, and so can be sought
 			all, err = l.orders(tx, apiKey, `state = 1 AND inputs IS NOT NULL AND `+c.String()+` ORDER BY owner, retry_time LIMIT 1 {take}`, c.args...)
 			if err != nil || len(all) > 0 {
 				break
