@@ -109,9 +109,9 @@ func eventFaults(list *callers.List, inForce ...callers.Team) (faults callers.Fa
 	return faults
 }
 
-// watchUntilSettled watches a generation for nobody but the ledger.
+// watchUntilSettled watches a generation of the ledger for nobody else.
 func watchUntilSettled(hub *watch.Hub) func(context.Context, catalog.Credential, string) error {
 	return func(ctx context.Context, cred catalog.Credential, id string) error {
-		return hub.Watch(ctx, watch.Request{Credential: cred, IDs: []string{id}, Goal: watch.Settled}, func(watch.Event) error { return nil })
+		return hub.Watch(ctx, watch.Request{Credential: cred, IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(watch.Event) error { return nil })
 	}
 }

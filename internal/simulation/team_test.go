@@ -104,7 +104,7 @@ func (p *process) openLedger(ctx context.Context, w *world) (err error) {
 			return p.teams.Names()
 		},
 		Watch: func(ctx context.Context, cred catalog.Credential, id string) error {
-			return p.hub.Watch(ctx, watch.Request{Credential: cred, IDs: []string{id}, Goal: watch.Settled}, func(watch.Event) error { return nil })
+			return p.hub.Watch(ctx, watch.Request{Credential: cred, IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(watch.Event) error { return nil })
 		},
 		Ledger: p.book, Catalog: p.client, Logger: w.logger(), Fault: func() { w.problem("%s found a fault of the book", p.name) }, Dearer: func() { w.dearer.Add(1) }, Called: p.hub.Called,
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) {

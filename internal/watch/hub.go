@@ -187,7 +187,7 @@ func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 	result := &pollResult{found: h.cfg.Observer.TraceRef(ctx)}
 	h.with(cred, id, func(t *tenant, e *entry) {
 		if now := time.Now(); !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
-			t.noteGone(e, result, now)
+			t.noteGone(e, result, now, true)
 		}
 	})
 	h.sighted(result.sighted...)

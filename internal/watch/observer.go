@@ -78,6 +78,6 @@ type pollResult struct {
 type Sighting struct {
 	Credential catalog.Credential
 	catalog.Version
-	// NotFound means that a 404 alone says that the generation is gone.
+	// NotFound means that reads alone say that the generation is gone, and have said so for long enough.
 	NotFound bool
 }

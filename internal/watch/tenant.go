@@ -253,7 +253,9 @@ func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *poll
 // noteChange records a new state, and publishes it.
 func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
-	result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: e.state, Etag: e.etag}, e.goneByNotFound()})
+	if gone := e.goneByNotFound(); !gone || e.absence.Lasting {
+		result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: e.state, Etag: e.etag}, gone})
+	}
 	if before.State != 0 && before.State != e.state.State {
 		if e.state.State == catalog.StateRefunded {
 			t.account.touch(e.state.ObserveTime)
@@ -313,7 +315,7 @@ func (t *tenant) notFound(e *entry, err error, result *pollResult, now time.Time
 		t.retry(e, err, t.cfg.MaxInterval, now)
 		return
 	}
-	t.noteGone(e, result, now)
+	t.noteGone(e, result, now, e.exists())
 	t.scheduleNext(e, now)
 }
 
@@ -328,10 +330,11 @@ func (t *tenant) lasts(e *entry, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// noteGone notes that the catalog has a generation no more, as reads say, and delivers that.
-func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time) {
+// noteGone notes that the catalog has a generation no more, as reads say, and delivers that. Of one that nobody here has
+// known they need not have said so for long: its watchers are told, and the ledger is not.
+func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
-	e.absence.Lasting = true
+	e.absence.Lasting = lasting
 	e.markGone(now)
 	t.noteChange(e, before, result)
 }
