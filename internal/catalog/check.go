@@ -34,8 +34,8 @@ func checkID(op, field, id string) error {
 // generationID is what callers can name a generation by: the rule of the contract.
 var generationID = regexp.MustCompile(`^[!-.0-\[\]-~]{1,256}$`)
 
-// canBeNamed reports whether callers can name a generation by an id. One that they can't name again is none to them.
-func canBeNamed(id string) bool { return generationID.MatchString(id) && id != "." && id != ".." }
+// CanBeNamed reports whether callers can name a generation by an id. One that they can't name again is none to them.
+func CanBeNamed(id string) bool { return generationID.MatchString(id) && id != "." && id != ".." }
 
 func checkIdempotencyKey(key string) error {
 	if !printable(key) || len(key) > maxIDBytes {

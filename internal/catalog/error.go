@@ -52,6 +52,7 @@ type Error struct {
 	Code       string // the catalog's own code, "" where it sent none
 	Message    string // the catalog's own text, "" where it sent none
 	Own        bool   // the answer has the form of the catalog's own errors: not that of a proxy's page
+	AboutKey   bool   // of an order: it speaks of the idempotency key, under which there may be one
 	Violations []Violation
 	Withheld   Kind          // KindOutcomeUnknown: what the answer said whose Message this is; 0 where there is none
 	Held       bool          // the call ran under a held API key: a rejection is its operator's fault

@@ -27,6 +27,11 @@ type errorBody struct {
 	violations []Violation
 }
 
+// mentions reports whether a word stands in the code or the message.
+func (e errorBody) mentions(word string) bool {
+	return strings.Contains(strings.ToLower(e.code), word) || strings.Contains(strings.ToLower(e.message), word)
+}
+
 // codeLine matches plain text that begins with a code, or is one.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 

@@ -59,6 +59,7 @@ func answerError(op string, resp *http.Response, redact redactor, now time.Time)
 		Code:       detail.code,
 		Message:    detail.message,
 		Own:        detail.own,
+		AboutKey:   op == opCreate && detail.mentions(aboutKey),
 		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), now),
 	}
 	if e.Kind == KindInvalidInput {
@@ -101,10 +102,11 @@ func codeDecides(status int) bool {
 
 // kindOfCode is the kind of a code that says more than its status, 0 for no such code.
 func kindOfCode(op string, status int, code string) Kind {
-	kind := codes[code]
-	switch {
-	case kind != 0 && (kind != KindKeyReused || op == opCreate):
+	switch kind := codes[code]; {
+	case kind != 0:
 		return kind
+	case op == opCreate && strings.Contains(code, aboutKey):
+		return KindKeyReused
 	case op == opContent:
 		return contentCodes[code]
 	case (op == opQuote || op == opCreate) && status == http.StatusNotFound && slices.Contains(modelCodes, code):

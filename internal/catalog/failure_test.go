@@ -108,6 +108,8 @@ func TestEveryStatusHasItsKind(t *testing.T) {
 		{opCreate, 409, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
 		{opCreate, 422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
 		{opCreate, 400, `{"code":"idempotency-key-mismatch"}`, KindKeyReused},
+		{opCreate, 422, `{"code":"IDEMPOTENCY_CONFLICT"}`, KindKeyReused},
+		{opCreate, 400, `{"error":{"type":"idempotency_error"}}`, KindKeyReused},
 		{opCreate, 422, `{"type":"https://x/errors/IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
 		{opCreate, 422, `IDEMPOTENCY_KEY_REUSED: x`, KindKeyReused},
 		{every, 410, ``, KindContract},

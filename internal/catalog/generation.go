@@ -93,7 +93,7 @@ func readCreated(a answer) (Generation, error) {
 	status, _, stated := find(r, statusNames, asWord)
 	g, ok := newGeneration(a, r, "")
 	switch {
-	case !ok || !canBeNamed(g.ID):
+	case !ok || !CanBeNamed(g.ID):
 		return Generation{}, a.malformed("no identifier that callers can name the generation by")
 	case errorStatuses[statusKey(status)]:
 		return Generation{}, a.malformed("its status is that of an error, and not of a generation: " + a.redactor.clean(status))

@@ -57,7 +57,7 @@ func (o orders) submit(ctx context.Context, cred Credential, order Order, sub *s
 	receipt, err := o.attempts(ctx, cred, order, sub, run)
 	err = sub.withholdRefusal(err)
 	if order.Journal != nil && !receipt.Replayed {
-		receipt.Generation, err = order.Journal.Conclude(ctx, receipt.Generation, err, err != nil && !sub.mayExist && KindOf(err) != KindKeyReused)
+		receipt.Generation, err = order.Journal.Conclude(ctx, receipt.Generation, err, err != nil && !sub.mayExist && !isAboutKey(err))
 	}
 	if !receipt.Replayed {
 		o.ordered(ctx, cred, order, receipt.Generation, err)
@@ -103,6 +103,12 @@ func (o orders) turn(ctx context.Context, cred Credential, order Order) (Turn, e
 		return Turn{Inputs: order.Inputs}, nil
 	}
 	return order.Journal.Next(ctx, cred)
+}
+
+// isAboutKey reports whether a refusal may be of the idempotency key: there may be an order under it.
+func isAboutKey(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.AboutKey || e.Kind == KindKeyReused)
 }
 
 // withinLimit prices the order first.

@@ -38,17 +38,17 @@ type request struct {
 var errLate = errors.New("its time to leave was over")
 
 // timelyBody is a body that is not sent after a time, by the clock that goes first: one of them stands still while the
-// machine sleeps. Without the end of its body a request is none.
+// machine sleeps. Without the end of its body a request is none; when the end has left, it can't be late any more.
 type timelyBody struct {
-	io.Reader
+	body    *bytes.Reader
 	leaveBy time.Time
 }
 
 func (b timelyBody) Read(p []byte) (int, error) {
-	if now := time.Now(); !now.Before(b.leaveBy) || !now.Round(0).Before(b.leaveBy.Round(0)) {
+	if now := time.Now(); b.body.Len() > 0 && (!now.Before(b.leaveBy) || !now.Round(0).Before(b.leaveBy.Round(0))) {
 		return 0, errLate
 	}
-	return b.Reader.Read(p)
+	return b.body.Read(p)
 }
 
 // requester sends requests to one catalog, each once.
@@ -164,7 +164,7 @@ func (q requester) newRequest(ctx context.Context, key string, r request) (*http
 		// Hidden behind another type, NewRequest or Do can't make a GetBody of it.
 		req.Body = io.NopCloser(bytes.NewReader(r.body))
 		if !r.leaveBy.IsZero() {
-			req.Body = io.NopCloser(timelyBody{req.Body, r.leaveBy})
+			req.Body = io.NopCloser(timelyBody{bytes.NewReader(r.body), r.leaveBy})
 		}
 		req.ContentLength = int64(len(r.body))
 	}

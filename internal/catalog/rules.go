@@ -19,10 +19,11 @@ var (
 	quoteWrappers      = names("quote", "price", "cost", "data", "result", "response", "payload")
 )
 
-// The account behind an API key is named by one of these, or by the id of one of these objects.
+// The account behind an API key is named by one of these, or by the id of one of these objects. A user is none: two of
+// one organization have API keys of one account.
 var (
-	accountIDNames = names("accountId", "userId", "customerId", "organizationId", "workspaceId")
-	accountHolders = names("account", "user", "customer", "organization", "workspace")
+	accountIDNames = names("accountId", "organizationId", "workspaceId", "customerId")
+	accountHolders = names("account", "organization", "workspace", "customer")
 	ownerIDNames   = names("id", "uuid", "_id")
 )
 
@@ -162,19 +163,14 @@ var (
 
 // codes are the codes of the catalog that say more than their status.
 var codes = map[string]Kind{
-	"apikeydailycap":                KindDailyCap,
-	"apikeydailycapreached":         KindDailyCap,
-	"apikeydailycapexceeded":        KindDailyCap,
-	"idempotencykeyreused":          KindKeyReused,
-	"idempotencykeyreuse":           KindKeyReused,
-	"idempotencykeymismatch":        KindKeyReused,
-	"idempotencymismatch":           KindKeyReused,
-	"idempotencykeyalreadyused":     KindKeyReused,
-	"idempotencyparametermismatch":  KindKeyReused,
-	"idempotentparametermismatch":   KindKeyReused,
-	"idempotencypayloadmismatch":    KindKeyReused,
-	"idempotencykeypayloadmismatch": KindKeyReused,
+	"apikeydailycap":         KindDailyCap,
+	"apikeydailycapreached":  KindDailyCap,
+	"apikeydailycapexceeded": KindDailyCap,
 }
+
+// aboutKey stands in each refusal of an order for its idempotency key, however it is spelled: there may be an order under
+// it. In a code it says that the key stands for another one; a text may echo a prompt.
+const aboutKey = "idempoten"
 
 // modelCodes are codes of a 404 that is about the model and not about the path.
 var modelCodes = names("modelNotFound", "unknownModel", "noSuchModel", "invalidModel", "modelUnknown", "modelUnavailable")

@@ -242,13 +242,16 @@ func (e *entry) keyRefused(err error) error {
 	if !ok || !e.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // a proxy has answered, or there is an order under the key
+		return nil
+	}
 	return withheld.Err
 }
 
 // afterTheKey are the refusals of a catalog that looks at the idempotency key first: those of the order itself.
-// Credentials and rates come before the key everywhere.
+// Credentials, sizes and rates come before the key everywhere.
 var afterTheKey = map[catalog.Kind]bool{
-	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true, catalog.KindInputsTooLarge: true,
+	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
 }
 
 // record records an outcome. While the ledger fails it tries again, for as long as the claim may last.
@@ -288,7 +291,7 @@ func (e *entry) named(g catalog.Generation, step lifecycle.Step) catalog.Generat
 	}
 	e.orders.remember(e.request, g, placedTime(e.order))
 	if e.wrote {
-		e.orders.owned.put(keyOfOwned(&e.request.Owner, g.ID), Attribution{e.request.Owner, e.request.Caller, e.request.ModelID, e.request.Labels})
+		e.orders.owned.put(keyOfOwned(&e.request.Owner, g.ID), attributed{Attribution{e.request.Owner, e.request.Caller, e.request.ModelID, e.request.Labels}, time.Now()})
 	}
 	return g
 }
