@@ -39,7 +39,7 @@ var postgres = dialect{
 	goose:  goose.DialectPostgres,
 	system: semconv.DBSystemNamePostgreSQL,
 	conns:  16,
-	words:  strings.NewReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{take}", "FOR UPDATE SKIP LOCKED"),
+	words:  strings.NewReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED"),
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	locker: func() (lock.SessionLocker, error) { return lock.NewPostgresSessionLocker() },
 }
@@ -51,7 +51,7 @@ var sqlite = dialect{
 	goose:  goose.DialectSQLite3,
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
-	words:  strings.NewReplacer("{now}", "easel_now()", "{lock}", "", "{take}", ""),
+	words:  strings.NewReplacer("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", ""),
 
 	statements: maxStatements,
 }
@@ -114,9 +114,10 @@ const connectTimeout = "10"
 
 // bounds are the settings of each session of PostgreSQL that the URL says nothing of, in milliseconds, and its
 // isolation, whatever the URL says: whoever vanishes in a transaction, host and all, holds its locks for no longer
-// than ten seconds. A statement takes no longer than this side waits for it.
+// than ten seconds, and one that is stopped for less than others wait for them. A statement takes no longer than this side
+// waits for it.
 var bounds = map[string]string{
-	"lock_timeout": "4000", "statement_timeout": "5000", "idle_in_transaction_session_timeout": "5000", "tcp_user_timeout": "10000",
+	"lock_timeout": "4000", "statement_timeout": "5000", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",
 }
 

@@ -3,7 +3,34 @@ package ledger
 import (
 	"context"
 	"testing"
+
+	"github.com/pressly/goose/v3"
 )
+
+// FirstSchema makes the book of the first migration.
+func FirstSchema(t *testing.T, url string) {
+	t.Helper()
+	at, err := parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := at.open(at.bounded(), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	files, err := at.migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := goose.NewProvider(at.goose, db, files, goose.WithDisableGlobalRegistry(true))
+	if err == nil {
+		_, err = provider.UpTo(t.Context(), 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Exec sends a statement over the ledger's own connection.
 func (l *Ledger) Exec(t *testing.T, statement string) {

@@ -114,7 +114,9 @@ func (l *Ledger) take(file string) error {
 	if err != nil {
 		return &refusal{cures[fileProblem(file)], err}
 	}
-	_ = made.Chmod(fileMode) // of one that is another user's the start warns
+	for _, part := range []string{"", "-wal", "-shm"} { // these stay where a process was killed
+		_ = os.Chmod(file+part, fileMode) // of one that is another user's the start warns
+	}
 	if err := made.Close(); err != nil {
 		return &refusal{cures["disk"], err}
 	}
@@ -245,7 +247,11 @@ func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err 
 }
 
 // Unavailable is an error of a ledger that does not answer: nothing was recorded.
-type Unavailable struct{ Err error }
+type Unavailable struct {
+	Err error
+	// Locked means that it does, and somebody else has locked a row for long.
+	Locked bool
+}
 
 func (e *Unavailable) Error() string { return "the ledger does not answer: " + e.Err.Error() }
 
@@ -315,13 +321,19 @@ func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	lockNotAvailable     = "55P03"
 )
 
 // givenUp reports whether the database has given a transaction up for the sake of another: it has recorded nothing,
 // and may do so when it is carried out again.
 func givenUp(err error) bool {
+	return saysOf(err, serializationFailure) || saysOf(err, deadlockDetected)
+}
+
+// saysOf reports whether an error of PostgreSQL has a code.
+func saysOf(err error, code string) bool {
 	server, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (server.Code == serializationFailure || server.Code == deadlockDetected)
+	return ok && server.Code == code
 }
 
 // reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt, and each statement of it stands
@@ -342,7 +354,7 @@ func unanswered(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return &Unavailable{unusable(err)}
+	return &Unavailable{unusable(err), saysOf(err, lockNotAvailable)}
 }
 
 func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {

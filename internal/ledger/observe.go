@@ -62,11 +62,12 @@ type Effect struct {
 }
 
 // Observe records what the catalog has said of a generation, and moves the money of its order with it. A state
-// never goes back; a generation without an order is nobody's, and nothing is recorded of it.
+// never goes back; a generation without an order is nobody's, and nothing is recorded of it. An order that somebody else
+// has locked is not waited for.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		effect = Effect{}
-		all, err := l.orders(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3) {lock}`, generation, seen.APIKey, seen.APIKey)
+		all, err := l.orders(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3) {lock at once}`, generation, seen.APIKey, seen.APIKey)
 		if err != nil || len(all) == 0 {
 			return err
 		}
@@ -109,8 +110,8 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	}
 	next.Observed = o.After(seen.Observation, now, l.refunds)
 	next.Money = next.money()
-	if err := write(tx, o, next.Money, `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, observed_time = %s`,
-		next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), now.UnixMicro()); err != nil {
+	if err := write(tx, o, next.Money, `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, price_cents = %s, observed_time = %s`,
+		next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), next.PriceCents, now.UnixMicro()); err != nil {
 		return false, err
 	}
 	if err := tx.tellGeneration(o, next, seen.Text); err != nil {

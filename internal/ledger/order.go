@@ -422,7 +422,6 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (be
 		} else if other != nil && next.State == lifecycle.Placed {
 			return ErrKeyTaken
 		}
-		o.Observed, o.Record, o.placed = lifecycle.Observed{PriceCents: o.PriceCents}, "", 0 // what was seen was of another generation
 		return l.record(tx, *o, next, nil)
 	})
 	return before, possible && err == nil, err
@@ -447,9 +446,8 @@ func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, cost *in
 		return err
 	}
 	placed := placedOrders(next) - placedOrders(o.Order)
-	after := o
-	after.Order = next
-	after.ChargedCents = cost
+	after := o // of which nothing was seen: what was seen is of another generation
+	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: cost}
 	return move(tx, o, after.money(), placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL,
 		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
 }

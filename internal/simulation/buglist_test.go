@@ -420,7 +420,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a commit in doubt is a ledger that is away",
-		edits:  []edit{{ledgerDir, "Ledger.once", "return &Doubt{e}", "return &Unavailable{e}"}},
+		edits:  []edit{{ledgerDir, "Ledger.once", "return &Doubt{e}", "return &Unavailable{Err: e}"}},
 		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is told before the ledger holds it", "no unknown outcome is given as known"},
 	},
@@ -513,7 +513,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "an operator changes what others have ordered",
-		edits:  []edit{{serviceDir, "generations.DeleteGeneration", "s.seeAs(c, orderer(c), id)", "s.seeAs(c, viewer(c), id)"}},
+		edits:  []edit{{serviceDir, "Service.owns", "owner := orderer(c)", "owner := viewer(c)"}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4),
 		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},

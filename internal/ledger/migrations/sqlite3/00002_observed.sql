@@ -32,16 +32,24 @@ CREATE TABLE orders_anew (
   charge_final      INTEGER NOT NULL DEFAULT 0,
   absent_time       BIGINT NOT NULL DEFAULT 0,
   gone              INTEGER NOT NULL DEFAULT 0,
-  resolved          INTEGER NOT NULL DEFAULT 0
+  resolved          INTEGER NOT NULL DEFAULT 0,
+  second            INTEGER NOT NULL DEFAULT 0
 );
 INSERT INTO orders_anew (
   id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest,
   inputs, state, claims, claimed_until, order_time, retry_time, generation_id, placed_time, reserved_cents,
-  cost_cents, refunded_cents, unconfirmed_cents, status, record, deleted, settled, observed_time, failed_time)
+  cost_cents, refunded_cents, unconfirmed_cents, status, record, deleted, settled, observed_time, failed_time,
+  price_cents, charge_final, gone, second)
 SELECT
   id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest,
   inputs, state, claims, claimed_until, order_time, retry_time, generation_id, placed_time, reserved_cents,
-  cost_cents, refunded_cents, unconfirmed_cents, status, record, deleted, settled, observed_time, failed_time FROM orders;
+  cost_cents, refunded_cents, unconfirmed_cents, status, record, deleted, settled, observed_time, failed_time,
+  CASE WHEN cost_cents IS NULL THEN reserved_cents + unconfirmed_cents ELSE 0 END,
+  CASE WHEN status >= 3 AND cost_cents IS NOT NULL THEN 1 ELSE 0 END,
+  deleted,
+  CASE WHEN caller <> '' AND state <> 3 AND EXISTS (SELECT 1 FROM orders AS older WHERE older.caller = orders.caller
+    AND older.idempotency_key = orders.idempotency_key AND older.state <> 3 AND (older.order_time, older.id) < (orders.order_time, orders.id)) THEN 1 ELSE 0 END
+FROM orders;
 
 CREATE TABLE labels_kept AS SELECT order_id, name, value FROM labels;
 DROP TABLE labels;
@@ -65,5 +73,5 @@ CREATE INDEX orders_owner_unsettled ON orders (owner, order_time, id) WHERE stat
 CREATE INDEX orders_time ON orders (order_time, id);
 CREATE UNIQUE INDEX orders_generation ON orders (generation_id, namespace);
 CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE namespace <> api_key;
-CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE state <> 3 AND caller <> '';
+CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE state <> 3 AND caller <> '' AND second = 0;
 CREATE INDEX orders_unconfirmed ON orders (observed_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1);
