@@ -120,10 +120,16 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // M2
 
 // The catalog says that the key stands for another order: that one may be ours.
 func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // M11
-	for _, status := range []int{http.StatusConflict, http.StatusUnprocessableEntity} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
+	for body, status := range map[string]int{
+		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
+		`{"code":"IDEMPOTENCY_CONFLICT","message":"another one"}`:                                            http.StatusUnprocessableEntity,
+		`{"title":"Idempotency-Key is already used"}`:                                                        http.StatusUnprocessableEntity,
+		`{"error":"Idempotency-Key has already been used with a different request body"}`:                    http.StatusBadRequest,
+		`{"error":{"type":"idempotency_error","message":"Keys can only be used with the same parameters."}}`: http.StatusBadRequest,
+	} {
+		t.Run(body, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
-				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: `{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`})
+				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: body})
 				_, err := s.replica().place("studio", "k", "a harbour")
 				if all := s.list(ledger.Filter{}); isNotPlaced(err) || catalog.KindOf(err) != catalog.KindOutcomeUnknown || len(all) != 0 {
 					s.Errorf("it is told %v", err)
@@ -181,6 +187,99 @@ func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // M8
 			})
 		})
 	}
+}
+
+// What answers need not be the catalog, and what is refused need not be the order.
+func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // M8
+	for name, fault := range map[string]sandbox.Fault{
+		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
+		"a size":              {Status: http.StatusRequestEntityTooLarge, Body: `{"code":"TOO_LARGE","message":"too large"}`},
+		"nothing":             {Status: http.StatusUnprocessableEntity},
+		"the idempotency key": {Status: http.StatusUnprocessableEntity, Body: `{"error":"Idempotency-Key has already been used with a different request body"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r, first := s.replicaWith(orders.Config{KeyFirst: true}), true
+				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+					if first {
+						first = false
+						fault.Route = "POST /generations"
+						s.box.Inject(fault)
+						return nil, errors.New("the connection is gone")
+					}
+					return answer, nil
+				})
+				if _, err := r.place("studio", "k", "a harbour"); isNotPlaced(err) || catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+					s.Errorf("it is told %v", err)
+				}
+				s.box.ClearFaults()
+				r.recover(2 * time.Minute)
+				if all := s.list(ledger.Filter{}); len(all) != 1 || s.audit() != 1 {
+					s.Errorf("the ledger has %+v", all)
+				}
+			})
+		})
+	}
+}
+
+// One render that can't be read, or be recorded, is one render.
+func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // M6, M9
+	for name, answer := range map[string]int{"broken": http.StatusInternalServerError, "forbidden": http.StatusForbidden} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r := s.replica()
+				bad := mustPlace(s, r, "bad", "a harbour")
+				mustPlace(s, r, "good", "a harbour [fail]")
+				r.befores(func(req *http.Request) error {
+					if strings.HasSuffix(req.URL.Path, bad.ID) {
+						s.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: answer, Count: 1})
+					}
+					return nil
+				})
+				settles(20*time.Minute, r)
+				for _, one := range s.list(ledger.Filter{}) {
+					if one.Settled == (one.Generation == bad.ID) {
+						s.Errorf("it is %+v", one)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An operator's word may be wrong, and be corrected.
+func TestACorrectedOrderIsNobodyElses(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r, ctx, owner := s.replica(), s.Context(), "studio"
+		r.befores(broken("studio"))
+		if _, err := r.place(owner, "k", "a harbour"); err == nil {
+			s.Fatal("it is placed")
+		}
+		time.Sleep(window)
+		unknown := s.list(ledger.Filter{Unresolved: true})[0].ID
+		for _, id := range []string{"wrong", "right"} {
+			if _, possible, err := s.ledger.Resolve(ctx, unknown, "", id); err != nil || !possible {
+				s.Fatal(possible, err)
+			}
+			if own, err := r.orders.Owned(ctx, &owner, id); err != nil || len(own) != 1 {
+				s.Errorf("%s is not its owner's: %v", id, err)
+			}
+		}
+		if own, err := r.orders.OwnedNow(ctx, &owner, "wrong"); err != nil || len(own) != 0 {
+			s.Errorf("the wrong one may be deleted: %v, %v", own, err)
+		}
+		if own, err := r.orders.Owned(ctx, &owner, "wrong"); err != nil || len(own) != 0 {
+			s.Errorf("the wrong one may be seen: %v, %v", own, err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := s.ledger.Close(); err != nil {
+			s.Fatal(err)
+		}
+		if own, err := r.orders.Owned(ctx, &owner, "right"); err != nil || len(own) != 1 {
+			s.Errorf("while the ledger is away: %v, %v", own, err)
+		}
+		s.open()
+	})
 }
 
 // broken lets the orders of a team fail, whose prompts the catalog can't take.

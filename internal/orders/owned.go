@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -25,31 +26,65 @@ func keyOfOwned(owner *string, id string) ownedKey {
 	return ownedKey{owner: *owner, generationID: id}
 }
 
-// Attribution says whose a generation is, and what was ordered. It never changes.
+// Attribution says whose a generation is, and what was ordered. Only an operator's word changes it.
 type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
 }
 
+// attributed is what was read of a generation, and when.
+type attributed struct {
+	Attribution
+	at time.Time
+}
+
+// attributedFor is how long that counts, while the ledger answers.
+const attributedFor = time.Minute
+
 // Owned says whose generations are, of those that belong to an owner, or where that is nil to anybody. Generations
-// of one's own alone are remembered: a foreign one and one that nobody has take the same way.
+// of one's own alone are remembered: a foreign one and one that nobody has take the same way. What was remembered for
+// long is asked again, and counts while the ledger does not answer.
 func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
-	own, asked := make(map[string]Attribution, len(generationIDs)), make([]string, 0, len(generationIDs))
+	own, asked, missing := make(map[string]Attribution, len(generationIDs)), make([]string, 0, len(generationIDs)), false
 	for _, id := range generationIDs {
-		if a, ok := o.owned.get(keyOfOwned(owner, id)); ok {
-			own[id] = a
-		} else {
-			asked = append(asked, id)
+		a, ok := o.owned.get(keyOfOwned(owner, id))
+		if ok {
+			own[id] = a.Attribution
+		}
+		if !ok || time.Since(a.at) > attributedFor {
+			asked, missing = append(asked, id), missing || !ok
 		}
 	}
 	if len(asked) == 0 {
 		return own, nil
 	}
-	found, err := o.find(ctx, owner, asked...)
-	for id, order := range found {
-		a := Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
-		o.owned.put(keyOfOwned(owner, id), a)
-		own[id] = a
+	found, err := o.OwnedNow(ctx, owner, asked...)
+	if err != nil && !missing {
+		return own, nil
+	}
+	for _, id := range asked {
+		if a, ok := found[id]; ok {
+			own[id] = a
+		} else if err == nil {
+			delete(own, id)
+		}
+	}
+	return own, err
+}
+
+// OwnedNow is [Orders.Owned] by the ledger of now.
+func (o *Orders) OwnedNow(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
+	found, err := o.find(ctx, owner, generationIDs...)
+	own := make(map[string]Attribution, len(found))
+	for _, id := range generationIDs {
+		order, ok := found[id]
+		if !ok && err == nil {
+			o.owned.forget(keyOfOwned(owner, id))
+		}
+		if ok {
+			own[id] = Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
+			o.owned.put(keyOfOwned(owner, id), attributed{own[id], time.Now()})
+		}
 	}
 	return own, err
 }

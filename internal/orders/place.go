@@ -46,8 +46,9 @@ type Orders struct {
 	Config
 
 	placed   *recent[placedKey, placedOrder]
-	owned    *recent[ownedKey, Attribution]
+	owned    *recent[ownedKey, attributed]
 	recorded *recent[sight, recordedState]
+	avoided  *recent[string, time.Time]
 	recorder *recorder
 	reports  *turns
 }
@@ -73,8 +74,8 @@ func New(cfg Config) *Orders {
 		cfg.Told = func() []string { return nil }
 	}
 	return &Orders{
-		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, Attribution](maxOwned),
-		recorded: newRecent[sight, recordedState](maxOwned), recorder: newRecorder(), reports: newTurns(mostReports),
+		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, attributed](maxOwned),
+		recorded: newRecent[sight, recordedState](maxOwned), avoided: newRecent[string, time.Time](maxOwned), recorder: newRecorder(), reports: newTurns(mostReports),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -113,13 +114,14 @@ type recorder struct {
 
 	mu      sync.Mutex
 	waiting map[sight][]*ledger.Observation
-	order   []sight // whose states are in it
+	order   []sight             // whose states are in it
+	locked  map[sight]postponed // those that somebody has locked in the ledger
 	states  int
 	texts   int // bytes
 }
 
 func newRecorder() *recorder {
-	return &recorder{wake: make(chan struct{}, 1), waiting: map[sight][]*ledger.Observation{}}
+	return &recorder{wake: make(chan struct{}, 1), waiting: map[sight][]*ledger.Observation{}, locked: map[sight]postponed{}}
 }
 
 // put lets a state wait. Where too many do, it takes the place of the newest state of its generation, and what else is
@@ -168,16 +170,27 @@ func supersedes(newer, older ledger.Observation) bool {
 
 func isGone(seen ledger.Observation) bool { return seen.Deleted || seen.NotFound }
 
-// first gives the oldest state of the generation that has waited for longest. It waits until it is recorded: whoever
-// records a later state of the generation meanwhile has to know of it.
-func (r *recorder) first() (key sight, seen *ledger.Observation, ok bool) {
+// postponed is when a state is tried again, and after which pause.
+type postponed struct {
+	at    time.Time
+	pause time.Duration
+}
+
+// first gives the oldest state of the generation that has waited for longest, of those that may be recorded now. It waits
+// until it is recorded: whoever records a later state of the generation meanwhile has to know of it. Where there is none,
+// another may be recorded after a time.
+func (r *recorder) first(now time.Time) (key sight, seen *ledger.Observation, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.order) == 0 {
-		return sight{}, nil, false
+	after = recordRetryMax
+	for _, key := range r.order {
+		late := r.locked[key].at.Sub(now)
+		if late <= 0 {
+			return key, r.waiting[key][0], 0
+		}
+		after = min(after, late)
 	}
-	key = r.order[0]
-	return key, r.waiting[key][0], true
+	return sight{}, nil, after
 }
 
 // of gives what waits of a generation.
@@ -202,6 +215,7 @@ func (r *recorder) done(key sight, seen *ledger.Observation) {
 		return
 	}
 	delete(r.waiting, key)
+	delete(r.locked, key)
 	if at := slices.Index(r.order, key); at == 0 { // almost always
 		r.order = r.order[1:]
 	} else {
@@ -216,12 +230,16 @@ func textBytes(seen ledger.Observation) int {
 	return len(*seen.Text)
 }
 
-// postpone lets other generations go first, after one that could not be recorded.
-func (r *recorder) postpone(key sight) {
+// postpone lets other generations go first, after one that could not be recorded, and one that is locked for a while.
+func (r *recorder) postpone(key sight, locked bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.order) > 1 && r.order[0] == key {
-		r.order = append(r.order[1:], key)
+	if locked {
+		pause := min(max(recordRetry, 2*r.locked[key].pause), recordRetryMax)
+		r.locked[key] = postponed{time.Now().Add(pause), pause}
+	}
+	if at := slices.Index(r.order, key); at >= 0 {
+		r.order = append(slices.Delete(r.order, at, at+1), key)
 	}
 }
 
@@ -271,26 +289,35 @@ func (o *Orders) unordered(key sight) {
 // the ledger takes it. While the ledger is away they wait.
 func (o *Orders) Record(ctx context.Context) {
 	defer o.recordRest(context.WithoutCancel(ctx))
-	pause := recordRetry
-	for {
-		key, seen, ok := o.recorder.first()
-		if !ok {
-			select {
-			case <-o.recorder.wake:
-				continue
-			case <-ctx.Done():
-				return
-			}
+	for pause := recordRetry; ctx.Err() == nil; {
+		key, seen, after := o.recorder.first(time.Now())
+		if seen == nil {
+			o.recorder.await(ctx, after)
+			continue
 		}
-		if o.recordWaiting(ctx, key, seen) == nil {
+		err := o.recordWaiting(ctx, key, seen)
+		if err == nil {
 			pause = recordRetry
 			continue
 		}
-		o.recorder.postpone(key)
-		if !sleep(ctx, pause) {
-			return
+		away, ok := errors.AsType[*ledger.Unavailable](err)
+		o.recorder.postpone(key, ok && away.Locked)
+		if ok && away.Locked { // others are not
+			continue
 		}
+		sleep(ctx, pause)
 		pause = min(2*pause, recordRetryMax)
+	}
+}
+
+// await waits for a state, or for a time.
+func (r *recorder) await(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-r.wake:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -299,8 +326,8 @@ func (o *Orders) recordRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for {
-		key, seen, ok := o.recorder.first()
-		if !ok || o.recordWaiting(ctx, key, seen) != nil {
+		key, seen, _ := o.recorder.first(time.Now())
+		if seen == nil || o.recordWaiting(ctx, key, seen) != nil {
 			return
 		}
 	}

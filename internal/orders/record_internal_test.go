@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -63,26 +64,48 @@ func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 	r := newRecorder()
 	r.put(sight{generationID: "g1"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running, CostCents: new(int64(7))}})
 	r.put(sight{generationID: "g2"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
-	key, seen, _ := r.first()
+	key, seen, _ := r.first(time.Now())
 	r.put(sight{generationID: "g1"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded}})
 	r.done(key, seen) // there is a newer one
-	r.postpone(key)
+	r.postpone(key, false)
 	for _, want := range []struct {
 		id     string
 		status lifecycle.Status
 	}{{"g2", lifecycle.Running}, {"g1", lifecycle.Succeeded}} {
-		key, seen, ok := r.first()
-		if !ok || key.generationID != want.id || seen.Status != want.status {
-			t.Errorf("it gives %s, %+v, %v, and not %+v", key, seen, ok, want)
+		key, seen, _ := r.first(time.Now())
+		if seen == nil || key.generationID != want.id || seen.Status != want.status {
+			t.Fatalf("it gives %s, %+v, and not %+v", key, seen, want)
 		}
 		if key.generationID == "g1" && (seen.CostCents == nil || *seen.CostCents != 7) {
 			t.Errorf("the charge of %s is %v", key, seen.CostCents)
 		}
 		r.done(key, seen)
 	}
-	if _, _, ok := r.first(); ok || r.states != 0 {
+	if _, seen, _ := r.first(time.Now()); seen != nil || r.states != 0 {
 		t.Error("there is more")
 	}
+}
+
+func TestALockedGenerationKeepsNoOthersWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder()
+		for _, id := range []string{"locked", "free"} {
+			r.put(sight{generationID: id}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
+		}
+		r.postpone(sight{generationID: "locked"}, true)
+		key, seen, _ := r.first(time.Now())
+		if r.done(key, seen); key.generationID != "free" {
+			t.Errorf("it gives %s", key.generationID)
+		}
+		for pause := recordRetry; pause < 100*recordRetryMax; pause *= 2 {
+			if key, seen, after := r.first(time.Now()); seen != nil || after != min(pause, recordRetryMax) {
+				t.Fatalf("it gives %s, and the next after %v", key.generationID, after)
+			}
+			time.Sleep(min(pause, recordRetryMax))
+			key, _, _ := r.first(time.Now())
+			r.postpone(key, true)
+		}
+	})
 }
 
 func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
@@ -98,7 +121,7 @@ func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
 		t.Errorf("%d states and %d bytes wait", r.states, r.texts)
 	}
 	var ends []ledger.Observation
-	for key, seen, ok := r.first(); ok; key, seen, ok = r.first() {
+	for key, seen, _ := r.first(time.Now()); seen != nil; key, seen, _ = r.first(time.Now()) {
 		if seen.Status != lifecycle.Running {
 			ends = append(ends, *seen)
 		}

@@ -94,7 +94,7 @@ func (o *Orders) resume(ctx context.Context, apiKey, last string) (order ledger.
 
 const (
 	expireEvery  = time.Minute
-	expireAtMost = 100 // orders at once
+	expireAtMost = 8 // orders at once: they lock the budgets of their owners
 )
 
 // Expire moves what is reserved for orders that can't be sent again any more, until ctx ends.

@@ -18,6 +18,8 @@ const (
 	settleAtMost = 1000                           // orders that one list may serve
 	settleTime   = 30 * time.Second               // of one request
 	settleRests  = 2                              // times that a replica leaves it to others which has failed
+	settleFails  = 3                              // orders in a row that the ledger does not take, before it is left alone
+	settleAvoid  = 10 * time.Minute               // how long an order is left alone that can't be looked at
 	settleDuty   = "settle"
 )
 
@@ -53,6 +55,10 @@ func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
 	if err != nil {
 		return err
 	}
+	due = slices.DeleteFunc(due, func(one ledger.Due) bool {
+		until, avoided := o.avoided.get(one.Generation)
+		return avoided && time.Now().Before(until)
+	})
 	look := &look{orders: o, held: held}
 	if len(due) > settleReads {
 		if due, err = look.list(ctx, due); err != nil {
@@ -72,6 +78,7 @@ type look struct {
 	orders    *Orders
 	held      catalog.Credential
 	witnessed bool // the catalog has answered under the API key in this look
+	failures  int  // orders in a row that the ledger has not taken
 }
 
 // list looks at generations by one list, and gives those that have to be read singly: the list need not have
@@ -99,7 +106,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 			rest = append(rest, one)
 			continue
 		}
-		if err := o.observe(ctx, v.ID, o.observation(l.held, v, false)); err != nil {
+		if err := l.observe(ctx, v.ID, o.observation(l.held, v, false)); err != nil {
 			return nil, err
 		}
 	}
@@ -129,18 +136,39 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 	switch {
 	case catalog.IsAbsent(err):
 		_, err := o.absent(ctx, cred, one.Generation, l.witness(ctx))
+		return l.taken(one.Generation, err)
+	case err != nil && !l.witness(ctx):
 		return err
-	case leaveAlone(err):
-		return err
-	case err != nil: // an answer that can't be read, now or ever: others may be
-		return o.observe(ctx, one.Generation, ledger.Observation{})
+	case err != nil: // of this one alone: others may be read
+		o.avoid(one.Generation)
+		return nil
 	}
 	l.witnessed = true
 	o.Share(ctx, cred, read)
 	seen := o.observation(cred, read, false)
 	seen.Whole = true
-	return o.observe(ctx, one.Generation, seen)
+	return l.observe(ctx, one.Generation, seen)
 }
+
+func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) error {
+	return l.taken(id, l.orders.observe(ctx, id, seen))
+}
+
+// taken goes on after an order that the ledger has not taken, as one that somebody has locked, unless it takes none.
+func (l *look) taken(id string, err error) error {
+	if err == nil {
+		l.failures = 0
+		return nil
+	}
+	l.orders.avoid(id)
+	if l.failures++; l.failures < settleFails {
+		return nil
+	}
+	return err
+}
+
+// avoid leaves a generation alone for a while that can't be looked at, so that it keeps no others waiting.
+func (o *Orders) avoid(id string) { o.avoided.put(id, time.Now().Add(settleAvoid)) }
 
 // witness reports whether the catalog answers another read under the API key, which it makes where none was made yet.
 func (l *look) witness(ctx context.Context) bool {

@@ -170,7 +170,7 @@ func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.V
 // watch: a deletion can't be undone. Nobody deletes another's, operators neither.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
-	_, err := s.seeAs(ctx, orderer(ctx), id)
+	err := s.owns(ctx, id)
 	if err == nil && !req.GetForce() {
 		err = s.finished(ctx, id)
 	}

@@ -75,6 +75,19 @@ func (s *Service) seeAs(ctx context.Context, owner *string, id string) (orders.A
 	return whose, nil
 }
 
+// owns refuses a generation that is not the caller's own, or does not exist, by the ledger of now.
+func (s *Service) owns(ctx context.Context, id string) error {
+	owner := orderer(ctx)
+	if !s.hides(ctx, owner) {
+		return nil
+	}
+	own, err := s.cfg.Orders.OwnedNow(ctx, owner, id)
+	if _, ok := own[id]; err == nil && !ok {
+		return noGeneration(id)
+	}
+	return err
+}
+
 // hides reports whether a call sees none but the generations that the ledger calls its own. With a forwarded API
 // key the catalog says who sees what.
 func (s *Service) hides(ctx context.Context, owner *string) bool {
