@@ -47,8 +47,11 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
 	account, err := g.client.Once().Account(ctx, catalog.Forwarded(key))
-	if err != nil || account.ID == "" {
+	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
+	}
+	if account.ID == "" { // or a record that this API key may not read, or that can't be read
+		return nil
 	}
 	own, err := g.book.BelongsTo(ctx, account.ID)
 	if err == nil && !own {
@@ -56,6 +59,9 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	}
 	return err
 }
+
+// unanswered are the errors of a catalog that may name the account later, and of an API key that is worth nothing.
+var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
 // begin checks the API key of the start. While the catalog or the ledger does not answer, it is checked again in the
 // background: fail ends the server where it is another account's.

@@ -24,6 +24,7 @@ import (
 type guarded struct {
 	*accountGuard
 	away atomic.Bool
+	body string // of its answer; "forbidden" is a 403
 }
 
 func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
@@ -52,6 +53,15 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	account, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "-")
 	answer := httptest.NewRecorder()
 	answer.Header().Set("Content-Type", "application/json")
+	switch g.body {
+	case "":
+	case "forbidden":
+		answer.WriteHeader(http.StatusForbidden)
+		return answer.Result(), nil
+	default:
+		fmt.Fprint(answer, g.body)
+		return answer.Result(), nil
+	}
 	fmt.Fprintf(answer, `{"balanceCents":100,"currencyCode":"EUR","account":{"id":%q}}`, account)
 	return answer.Result(), nil
 }
@@ -74,6 +84,25 @@ func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // M4
 			if err := g.accept(catalog.NewSecret(row.key)); errors.Is(err, errOtherAccount) != row.other {
 				t.Errorf("a change to %s: %v", row.key, err)
 			}
+		}
+	})
+}
+
+// Two people of one organization have API keys of one account, and some may not read it.
+func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // M4
+	inGuard(t, func(t *testing.T, g *guarded) {
+		for _, body := range []string{
+			`{"balanceCents":1,"userId":"u1","organizationId":"o1"}`, `{"balanceCents":1,"userId":"u2","organizationId":"o1"}`,
+			`{"balanceCents":1,"user":{"id":"u3"}}`, `forbidden`, `{`,
+		} {
+			g.body = body
+			if err := g.check(t.Context(), catalog.NewSecret("one-first")); err != nil {
+				t.Errorf("%s: %v", body, err)
+			}
+		}
+		g.body = `{"balanceCents":1,"userId":"u1","organizationId":"o2"}`
+		if err := g.check(t.Context(), catalog.NewSecret("one-first")); !errors.Is(err, errOtherAccount) {
+			t.Errorf("another organization's: %v", err)
 		}
 	})
 }

@@ -200,6 +200,9 @@ type resolver struct {
 }
 
 func (r *resolver) resolve(ctx context.Context, asked admin.Resolution, from string) (hindrance string, err error) {
+	if asked.Placed != "" && !catalog.CanBeNamed(asked.Placed) {
+		return fmt.Sprintf("callers could not name %q: it is no id of a render", asked.Placed), nil
+	}
 	if asked.Placed != "" && !asked.Force {
 		if hindrance, err := r.differs(ctx, asked); hindrance != "" || err != nil {
 			return hindrance, err
@@ -218,11 +221,27 @@ func (r *resolver) resolve(ctx context.Context, asked admin.Resolution, from str
 	case err != nil:
 		return "", err
 	case !possible:
-		return "there is no such order, its outcome is known, or it may still be sent again: wait until EASEL_RESEND_WINDOW is over", nil
+		return r.isImpossible(ctx, asked.ID)
 	}
 	r.logger.WarnContext(ctx, "an operator has said what became of an order", "order", asked.ID, "owner", before.Owner, "model", before.ModelID,
 		"idempotency_key", before.IdempotencyKey, "before", operatorsOrder(before).State, "generation", asked.Placed, "refused", asked.Refused, "forced", asked.Force, "by", asked.By, "from", from)
 	return "", nil
+}
+
+// isImpossible says why an operator can't say what became of an order.
+func (r *resolver) isImpossible(ctx context.Context, id string) (hindrance string, err error) {
+	order, found, err := r.book.Get(ctx, id)
+	switch {
+	case err != nil:
+		return "", err
+	case !found:
+		return "there is no order " + id + ": easel orders list has them", nil
+	case order.State == lifecycle.Placed:
+		return "its outcome is known: it has placed " + order.Generation, nil
+	case order.State == lifecycle.Refused:
+		return "its outcome is known: the catalog has refused it", nil
+	}
+	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + order.Time.Format(time.RFC3339) + " is over", nil
 }
 
 // differs asks the catalog for the generation that an order is said to have placed.

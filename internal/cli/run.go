@@ -223,7 +223,7 @@ func usage(line *kong.Context, err error) error {
 		line = parse.Context
 	}
 	if line != nil && line.Selected() != nil {
-		path = "easel " + line.Selected().Name
+		path = "easel " + line.Selected().Path()
 	}
 	text, cure := err.Error(), "See "+path+" --help."
 	if parse != nil {

@@ -116,11 +116,13 @@ func (v *Value[T]) end(value T, sums string, err error) {
 	close(v.reading)
 	v.reading = nil
 	switch {
-	case err != nil && v.problem == nil:
+	case err != nil && (v.problem == nil || v.problem.Error() != err.Error()):
 		v.logger.Error(v.what+" can't be read; the old one stays", "error", err)
 	case err == nil && sums != v.sums:
 		v.value, v.sums = value, sums
 		v.logger.Info(v.what + " has changed")
+	case err == nil && v.problem != nil:
+		v.logger.Info(v.what + " is in order again")
 	}
 	v.problem = err
 }
