@@ -35,8 +35,8 @@ var (
 )
 
 // knownWithin is how soon after the catalog answers again every order has an outcome, and settledWithin how soon
-// after it was looked at its money is settled in the ledger.
-const knownWithin, settledWithin = time.Minute, time.Minute
+// after it was looked at its money is settled in the ledger. Thousands may wait at once, on a machine that is busy.
+const knownWithin, settledWithin = 3 * time.Minute, time.Minute
 
 // teams are those that share the API key. The budget of the last does not do for all its orders.
 var teams = []string{"studio", "shop", "press", "blog"}
