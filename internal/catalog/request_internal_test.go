@@ -1,0 +1,30 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A transport reads once more after the last byte, to see that it was the last.
+func TestABodyIsLateUntilItsLastByteHasLeft(t *testing.T) { // M12
+	synctest.Test(t, func(t *testing.T) {
+		read := func(n int) (left int, err error) {
+			b := timelyBody{bytes.NewReader(make([]byte, 8)), time.Now().Add(time.Second)}
+			if _, err := io.ReadFull(b, make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			return b.Read(make([]byte, 8))
+		}
+		if n, err := read(7); n != 0 || !errors.Is(err, errLate) {
+			t.Errorf("with a byte to go it gives %d bytes, %v", n, err)
+		}
+		if n, err := read(8); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("at its end it gives %d bytes, %v", n, err)
+		}
+	})
+}
