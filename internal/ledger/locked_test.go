@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -170,5 +172,17 @@ func TestAFileOfALedgerIsReadByNobodyElse(t *testing.T) {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
+	}
+}
+
+func TestAnOrderThatIsLockedIsRecordedLater(t *testing.T) { // M3
+	t.Parallel()
+	l := open(t, proctest.Database(t))
+	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+	l.Hang(t, "UPDATE orders SET claims = claims WHERE generation_id = 'g1'")
+	began := time.Now()
+	_, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}, AtOnce: true})
+	if away, ok := errors.AsType[*ledger.Unavailable](err); !ok || !away.Locked || time.Since(began) > time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 }

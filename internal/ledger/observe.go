@@ -48,6 +48,8 @@ type Observation struct {
 	// APIKey is the SHA-256, in hex, of a forwarded API key that has seen it: one that sees nothing of another's.
 	// It is empty behind a held one.
 	APIKey string
+	// AtOnce means that somebody who has locked the order is not waited for.
+	AtOnce bool
 }
 
 // Effect is what an [Observation] has meant for the book.
@@ -62,12 +64,12 @@ type Effect struct {
 }
 
 // Observe records what the catalog has said of a generation, and moves the money of its order with it. A state
-// never goes back; a generation without an order is nobody's, and nothing is recorded of it. An order that somebody else
-// has locked is not waited for.
+// never goes back; a generation without an order is nobody's, and nothing is recorded of it.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		effect = Effect{}
-		all, err := l.orders(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3) {lock at once}`, generation, seen.APIKey, seen.APIKey)
+		lock := map[bool]string{false: "{lock}", true: "{lock at once}"}[seen.AtOnce]
+		all, err := l.orders(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3) `+lock, generation, seen.APIKey, seen.APIKey)
 		if err != nil || len(all) == 0 {
 			return err
 		}

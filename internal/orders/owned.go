@@ -154,7 +154,7 @@ func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen l
 		if isGone(*earlier) {
 			continue // of which nothing more is known
 		}
-		if err := o.recordWaiting(ctx, key, earlier); err != nil {
+		if err := o.recordWaiting(ctx, key, earlier, false); err != nil {
 			return err
 		}
 	}

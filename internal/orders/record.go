@@ -295,7 +295,7 @@ func (o *Orders) Record(ctx context.Context) {
 			o.recorder.await(ctx, after)
 			continue
 		}
-		err := o.recordWaiting(ctx, key, seen)
+		err := o.recordWaiting(ctx, key, seen, true)
 		if err == nil {
 			pause = recordRetry
 			continue
@@ -327,15 +327,17 @@ func (o *Orders) recordRest(ctx context.Context) {
 	defer cancel()
 	for {
 		key, seen, _ := o.recorder.first(time.Now())
-		if seen == nil || o.recordWaiting(ctx, key, seen) != nil {
+		if seen == nil || o.recordWaiting(ctx, key, seen, true) != nil {
 			return
 		}
 	}
 }
 
-// recordWaiting records a state that waits.
-func (o *Orders) recordWaiting(ctx context.Context, key sight, seen *ledger.Observation) error {
-	err := o.observe(ctx, key.generationID, *seen)
+// recordWaiting records a state that waits, at once or when nobody else has the order locked.
+func (o *Orders) recordWaiting(ctx context.Context, key sight, seen *ledger.Observation, atOnce bool) error {
+	now := *seen
+	now.AtOnce = atOnce
+	err := o.observe(ctx, key.generationID, now)
 	if err == nil {
 		o.recorder.done(key, seen)
 	}

@@ -151,6 +151,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 }
 
 func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) error {
+	seen.AtOnce = true
 	return l.taken(id, l.orders.observe(ctx, id, seen))
 }
 
