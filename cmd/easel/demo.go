@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
 )
@@ -54,7 +55,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 // quietFacade is a facade in front of a sandbox, for people: polls come often, and only
 // what is wrong is logged.
 func quietFacade(upstream string) *serveCmd {
-	facade := &serveCmd{UpstreamURL: upstream}
+	facade := &serveCmd{UpstreamURL: upstream, ledgerFlags: ledgerFlags{LedgerURL: ledger.InMemory}}
 	facade.listenFlags = listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}
 	facade.tuningFlags = tuningFlags{LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second} // else the defaults of the parts
 	return facade

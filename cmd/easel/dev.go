@@ -14,13 +14,14 @@ import (
 
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type devCmd struct {
-	Callers string `name:"callers" placeholder:"FILE" help:"Hold the catalog's key for the callers of this file, and keep a ledger: beside the file of --db, else in memory."`
+	Callers string `name:"callers" placeholder:"FILE" help:"Hold the catalog's key for the callers of this file."`
 	Events  string `name:"events" placeholder:"URL" help:"Tell this receiver on http://127.0.0.1 or localhost what becomes of renders: docs/events.md. There is one team then, dev, whose token is the printed key."`
 	listenFlags
 	sandboxFlags
@@ -85,7 +86,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	defer removed()
-	c.holdKey(facade, key)
+	c.keep(facade, key)
 	keeping := c.keeping(key, reopened)
 	if c.Callers != "" {
 		keeping = c.keepingLedger()
@@ -107,15 +108,15 @@ const keptKey = "sandbox_live_held_by_easel_dev"
 // ledgerSuffix ends the name of the ledger beside the file of --db.
 const ledgerSuffix = ".ledger"
 
-// holdKey makes the facade hold the key for the callers of the file, if there is one, with a ledger.
-func (c *devCmd) holdKey(facade *serveCmd, key shownKey) {
-	if c.Callers == "" {
-		return
-	}
-	facade.CallersFile, facade.heldKey, facade.catalogName = c.Callers, key.text, "the catalog of easel dev"
-	facade.LedgerURL = "sqlite::memory:"
+// keep gives the facade its ledger, which lasts as long as the catalog, and where there is a callers file the key to
+// hold for it.
+func (c *devCmd) keep(facade *serveCmd, key shownKey) {
+	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {
 		facade.LedgerURL = "sqlite:" + c.DB + ledgerSuffix
+	}
+	if c.Callers != "" {
+		facade.CallersFile, facade.heldKey = c.Callers, key.text
 	}
 }
 

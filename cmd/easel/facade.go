@@ -113,7 +113,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.page(), Files: files.problems}
+	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.page, Files: files.problems}
 	front, err := c.frontend(services, status, admin.Config{Orders: operatorsOrders(book, client, held, observed.Logger), Events: operatorsEvents(book, known)}, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
@@ -187,12 +187,9 @@ func (c *serveCmd) hub(client *catalog.Client, observed *telemetry.Telemetry, pe
 	return hub, nil
 }
 
-// orders takes orders through the ledger, if there is one, and records what becomes of them. Behind a held API key it
+// orders takes orders through the ledger, and records what becomes of them. Behind a held API key it
 // recovers and settles those that nobody comes back for. leave waits until all that has ended.
 func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, meter *ledgerMeter, telling *telling, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
-	if meter.book == nil {
-		return nil, func() {}
-	}
 	taken = orders.New(orders.Config{
 		Ledger: meter.book, Catalog: client, Logger: logger, Called: hub.Called,
 		Fault: func() { meter.faults.Add(1) }, Dearer: func() { meter.dearer.Add(1) },
@@ -205,7 +202,7 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	work.Go(func() { taken.Record(ctx) })
-	work.Go(func() { taken.Expire(ctx) })
+	work.Go(func() { taken.Tidy(ctx) })
 	if held != nil {
 		work.Go(func() { taken.Recover(ctx, *held) })
 		work.Go(func() { taken.Settle(ctx, *held) })
@@ -220,7 +217,7 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 // services puts the services in front of what they stand on.
 func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, taken *orders.Orders, held *catalog.Credential, known *service.Callers) (*service.Service, error) {
 	return service.New(service.Config{
-		Catalog: client, Hub: hub, Orders: taken, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge,
+		Catalog: client, Hub: hub, Orders: taken, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
 		// Whoever is on this machine may call an unguarded server: see guard.
 		AllowAnonymous: c.AllowAnonymous || c.unguarded(),
 	})
@@ -288,18 +285,13 @@ func (c *serveCmd) held(ctx context.Context, client *catalog.Client, book *ledge
 	if c.UpstreamKeyFile == "" {
 		return nil, func() {}, nil
 	}
-	guard, accept, unguard := &accountGuard{client: client, book: book, logger: logger}, func(catalog.Secret) error { return nil }, func() {}
-	if book != nil {
-		accept = guard.accept
-	}
-	key, err := openHeldKey(c.UpstreamKeyFile, logger, accept) //nolint:contextcheck // a later read has no call that waits for it
+	guard := &accountGuard{client: client, book: book, logger: logger}
+	key, err := openHeldKey(c.UpstreamKeyFile, logger, guard.accept) //nolint:contextcheck // a later read has no call that waits for it
 	if err != nil {
 		return nil, nil, err
 	}
-	if book != nil {
-		if unguard, err = guard.begin(ctx, key.Known, fail); err != nil {
-			return nil, nil, err
-		}
+	if unguard, err = guard.begin(ctx, key.Known, fail); err != nil {
+		return nil, nil, err
 	}
 	*files = append(*files, key)
 	held := catalog.Held(key.Known)

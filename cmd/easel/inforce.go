@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
@@ -21,6 +22,7 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
 		"api_key", c.apiKeyInForce(),
 		"callers", c.callersInForce(),
 		"ledger", c.ledgerInForce(),
+		"durable", ledger.IsDurable(c.LedgerURL), // else all orders are forgotten at a stop
 		"tls", c.TLSCertFile != "",
 		"client_certificates", c.clientCertificates(),
 		"nats", c.natsInForce(),
@@ -61,7 +63,7 @@ func (c *serveCmd) callersInForce() string {
 // ledgerInForce is the kind of the ledger; its address may hold a password.
 func (c *serveCmd) ledgerInForce() string {
 	kind, _, _ := strings.Cut(c.LedgerURL, ":")
-	return cmp.Or(kind, "none")
+	return kind
 }
 
 // clientCertificates says whether clients must show a certificate.

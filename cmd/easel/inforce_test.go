@@ -58,11 +58,11 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		settings serveCmd
 		want     map[string]any
 	}{
-		"forwarded": {serveCmd{UpstreamURL: "https://catalog.example/api"}, map[string]any{
-			"upstream": "catalog.example", "api_key": "forwarded", "callers": "own_api_keys", "ledger": "none", "tls": false, "client_certificates": "none", "nats": "none",
+		"forwarded": {serveCmd{UpstreamURL: "https://catalog.example/api", ledgerFlags: ledgerFlags{"memory"}}, map[string]any{
+			"upstream": "catalog.example", "api_key": "forwarded", "callers": "own_api_keys", "ledger": "memory", "durable": false, "tls": false, "client_certificates": "none", "nats": "none",
 		}},
 		"listed callers": {serveCmd{UpstreamKeyFile: "key", CallersFile: "callers", ledgerFlags: ledgerFlags{"postgres://me:hunter2@db/easel"}}, map[string]any{
-			"api_key": "held", "callers": "listed", "ledger": "postgres",
+			"api_key": "held", "callers": "listed", "ledger": "postgres", "durable": true,
 		}},
 		"certificates": {serveCmd{UpstreamKeyFile: "key", TLSClientCAFile: "ca", TLSClientAuth: "verify_if_given"}, map[string]any{
 			"callers": "certified", "client_certificates": "verify_if_given",

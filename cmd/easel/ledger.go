@@ -12,23 +12,21 @@ import (
 
 // ledgerFlags say where the book of orders is.
 type ledgerFlags struct {
-	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" placeholder:"URL" help:"The book of orders: sqlite:FILE for one process, postgres://USER:PASSWORD@HOST/DATABASE for replicas. Required with a callers file."`
+	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"The book of orders: memory, which forgets at a stop; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. With a callers file it must be one of the last two."`
 }
 
 func (c *serveCmd) ledgerFaults(list *cli.FaultList) {
-	if c.LedgerURL == "" {
-		list.Require(c.CallersFile == "", "EASEL_CALLERS_FILE needs EASEL_LEDGER_URL: without the book of orders nobody knows whose an order is")
-		return
-	}
 	if err := ledger.Check(c.LedgerURL); err != nil {
 		list.Add(err.Error())
 	}
+	list.Require(c.CallersFile == "" || ledger.IsDurable(c.LedgerURL), "EASEL_CALLERS_FILE needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: whose an order is has to outlive this process")
 }
 
-// ledger opens the book of orders, nil where there is none. Whoever uses it has ended when it is closed.
+// ledger opens the book of orders. Whoever uses it has ended when it is closed. One in memory has no events where no
+// callers file says who is told.
 func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *slog.Logger) (book *ledger.Ledger, closed func(), err error) {
-	if c.LedgerURL == "" {
-		return nil, func() {}, nil
+	if c.CallersFile == "" && !ledger.IsDurable(c.LedgerURL) {
+		outbox = nil
 	}
 	book, err = ledger.Open(ctx, ledger.Config{
 		URL: c.LedgerURL, Catalog: cmp.Or(c.catalogName, strings.TrimRight(c.UpstreamURL, "/")), ResendWindow: c.ResendWindow, RefundWindow: c.RefundWindow,

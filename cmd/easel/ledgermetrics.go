@@ -44,9 +44,6 @@ type summaryRead struct {
 
 // measure measures the ledger until stop is called.
 func (m *ledgerMeter) measure(ctx context.Context) (stop func(), err error) {
-	if m.book == nil {
-		return func() {}, nil
-	}
 	m.read(ctx, summaryTimeout)
 	unmeasure, err := telemetry.MeasureLedger(m.now)
 	if err != nil {
@@ -112,26 +109,21 @@ func (m *ledgerMeter) now() telemetry.Ledger {
 	return l
 }
 
-// page is what the status page says of the ledger, nil where there is none. The page that finds it old reads it for
-// all others, which show what is known meanwhile.
-func (m *ledgerMeter) page() func(context.Context) admin.Ledger {
-	if m.book == nil {
-		return nil
-	}
-	return func(ctx context.Context) admin.Ledger {
-		if m.paging.TryLock() {
-			defer m.paging.Unlock()
-			if time.Since(m.newest.Load().asked) >= pageEvery {
-				m.read(ctx, pageTimeout)
-			}
+// page is what the status page says of the ledger. The page that finds it old reads it for all others, which show what
+// is known meanwhile.
+func (m *ledgerMeter) page(ctx context.Context) admin.Ledger {
+	if m.paging.TryLock() {
+		defer m.paging.Unlock()
+		if time.Since(m.newest.Load().asked) >= pageEvery {
+			m.read(ctx, pageTimeout)
 		}
-		return m.shown(m.newest.Load())
 	}
+	return m.shown(m.newest.Load())
 }
 
 // shown is a read as the status page shows it. An owner of the callers file that has ordered nothing has a row too.
 func (m *ledgerMeter) shown(newest *summaryRead) admin.Ledger {
-	l := admin.Ledger{Up: newest.up, Read: newest.given, Unknown: newest.Unknown, OldestUnknown: newest.OldestUnknown, Faults: m.faults.Load(), Named: m.owners}
+	l := admin.Ledger{Durable: m.book.IsDurable(), Up: newest.up, Read: newest.given, Unknown: newest.Unknown, OldestUnknown: newest.OldestUnknown, Faults: m.faults.Load(), Named: m.owners}
 	if !m.owners {
 		return l
 	}

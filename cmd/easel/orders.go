@@ -29,7 +29,7 @@ type ordersCmd struct {
 
 // adminFlags say where a server tells operators of its ledger.
 type adminFlags struct {
-	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The admin address of a server with a ledger."`
+	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The admin address of the server."`
 }
 
 // adminTimeout is how long the admin address may take.
@@ -58,7 +58,7 @@ func (f *adminFlags) ask(ctx context.Context, method, path string, body []byte) 
 	case err != nil:
 		return nil, err
 	case answer.StatusCode == http.StatusNotFound:
-		return nil, &cli.Problem{Exit: cli.ExitUsage, Text: "the server at " + addr + " has no ledger: EASEL_LEDGER_URL names one"}
+		return nil, &cli.Problem{Exit: cli.ExitUsage, Text: "there is no " + path + " at " + addr, Cure: "--admin-addr names the admin address of the server; events need EASEL_CALLERS_FILE"}
 	case answer.StatusCode == http.StatusServiceUnavailable:
 		return nil, &cli.Problem{Exit: cli.ExitRetry, Text: strings.TrimSpace(string(text))}
 	case answer.StatusCode >= http.StatusMultipleChoices:
@@ -173,13 +173,10 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 // listedOrders is how many orders operators see.
 const listedOrders = 1000
 
-// operatorsOrders shows operators the orders of the ledger, nil where there is none.
-func operatorsOrders(book *ledger.Ledger, client *catalog.Client, held *catalog.Credential, logger *slog.Logger) *admin.Orders {
-	if book == nil {
-		return nil
-	}
+// operatorsOrders shows operators the orders of the ledger.
+func operatorsOrders(book *ledger.Ledger, client *catalog.Client, held *catalog.Credential, logger *slog.Logger) admin.Orders {
 	resolver := &resolver{book, client, held, logger}
-	return &admin.Orders{
+	return admin.Orders{
 		List: func(ctx context.Context, unknown bool) (listed []admin.Order, err error) {
 			all, err := book.List(ctx, ledger.Filter{Unresolved: unknown}, ledger.Position{}, listedOrders)
 			for _, o := range all {

@@ -99,12 +99,12 @@ func catalogOf(t *testing.T, models map[string]string) (url string) {
 	return catalog.URL
 }
 
-func TestAServerWithoutALedgerHasNoOrders(t *testing.T) {
+func TestAnotherAddressThanTheAdminOneIsTold(t *testing.T) {
 	served := start(t, map[string]string{
 		"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	addr := proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())
-	if got := easel(t.Context(), nil, "orders", "list", "--admin-addr", addr); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_LEDGER_URL") {
+	addr := proctest.Find(t, `"server":"http","addr":"([^"]+)"`, served.stderr.String())
+	if got := easel(t.Context(), nil, "orders", "list", "--admin-addr", addr); got.exit != exitUsage || !strings.Contains(got.stderr, "--admin-addr") {
 		t.Errorf("exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 }

@@ -42,7 +42,7 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": "/nowhere/callers"}, []string{"EASEL_CALLERS_FILE", "/nowhere/callers"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "callers:\n  - name: hunter 2\n    tokens: [hunter2]\n")}, []string{"EASEL_CALLERS_FILE", "line 2", "line 3"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")}, []string{"EASEL_CALLERS_FILE needs EASEL_LEDGER_URL"}},
-		{map[string]string{"EASEL_LEDGER_URL": "postgress://me:hunter2@127.0.0.1/easel"}, []string{"EASEL_LEDGER_URL must be sqlite:FILE"}},
+		{map[string]string{"EASEL_LEDGER_URL": "postgress://me:hunter2@127.0.0.1/easel"}, []string{"EASEL_LEDGER_URL must be memory, sqlite:FILE"}},
 		{map[string]string{"EASEL_LEDGER_URL": "postgres://me:hunter2@:x/easel"}, []string{"EASEL_LEDGER_URL must be"}},
 		{map[string]string{"EASEL_LEDGER_URL": "sqlite:"}, []string{"EASEL_LEDGER_URL must be"}},
 		{map[string]string{"EASEL_CALLERS_FILE": write(t, "")}, []string{"EASEL_CALLERS_FILE"}},

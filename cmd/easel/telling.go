@@ -54,11 +54,8 @@ func (t *telling) take(list *callers.List) {
 	t.teams.Set(teams)
 }
 
-// send sends events until stop is called. Without a ledger there are none.
+// send sends events until stop is called.
 func (t *telling) send(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (stop func()) {
-	if book == nil {
-		return func() {}
-	}
 	sender := events.New(events.Config{Ledger: book, Teams: &t.teams, Logger: logger, Count: t.count})
 	t.sender.Store(sender)
 	ctx, cancel := context.WithCancel(ctx)

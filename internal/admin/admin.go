@@ -27,8 +27,8 @@ type Config struct {
 	LogLevel *telemetry.Level
 	// Metrics is served at /metrics. nil serves none.
 	Metrics http.Handler
-	// Orders are those of the ledger. nil: there is none.
-	Orders *Orders
+	// Orders are those of the ledger.
+	Orders Orders
 	// Events are what teams are told. nil: nobody can be.
 	Events *Events
 	// Addr is the address that the listener is bound to, and ConfiguredAddr that of the settings. They
@@ -59,10 +59,8 @@ func (c Config) pages() *http.ServeMux {
 		mux.Handle("GET /metrics", c.Metrics)
 	}
 	mux.Handle("/loglevel", logLevel{c.LogLevel})
-	if c.Orders != nil {
-		mux.HandleFunc("GET /orders", c.Orders.list)
-		mux.HandleFunc("POST /orders:resolve", c.Orders.resolve)
-	}
+	mux.HandleFunc("GET /orders", c.Orders.list)
+	mux.HandleFunc("POST /orders:resolve", c.Orders.resolve)
 	if c.Events != nil {
 		mux.HandleFunc("GET /events", c.Events.list)
 		mux.HandleFunc("POST /events:replay", c.Events.replay)

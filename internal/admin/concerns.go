@@ -106,9 +106,7 @@ func concernsOf(r report, s watch.Stats) []concern {
 	case r.Replicas.Alone > 0:
 		add(false, "%s polled under for this replica alone, though NATS is reached: nobody holds the lease.", are(r.Replicas.Alone))
 	}
-	if r.Ledger != nil {
-		r.Ledger.concerns(r.Time, add)
-	}
+	r.Ledger.concerns(r.Time, add)
 	for _, file := range r.brokenFiles {
 		add(true, "A file of the settings has changed and is not taken over; what was in force stays, until the next start fails: %s.", file)
 	}

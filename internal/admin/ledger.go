@@ -16,8 +16,9 @@ const (
 
 // Ledger is the book of orders in sum.
 type Ledger struct {
-	Up   bool      // the last read was answered
-	Read time.Time // of what is here; zero where none was answered
+	Durable bool      // it outlives this process
+	Up      bool      // the last read was answered
+	Read    time.Time // of what is here; zero where none was answered
 	// Unknown orders have no outcome yet, the oldest since OldestUnknown.
 	Unknown       int64
 	OldestUnknown time.Duration
@@ -48,6 +49,7 @@ type Budget struct {
 
 // book is the ledger in the report.
 type book struct {
+	Durable       bool       `json:"durable"`
 	Up            bool       `json:"up"`
 	Read          *time.Time `json:"read"`
 	Unknown       int64      `json:"unknown"`
@@ -79,9 +81,9 @@ type budget struct {
 	LeftCents  int64 `json:"leftCents"`
 }
 
-func bookOf(l Ledger, now time.Time) *book {
-	b := &book{
-		Up: l.Up, Read: when(l.Read), Unknown: l.Unknown, OldestUnknown: before(now, l.OldestUnknown), Faults: l.Faults,
+func bookOf(l Ledger, now time.Time) book {
+	b := book{
+		Durable: l.Durable, Up: l.Up, Read: when(l.Read), Unknown: l.Unknown, OldestUnknown: before(now, l.OldestUnknown), Faults: l.Faults,
 		Named: l.Named, OwnerCount: len(l.Owners), Owners: []owner{},
 	}
 	for _, o := range l.Owners {
@@ -130,7 +132,7 @@ func (o owner) left() float64 {
 }
 
 // concerns are the sentences about the ledger.
-func (b *book) concerns(now time.Time, add func(grave bool, format string, args ...any)) {
+func (b book) concerns(now time.Time, add func(grave bool, format string, args ...any)) {
 	if !b.Up {
 		add(true, "The ledger does not answer: orders are refused until it does. Watches of known renders go on.")
 	}
@@ -147,7 +149,7 @@ func (b *book) concerns(now time.Time, add func(grave bool, format string, args 
 }
 
 // eventConcerns are the sentences about those who are not told.
-func (b *book) eventConcerns(now time.Time, add func(grave bool, format string, args ...any)) {
+func (b book) eventConcerns(now time.Time, add func(grave bool, format string, args ...any)) {
 	var silent, given []string
 	for _, o := range b.Owners {
 		if o.PendingEvents > 0 && now.Sub(*o.OldestEvent) >= silentLong && len(silent) < most {
@@ -166,7 +168,7 @@ func (b *book) eventConcerns(now time.Time, add func(grave bool, format string, 
 }
 
 // spending names the owners that have hardly any budget left.
-func (b *book) spending() (names []string) {
+func (b book) spending() (names []string) {
 	for _, o := range b.Owners {
 		switch {
 		case o.left() > 1-crowded:

@@ -119,10 +119,8 @@ const left = budget => {
 
 // ledger shows who has spent what.
 const ledger = ({ ledger: l }) => {
-  at('ledger').hidden = !l;
-  if (!l) return;
   const state = l.up ? make('span', 'answers', 'good') : make('span', 'does not answer', 'bad');
-  at('book').replaceChildren('The ledger ', state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
+  at('book').replaceChildren(l.durable ? 'The ledger ' : 'The ledger, which is in memory and forgets everything at a stop, ', state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
   some('owners', l.owners.length, l.ownerCount);
   table('owners', [
     ['owner', o => o.owner || '(anonymous)'],

@@ -12,7 +12,7 @@ import (
 )
 
 // Status is the source of the status page, which shows an operator whether all is well, and what is
-// wrong. All of it is required except Replicas, which is nil where polls are not shared, and Ledger.
+// wrong. All of it is required except Replicas, which is nil where polls are not shared.
 type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
@@ -21,9 +21,9 @@ type Status struct {
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage
-	Ledger            func(context.Context) Ledger // nil where there is none
-	Serving           func(context.Context) bool   // false where calls should not be sent here
-	Files             func() []string              // what is wrong with files that could not be taken over; nil: none are read again
+	Ledger            func(context.Context) Ledger
+	Serving           func(context.Context) bool // false where calls should not be sent here
+	Files             func() []string            // what is wrong with files that could not be taken over; nil: none are read again
 }
 
 // Usage is how much of one of the limits for all callers together is used.
@@ -52,9 +52,9 @@ type report struct {
 	Usage       []usage      `json:"rooms"`
 	Watching    watching     `json:"watching"`
 	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
-	Ledger      *book        `json:"ledger,omitempty"`   // absent where there is none
-	Keys        []apiKey     `json:"keys"`               // at most 100, those in trouble first
-	Generations []generation `json:"renders"`            // at most 100, the one that has waited longest first
+	Ledger      book         `json:"ledger"`
+	Keys        []apiKey     `json:"keys"`    // at most 100, those in trouble first
+	Generations []generation `json:"renders"` // at most 100, the one that has waited longest first
 	Troubles    []trouble    `json:"troubles"`
 
 	brokenFiles []string
@@ -151,9 +151,7 @@ func (s Status) report(ctx context.Context) report {
 	if s.Replicas != nil {
 		r.Replicas = replicasOf(hub.Stats, s.Replicas())
 	}
-	if s.Ledger != nil {
-		r.Ledger = bookOf(s.Ledger(ctx), hub.Time)
-	}
+	r.Ledger = bookOf(s.Ledger(ctx), hub.Time)
 	for _, u := range s.Usage() {
 		r.Usage = append(r.Usage, usage(u))
 	}

@@ -403,7 +403,7 @@ func (r *submitRun) leave(cause error) error {
 		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: cause}
 	}
 	last := *e
-	if r.written && last.Kind != KindOutcomeUnknown { // the journal does not hold it yet
+	if r.written && last.Kind != KindOutcomeUnknown && last.Kind != KindInProgress { // the journal does not hold it yet
 		last = *outcomeUnknown(e, cause)
 	}
 	last.Unsent = last.Unsent && r.waiting == 0 && !r.written

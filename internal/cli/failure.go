@@ -295,7 +295,7 @@ func exitOf(code codes.Code, reason string) int {
 	switch reasonNamed(reason) {
 	case easelv1.ErrorReason_INSUFFICIENT_BALANCE, easelv1.ErrorReason_PRICE_ABOVE_LIMIT, easelv1.ErrorReason_API_KEY_DAILY_CAP, easelv1.ErrorReason_BUDGET_EXCEEDED:
 		return ExitMoney
-	case easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, easelv1.ErrorReason_LEDGER_NOT_CONFIGURED:
+	case easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED:
 		return ExitUsage
 	case easelv1.ErrorReason_CONTENT_NOT_READY:
 		return ExitRetry

@@ -29,7 +29,6 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 		{codes.ResourceExhausted, "BUDGET_EXCEEDED", ExitMoney},
 		{codes.PermissionDenied, "MODEL_NOT_ALLOWED", ExitCredential},
 		{codes.Unavailable, "LEDGER_UNAVAILABLE", ExitRetry},
-		{codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED", ExitUsage},
 		{codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", ExitMoney},
 		{codes.ResourceExhausted, "API_KEY_DAILY_CAP", ExitMoney},
 		{codes.Unauthenticated, "", ExitCredential},

@@ -10,7 +10,7 @@ import (
 // filterFlags choose renders by what does not change.
 type filterFlags struct {
 	Model string     `placeholder:"MODEL" help:"Only renders of this model."`
-	Label labelWords `sep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too. Needs a server with a ledger."`
+	Label labelWords `sep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too."`
 	Owner string     `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
 }
 

@@ -23,7 +23,7 @@ type generateCmd struct {
 	inputFlags
 	IdempotencyKey string     `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
 	MaxCost        Amount     `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
-	Label          labelWords `sep:"none" placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Give it again for another one. Needs a server with a ledger."`
+	Label          labelWords `sep:"none" placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Give it again for another one."`
 	Watch          bool       `help:"Stay until the render is finished."`
 	Out            string     `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
 	Force          bool       `help:"Let --out overwrite a file."`
@@ -385,8 +385,7 @@ func turnedAway(err error) bool {
 		easelv1.ErrorReason_INSUFFICIENT_BALANCE, easelv1.ErrorReason_UPSTREAM_FORBIDDEN, easelv1.ErrorReason_MODEL_NOT_FOUND,
 		easelv1.ErrorReason_API_KEY_DAILY_CAP, easelv1.ErrorReason_INPUTS_TOO_LARGE, easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED,
 		easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_INVALID_REQUEST,
-		easelv1.ErrorReason_PRICE_ABOVE_LIMIT, easelv1.ErrorReason_BUDGET_EXCEEDED, easelv1.ErrorReason_MODEL_NOT_ALLOWED,
-		easelv1.ErrorReason_LEDGER_NOT_CONFIGURED:
+		easelv1.ErrorReason_PRICE_ABOVE_LIMIT, easelv1.ErrorReason_BUDGET_EXCEEDED, easelv1.ErrorReason_MODEL_NOT_ALLOWED:
 		return true
 	}
 	return false

@@ -27,7 +27,7 @@ type usageCmd struct {
 
 // Help implements kong.HelpProvider.
 func (*usageCmd) Help() string {
-	return `Counts what was ordered through a server with a ledger. A caller sees the orders of its team, an operator those of all. All of an order stands in the row of the day of the order, a later refund too; days and months are UTC.
+	return `Counts what was ordered through the server, as far as its ledger remembers. A caller sees the orders of its team, an operator those of all. All of an order stands in the row of the day of the order, a later refund too; days and months are UTC.
 
 COST is what renders have charged, and REFUNDED what of it came back. RESERVED is held for orders of which it is not known yet what they cost: their quoted price. An order without a budget and without --max-cost has no quote, and nothing is held for it. UNCONFIRMED counts as spent without proof: of renders that have ended without a result, and of which no refund was seen. UNKNOWN counts orders of which it is not known whether they were taken.
 

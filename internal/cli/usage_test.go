@@ -73,10 +73,10 @@ func TestAWatchOfUsagePrintsWhatHasChangedAndOutlivesTrouble(t *testing.T) {
 		}
 	})
 	none := (&scripted{usage: func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
-		return nil, failing(codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED")
+		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST")
 	}}).serve(t)
 	if got := easel(t.Context(), none, "usage", "--watch"); got.exit != ExitUsage {
-		t.Errorf("without a ledger: exit %d", got.exit)
+		t.Errorf("a report that is refused: exit %d", got.exit)
 	}
 }
 
@@ -118,10 +118,10 @@ studio,,10,0,1,1200,0,11,0
 		}
 	}
 	none := (&scripted{usage: func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
-		return nil, failing(codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED")
+		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST")
 	}}).serve(t)
-	if got := easel(t.Context(), none, "usage"); got.exit != ExitUsage || !strings.Contains(got.stderr, "LEDGER_NOT_CONFIGURED") {
-		t.Errorf("without a ledger: exit %d, printed\n%s", got.exit, got.stderr)
+	if got := easel(t.Context(), none, "usage"); got.exit != ExitUsage || !strings.Contains(got.stderr, "INVALID_REQUEST") {
+		t.Errorf("a report that is refused: exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }
 

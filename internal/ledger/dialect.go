@@ -30,7 +30,8 @@ type dialect struct {
 	words  *strings.Replacer // of the statements
 	begin  *sql.TxOptions    // of each transaction
 
-	statements int // that are kept prepared
+	statements int           // that are kept prepared
+	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
 	locker     func() (lock.SessionLocker, error)
 }
 
@@ -41,6 +42,7 @@ var postgres = dialect{
 	conns:  16,
 	words:  strings.NewReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED"),
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+	idle:   5 * time.Minute,
 	locker: func() (lock.SessionLocker, error) { return lock.NewPostgresSessionLocker() },
 }
 
@@ -79,8 +81,14 @@ type place struct {
 	file string
 }
 
-// inMemory is the file of a ledger of SQLite that lives as long as its one connection.
-const inMemory = ":memory:"
+// InMemory is the URL of a ledger that lives as long as its process: SQLite on one connection, which is never closed.
+const InMemory = "memory"
+
+// sqliteInMemory is what SQLite calls such a file.
+const sqliteInMemory = ":memory:"
+
+// IsDurable reports whether a URL names a ledger that outlives its process.
+func IsDurable(url string) bool { return url != InMemory }
 
 // Check says what is wrong with a URL, without the password in it.
 func Check(url string) error {
@@ -90,23 +98,22 @@ func Check(url string) error {
 
 // parse reads EASEL_LEDGER_URL.
 func parse(address string) (place, error) {
+	if address == InMemory {
+		return place{dialect: sqlite, dsn: "file:" + sqliteInMemory}, nil
+	}
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
 	case "sqlite":
-		if rest == "" {
+		if rest == "" || rest == sqliteInMemory {
 			break
 		}
-		at := place{dialect: sqlite, dsn: "file:" + (&url.URL{Path: rest}).EscapedPath(), file: rest}
-		if rest == inMemory {
-			at.file = ""
-		}
-		return at, nil
+		return place{dialect: sqlite, dsn: "file:" + (&url.URL{Path: rest}).EscapedPath(), file: rest}, nil
 	case "postgres", "postgresql":
 		if dsn, err := postgresDSN(address); err == nil {
 			return place{dialect: postgres, dsn: dsn}, nil
 		}
 	}
-	return place{}, errors.New("EASEL_LEDGER_URL must be sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
+	return place{}, errors.New("EASEL_LEDGER_URL must be memory, sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
 }
 
 // connectTimeout is how many seconds a connection may take that the URL says nothing of.
@@ -163,9 +170,6 @@ func (p place) bounded() string {
 // encoded is a query as the driver of PostgreSQL reads it, for which + is no blank.
 func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
-// idleTime is how long a connection that nobody uses stays open.
-const idleTime = 5 * time.Minute
-
 // open opens a pool of so many traced connections. What nobody has called for has no span: it would be one without
 // a parent.
 func (d dialect) open(dsn string, conns int, connector driver.Connector) (*sql.DB, error) {
@@ -185,7 +189,7 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*sql.D
 	if err == nil {
 		db.SetMaxOpenConns(conns)
 		db.SetMaxIdleConns(conns) // a new connection costs PostgreSQL more than an order
-		db.SetConnMaxIdleTime(idleTime)
+		db.SetConnMaxIdleTime(d.idle)
 	}
 	return db, err
 }

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -26,13 +27,16 @@ var migrations embed.FS
 // ClaimTime is how long a claim lasts that is not renewed, by the database's clock.
 const ClaimTime = 20 * time.Second
 
+// ResendWindow is the usual one: how long the catalog remembers an idempotency key is not shown.
+const ResendWindow = 12 * time.Hour
+
 // Config says which ledger it is.
 type Config struct {
-	// URL is sqlite:FILE, or postgres://….
+	// URL is [InMemory], sqlite:FILE, or postgres://….
 	URL string
 	// Catalog is the base URL of the catalog. A ledger belongs to one.
 	Catalog string
-	// ResendWindow is how long after its first attempt an order may be sent again.
+	// ResendWindow is how long after its first attempt an order may be sent again. 0 is [ResendWindow].
 	ResendWindow time.Duration
 	// RefundWindow is how long after a failure a refund may still come. 0 settles failures at once.
 	RefundWindow time.Duration
@@ -52,8 +56,12 @@ type Ledger struct {
 	window  time.Duration // in which an order may be sent again
 	refunds time.Duration // after a failure
 	catalog string
+	durable bool // it outlives the process
 	outbox  *Outbox
 }
+
+// IsDurable reports whether the ledger outlives its process, so that what is not in it was never ordered.
+func (l *Ledger) IsDurable() bool { return l.durable }
 
 // pool is a pool of connections, with the statements that are kept prepared on them.
 type pool struct {
@@ -73,7 +81,10 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	if config.Connector != nil {
 		at.statements, at.file = 0, ""
 	}
-	l := &Ledger{dialect: at.dialect, window: config.ResendWindow, refunds: config.RefundWindow, catalog: config.Catalog, outbox: config.Outbox}
+	l := &Ledger{
+		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
+		catalog: config.Catalog, durable: IsDurable(config.URL), outbox: config.Outbox,
+	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
 		return nil, named(ctx, err)

@@ -229,6 +229,9 @@ type Budget struct {
 
 // Budgets gives the budgets of an owner that have a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
+	if limits == (Limits{}) {
+		return nil, nil
+	}
 	err = l.reading(ctx, func(tx *transaction) error {
 		now, err := tx.now()
 		if err != nil {

@@ -39,11 +39,11 @@ func wantCure(t *testing.T, err error, cure string) {
 
 func TestAURLWithATypoIsRefused(t *testing.T) {
 	for _, url := range []string{
-		"", "sqlite:", "book.db", "sqlite3:book.db", "postgress://me:hunter2@localhost/easel", "postgres:me:hunter2@localhost",
+		"", "sqlite:", "sqlite::memory:", "memory:", "book.db", "sqlite3:book.db", "postgress://me:hunter2@localhost/easel", "postgres:me:hunter2@localhost",
 		"postgres://me:hunter2@/easel", "postgres://me:hunter2@local host/easel", "postgres://me:hunter2@localhost:port/easel",
 		"postgres://me:hunter2%zz@localhost/easel", "postgres://me:hunter2@localhost/easel?sslmode=maybe", "mysql://me:hunter2@localhost/easel",
 	} {
-		wantRefusal(t, url, "must be sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
+		wantRefusal(t, url, "must be memory, sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
 		wantCure(t, ledger.Check(url), "must be")
 	}
 }

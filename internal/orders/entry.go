@@ -229,11 +229,15 @@ func (e *entry) Conclude(ctx context.Context, g catalog.Generation, err error, c
 			return catalog.Generation{}, &NotPlacedError{err}
 		}
 	}
-	if catalog.KindOf(err) != catalog.KindOutcomeUnknown && catalog.KindOf(err) != catalog.KindInProgress {
+	if !leavesOpen[catalog.KindOf(err)] {
 		err = unknown(err)
 	}
 	return catalog.Generation{}, err
 }
+
+// leavesOpen are the errors of an order of unknown outcome that say so themselves. A catalog that has another order
+// under the idempotency key has it from elsewhere, or from an attempt that nobody knows of.
+var leavesOpen = map[catalog.Kind]bool{catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true}
 
 // keyRefused is the refusal of an order that may have been taken before, where it says that it was not: by a catalog
 // that looks at the idempotency key before all else. Nil where there is none.

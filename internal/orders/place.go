@@ -137,7 +137,7 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	if err != nil {
 		return catalog.Receipt{}, err
 	}
-	e := &entry{orders: o, asked: r, request: ledgerRequest(cred, r, digest)}
+	e := &entry{orders: o, asked: r, request: o.ledgerRequest(cred, r, digest)}
 	receipt, err := o.Catalog.Create(ctx, cred, e.catalogOrder(r.Hold, digest))
 	if receipt.Replayed && err == nil {
 		receipt.Generation = o.newest(ctx, cred, receipt)
@@ -159,14 +159,14 @@ func Owner(cred catalog.Credential) string {
 	return cred.APIKeySum()
 }
 
-// ledgerRequest is an order as the ledger has it. The bytes of a forwarded API key's order are not kept: nobody
+// ledgerRequest is an order as the ledger has it. The bytes of a forwarded API key's order are not kept on disk: nobody
 // but its caller could send them.
-func ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
+func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	request := ledger.Request{
 		Namespace: Owner(cred), Owner: Owner(cred), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
 		ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), Labels: r.Labels,
 	}
-	if cred.Held {
+	if cred.Held || !o.Ledger.IsDurable() {
 		request.Inputs = string(r.Inputs)
 	}
 	return request

@@ -93,20 +93,29 @@ func (o *Orders) resume(ctx context.Context, apiKey, last string) (order ledger.
 }
 
 const (
-	expireEvery  = time.Minute
-	expireAtMost = 8 // orders at once: they lock the budgets of their owners
+	tidyEvery    = time.Minute
+	expireAtMost = 8       // orders at once: they lock the budgets of their owners
+	pruneAtMost  = 1000    // orders at once
+	keptOrders   = 100_000 // that were placed, by a ledger in memory
 )
 
-// Expire moves what is reserved for orders that can't be sent again any more, until ctx ends.
-func (o *Orders) Expire(ctx context.Context) {
-	for sleep(ctx, expireEvery) {
-		for moved := expireAtMost; moved == expireAtMost; {
-			if ask(ctx, func(ctx context.Context) (err error) {
-				moved, err = o.Ledger.Expire(ctx, expireAtMost)
-				return err
-			}) != nil {
-				break
-			}
+// Tidy moves what is reserved for orders that can't be sent again any more, and prunes a ledger in memory, until ctx
+// ends.
+func (o *Orders) Tidy(ctx context.Context) {
+	for sleep(ctx, tidyEvery) {
+		inPieces(ctx, expireAtMost, o.Ledger.Expire)
+		inPieces(ctx, pruneAtMost, func(ctx context.Context, most int) (int, error) { return o.Ledger.Prune(ctx, keptOrders, most) })
+	}
+}
+
+// inPieces does what a database does so many rows at a time, until there are fewer or it fails: the next time goes on.
+func inPieces(ctx context.Context, most int, do func(ctx context.Context, most int) (int, error)) {
+	for done := most; done == most; {
+		if ask(ctx, func(ctx context.Context) (err error) {
+			done, err = do(ctx, most)
+			return err
+		}) != nil {
+			return
 		}
 	}
 }

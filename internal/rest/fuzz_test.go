@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +19,8 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
@@ -93,7 +96,10 @@ func restHandler(f *testing.F) http.Handler {
 	must(err)
 	hub, err := watch.New(watch.Config{Upstream: client.Once(), Rate: 1e6})
 	must(err)
-	services, err := service.New(service.Config{Catalog: client, Hub: hub})
+	book, err := ledger.Open(context.Background(), ledger.Config{URL: ledger.InMemory, Catalog: "http://localhost"})
+	must(err)
+	taken := orders.New(orders.Config{Ledger: book, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+	services, err := service.New(service.Config{Catalog: client, Hub: hub, Orders: taken})
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	handlers, ended := make(chan http.Handler, 1), make(chan struct{})
@@ -113,6 +119,7 @@ func restHandler(f *testing.F) http.Handler {
 		services.Close()
 		_ = client.Close(context.Background())
 		hub.Close()
+		_ = book.Close()
 	})
 	return <-handlers
 }

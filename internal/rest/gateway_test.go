@@ -253,7 +253,6 @@ func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
 		{code: codes.ResourceExhausted, reason: "BUDGET_EXCEEDED", http: 402},
 		{code: codes.PermissionDenied, reason: "MODEL_NOT_ALLOWED", http: 403},
 		{code: codes.Unavailable, reason: "LEDGER_UNAVAILABLE", retry: time.Second, http: 503, header: "Retry-After: 1"},
-		{code: codes.FailedPrecondition, reason: "LEDGER_NOT_CONFIGURED", http: 400},
 		{code: codes.Aborted, reason: "SUBMISSION_IN_PROGRESS", retry: time.Second, http: 409, header: "Retry-After: 1"},
 		{code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
 		{code: codes.FailedPrecondition, reason: "CONTENT_NOT_READY", retry: 1200 * time.Millisecond, http: 400, header: "Retry-After: 2"},

@@ -66,7 +66,7 @@ var errorTable = []row{
 	{name: "403 on the models", call: "models", fault: answer(403, `{}`), code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
 	{name: "402 on a quote", call: "quote", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
 	{name: "404 on a delete", call: "delete", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
-	{name: "usage without a ledger", call: "usage", fault: answer(500, ``), code: codes.FailedPrecondition, reason: "LEDGER_NOT_CONFIGURED", http: 400},
+	{name: "a page of another report", call: "usage", fault: answer(500, ``), code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400, fields: []string{"page_token"}},
 	{name: "a key that stands for another order", call: "create", fault: answer(422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`), code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
 }
 
@@ -130,7 +130,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "account":
 		return unary(&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	case "usage":
-		return unary(&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{})
+		return unary(&easelv1.ListUsageRequest{PageToken: "of another one"}, &easelv1.ListUsageResponse{})
 	case "models":
 		return unary(&easelv1.ListModelsRequest{}, &easelv1.ListModelsResponse{})
 	case "model":
@@ -149,7 +149,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "read":
 		return unary(&easelv1.GetGenerationRequest{GenerationId: elsewhere}, &easelv1.GetGenerationResponse{})
 	case "list":
-		return unary(&easelv1.ListGenerationsRequest{}, &easelv1.ListGenerationsResponse{})
+		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // so that the catalog is asked
+		return unary(&easelv1.ListGenerationsRequest{Filter: none}, &easelv1.ListGenerationsResponse{})
 	case "wait":
 		return unary(&easelv1.WaitGenerationRequest{GenerationId: elsewhere}, &easelv1.WaitGenerationResponse{})
 	case "watch":

@@ -128,8 +128,8 @@ func limits() []limit {
 		{"orders of one caller that are on their way or of unknown outcome", number(10_000), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore",
 		}, nil},
-		{"orders that a process remembers as placed, without a ledger", number(100_000) + ", in 64 MiB, for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
-			"TestAttackOneOwnersOrdersPushOutNoOthers", "TestReceiptsAreBoundedInBytesAndAge",
+		{"placed orders in a [ledger](ledger.md) in memory", number(100_000) + ", for 24 h", "the oldest is forgotten: its idempotency key goes to the catalog again", []string{
+			"TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome",
 		}, nil},
 		{
 			"a reader that takes nothing", long(server.WriteTimeout) + ", a download " + long(service.DefaultDownloadTimeout),
@@ -218,7 +218,7 @@ func TestTheTableOfLimitsIsThatOfTheCode(t *testing.T) {
 
 func TestEveryLimitHasATestAtItAndPastIt(t *testing.T) {
 	known := map[string]bool{}
-	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../../cmd/easel"} {
+	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../ledger", "../../cmd/easel"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -305,7 +305,6 @@ func probeKey(t *testing.T, s *stack, c caller) {
 	}
 }
 
-// Without a ledger labels within the limits are refused too, by another reason.
 func probeLabels(t *testing.T, _ *stack, c caller) {
 	order := func(many, name, value int) *easelv1.CreateGenerationRequest {
 		labels := map[string]string{"a" + strings.Repeat("b", name-1): strings.Repeat("v", value)}

@@ -49,12 +49,11 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
 		"a number that would change": {change: func(r *easelv1.CreateGenerationRequest) {
 			r.Inputs = inputs(t, map[string]any{"prompt": "x", "seed": 1e17})
 		}, code: codes.InvalidArgument, reason: "INVALID_REQUEST", want: notSent},
-		"labels without a ledger": {change: func(r *easelv1.CreateGenerationRequest) { r.Labels = map[string]string{"job": "7"} }, code: codes.FailedPrecondition, reason: "LEDGER_NOT_CONFIGURED", want: notSent},
 
 		"no key":            {key: func(string) string { return "" }, code: codes.Unauthenticated, reason: "CREDENTIAL_MISSING", want: notSent},
 		"above the limit":   {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, code: codes.FailedPrecondition, reason: "PRICE_ABOVE_LIMIT", want: notSent},
 		"no quote":          {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, fault: sandbox.Fault{Route: "POST /quote", Status: 401}, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: notSent},
-		"a wrong API key":   {key: func(string) string { return "wrong" }, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: mayExist, posts: 1},
+		"a wrong API key":   {key: func(string) string { return "wrong" }, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: notSent},
 		"an input":          {change: func(r *easelv1.CreateGenerationRequest) { r.Inputs = inputs(t, map[string]any{"prompt": 7}) }, code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", want: mayExist, posts: 1},
 		"no such model":     {change: func(r *easelv1.CreateGenerationRequest) { r.ModelId = "studio/none" }, fault: answer(404, `{"code":"MODEL_NOT_FOUND"}`), code: codes.NotFound, reason: "MODEL_NOT_FOUND", want: mayExist, posts: 1},
 		"no money":          {fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", want: mayExist, posts: 1},

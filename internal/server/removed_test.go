@@ -47,9 +47,10 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // A9
 					s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
 					ctx, leave := context.WithCancel(t.Context())
 					id := create(t, as(s, "shop"), order(t, picture, "k", "a lake")).GetGenerationId()
+					neighbours := create(t, as(s, "blog"), order(t, picture, "k", "a lake")).GetGenerationId()
 					removed, neighbour := make(chan error, 1), make(chan error, 1)
 					go func() { removed <- stream(ctx, as(s, "shop"), id, heartbeat) }()
-					go func() { neighbour <- stream(ctx, as(s, "blog"), id, heartbeat) }()
+					go func() { neighbour <- stream(ctx, as(s, "blog"), neighbours, heartbeat) }()
 					time.Sleep(heartbeat / 2)
 
 					writeCallers(t, file, "blog")

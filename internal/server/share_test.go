@@ -21,7 +21,11 @@ func sharing(t *testing.T, one, other caller, id string) {
 		defer close(ended)
 		_ = one.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) { stands <- struct{}{} })
 	}()
-	<-stands
+	select {
+	case <-stands:
+	case <-ended:
+		t.Fatal("the watch has ended")
+	}
 	ask := func(c caller) error {
 		return c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "unknown"}, &easelv1.WaitGenerationResponse{})
 	}
@@ -75,7 +79,8 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // A4
 
 func TestEachCallerOfAHeldKeyHasAQuotaOfItsOwn(t *testing.T) { // L5
 	s := heldStack(t, []string{"shop", "blog"}, func(o *options) { o.sandbox.Speed, o.server.Limits.CallerStreams = 0.1, 1 })
-	g := create(t, grpcCaller{s, "shop"}, order(t, picture, "k", "a lake"))
-	sharing(t, grpcCaller{s, "shop"}, grpcCaller{s, "blog"}, g.GetGenerationId())
-	sharing(t, restCaller{s, "blog"}, grpcCaller{s, "shop"}, g.GetGenerationId())
+	shops := create(t, grpcCaller{s, "shop"}, order(t, picture, "k", "a lake"))
+	blogs := create(t, grpcCaller{s, "blog"}, order(t, picture, "k", "a lake"))
+	sharing(t, grpcCaller{s, "shop"}, grpcCaller{s, "blog"}, shops.GetGenerationId())
+	sharing(t, restCaller{s, "blog"}, grpcCaller{s, "shop"}, blogs.GetGenerationId())
 }

@@ -33,7 +33,8 @@ type stack struct {
 	grpc    *grpc.ClientConn
 	http    *http.Client
 	restURL string
-	ledger  *ledger.Ledger // nil where there is none
+	ledger  *ledger.Ledger
+	teams   bool // callers share a held API key
 	usage   func() []server.Usage
 	// Who calls in a scenario behind a held API key, and who owns what it orders; "" with a forwarded one.
 	caller, owner string
@@ -51,7 +52,7 @@ type options struct {
 	service service.Config
 	server  server.Config
 	hub     watch.Config
-	ledger  string                                    // its URL; "" is none
+	ledger  string                                    // its URL
 	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
 	// memory is for a test in virtual time: all connections are in memory.
 	memory      bool
@@ -66,6 +67,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		hub:     watch.Config{MinInterval: 20 * time.Millisecond, MaxInterval: 200 * time.Millisecond, Rate: 1000},
 		wrap:    telemetry.UpstreamTransport,
 		server:  server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
+		ledger:  ledger.InMemory,
 	}
 	for _, f := range change {
 		f(&o)
@@ -95,25 +97,19 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Observer = client.Once(), observer
-	o.hub.Sighted = func(seen watch.Sighting) {
-		if o.service.Orders != nil {
-			o.service.Orders.Sighted(seen.Credential, seen.Version, seen.NotFound)
-		}
-	}
-	recording, stopRecording := sync.WaitGroup{}, func() {}
+	o.hub.Sighted = func(seen watch.Sighting) { o.service.Orders.Sighted(seen.Credential, seen.Version, seen.NotFound) }
 	s.hub, err = watch.New(o.hub)
 	must(err)
 	unmeasure, err := telemetry.Measure(s.hub.Stats, nil)
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
-	if o.ledger != "" {
-		s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
-		must(err)
-		o.service.Orders = orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
-		var record context.Context
-		record, stopRecording = context.WithCancel(context.Background())
-		recording.Go(func() { o.service.Orders.Record(record) })
-	}
+	s.teams = o.service.Callers != nil
+	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
+	must(err)
+	o.service.Orders = orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+	record, stopRecording := context.WithCancel(context.Background())
+	var recording sync.WaitGroup
+	recording.Go(func() { o.service.Orders.Record(record) })
 	services, err := service.New(o.service)
 	must(err)
 	o.server.Service = services
@@ -148,9 +144,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		_ = s.sandbox.Close()
 		stopRecording()
 		recording.Wait()
-		if s.ledger != nil {
-			_ = s.ledger.Close()
-		}
+		_ = s.ledger.Close()
 	})
 	return s
 }

@@ -49,6 +49,10 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 					return telemetry.UpstreamTransport(upstream)
 				}
 			})
+			if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
+				t.Fatal(err) // which proves the API key
+			}
+			upstream.seen, upstream.baggage = nil, nil
 			const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 			if form == "gRPC" {
 				ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent, "baggage", "customer=jane")

@@ -23,11 +23,9 @@ func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest)
 	if err != nil {
 		return nil, err
 	}
-	var budgets []ledger.Budget
-	if s.cfg.Orders != nil {
-		if budgets, err = s.cfg.Orders.Budgets(ctx, *orderer(ctx), limits(ctx)); err != nil {
-			return nil, err
-		}
+	budgets, err := s.cfg.Orders.Budgets(ctx, *orderer(ctx), limits(ctx))
+	if err != nil {
+		return nil, err
 	}
 	return &easelv1.GetAccountResponse{Account: accountOf(who(ctx), account, budgets)}, nil
 }
@@ -54,7 +52,7 @@ func (s *accounts) WatchAccount(req *easelv1.WatchAccountRequest, stream grpc.Se
 // budgetsReader gives what reads the budgets of the owner of a call, for all who watch them: after its end too, and
 // by the limits of then. It is nil where an owner can't have any.
 func (s *accounts) budgetsReader(ctx context.Context) func(context.Context) (any, error) {
-	if s.cfg.Orders == nil || who(ctx).listed == nil {
+	if who(ctx).listed == nil {
 		return nil
 	}
 	owner := *orderer(ctx)

@@ -21,6 +21,7 @@ type call struct {
 	credential catalog.Credential // its Owner is whom the orders of the call belong to
 	caller     string             // name of a known caller; "" where the caller forwards its own API key
 	operator   bool               // sees every owner's orders
+	everybody  bool               // nobody here has a name: it sees and changes what is anybody's
 	team       callers.Team       // what the owner may spend and order; no limit without a callers file
 
 	certificate Certificate
@@ -165,13 +166,13 @@ func (s *Service) find(list *callers.List, token string, certificate Certificate
 	if !known {
 		return call{}, unknown
 	}
-	return call{s.held(caller.Owner()), caller.Name, caller.Operator, caller.Team, certificate, list}, nil
+	return call{s.held(caller.Owner()), caller.Name, caller.Operator, false, caller.Team, certificate, list}, nil
 }
 
 // anonymous is a caller without any proof of its name, where such may call.
 func (s *Service) anonymous(list *callers.List) (call, error) {
 	if s.cfg.AllowAnonymous {
-		return call{credential: s.held(""), caller: callers.Anonymous, listed: list}, nil
+		return call{credential: s.held(""), caller: callers.Anonymous, everybody: list == nil && !s.cfg.Certificates, listed: list}, nil
 	}
 	return call{}, Fail(easelv1.ErrorReason_CALLER_UNKNOWN,
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")

@@ -65,20 +65,16 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, &orderError{err, OrderNotPlacedByThisCall}
 	}
-	if len(req.GetLabels()) > 0 && s.cfg.Orders == nil {
-		return nil, &orderError{errNoLedger("labels"), OrderNotPlacedByThisCall}
-	}
 	receipt, err := s.place(withFailureTimeout(ctx), req, inputs)
 	if err != nil {
-		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(credential(ctx), err)}
+		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(credential(ctx), s.cfg.Orders.Ledger.IsDurable(), err)}
 	}
 	update := s.noted(ctx, req, receipt)
 	whose, err := s.seeAs(ctx, orderer(ctx), receipt.Generation.ID)
 	if err != nil { // its attribution alone is missing
 		whose = orders.Attribution{}
 	}
-	replayed := receipt.Replayed && s.cfg.Orders != nil // a process without a ledger knows of its own time alone
-	return &easelv1.CreateGenerationResponse{Generation: s.message(update, whose), Replayed: replayed}, nil
+	return &easelv1.CreateGenerationResponse{Generation: s.message(update, whose), Replayed: receipt.Replayed}, nil
 }
 
 // metadataFailureTimeout is how a caller asks to hear of attempts that fail, see the contract's CreateGeneration.
@@ -103,17 +99,12 @@ func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRe
 	return s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
 }
 
-// place places an order, through the ledger where there is one.
+// place places an order.
 func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRequest, inputs json.RawMessage) (catalog.Receipt, error) {
-	upstreamKey := upstreamIdempotencyKey(ctx, req.GetIdempotencyKey())
-	if s.cfg.Orders == nil {
-		return s.cfg.Catalog.Create(ctx, credential(ctx), catalog.Order{
-			ModelID: req.GetModelId(), Inputs: inputs, IdempotencyKey: upstreamKey, MaxCostCents: req.MaxCostCents, Hold: admission(ctx),
-		})
-	}
 	caller := who(ctx)
 	return s.cfg.Orders.Place(ctx, caller.credential, orders.Request{
-		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs, IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: upstreamKey,
+		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs,
+		IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: upstreamIdempotencyKey(ctx, req.GetIdempotencyKey()),
 		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req.GetModelId()), Hold: admission(ctx),
 	})
 }
@@ -160,7 +151,7 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 
 // recorded is what the ledger has of a generation that a read has not found.
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
-	if s.cfg.Orders == nil || !s.cfg.Orders.IsProven(credential(ctx)) {
+	if !s.cfg.Orders.IsProven(credential(ctx)) {
 		return catalog.Version{}, false
 	}
 	return s.cfg.Orders.NotFound(ctx, credential(ctx), viewer(ctx), id, err)
@@ -196,7 +187,7 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 // deleted notes a deletion.
 func (s *generations) deleted(ctx context.Context, id string) {
 	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
-	if s.cfg.Orders != nil && s.cfg.Orders.IsProven(credential(ctx)) {
+	if s.cfg.Orders.IsProven(credential(ctx)) {
 		s.cfg.Orders.Deleted(ctx, credential(ctx), id)
 	}
 }
@@ -209,7 +200,7 @@ func (s *generations) finished(ctx context.Context, id string) error {
 		return err
 	}
 	finished := update.Generation.State.Terminal()
-	if finished && s.cfg.Orders != nil && update.Generation.State == catalog.StateFailed {
+	if finished && update.Generation.State == catalog.StateFailed {
 		if finished, err = s.cfg.Orders.IsSettled(ctx, id); err != nil {
 			return err
 		}

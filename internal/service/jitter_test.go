@@ -9,6 +9,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -16,7 +17,7 @@ import (
 // after which delays their callers shall come back.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Seed: seed, MaxStreamAge: time.Hour})
+		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: new(orders.Orders), Seed: seed, MaxStreamAge: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,6 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 		"an id twice":     {ledger.ErrGenerationTaken, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
 		"a budget":        {&ledger.BudgetError{Period: "day"}, codes.ResourceExhausted, "BUDGET_EXCEEDED", false, false},
 		"a model":         {&orders.NotPlacedError{Err: orders.ErrModelNotAllowed}, codes.PermissionDenied, "MODEL_NOT_ALLOWED", false, false},
-		"no ledger":       {errNoLedger("labels"), codes.FailedPrecondition, "LEDGER_NOT_CONFIGURED", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := fmt.Errorf("an order: %w", row.err)
@@ -49,7 +48,7 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 
 func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 	err := &orders.NotPlacedError{Err: &ledger.BudgetError{Period: "month", Reset: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), PriceCents: 11, RemainingCents: 4}}
-	st := Status(&orderError{err, outcomeOf(catalog.Credential{Held: true}, err)})
+	st := Status(&orderError{err, outcomeOf(catalog.Credential{Held: true}, true, err)})
 	want := map[string]string{
 		"window": "month", "reset_time": "2026-12-01T00:00:00Z", "remaining_cents": "4", "price_cents": "11", "order_outcome": "not_placed",
 	}
@@ -61,13 +60,15 @@ func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 	}
 }
 
-func TestThatThereIsNoOrderIsOnlySaidBehindAHeldAPIKey(t *testing.T) {
-	held, forwarded := catalog.Credential{Held: true}, catalog.Credential{}
+func TestThatThereIsNoOrderIsOnlySaidBehindAHeldAPIKeyByADurableLedger(t *testing.T) {
+	held, forwarded, forgetful := catalog.Credential{Held: true}, catalog.Credential{}, catalog.Credential{Held: true, Owner: "of a ledger in memory"}
 	for name, row := range map[string]struct {
 		cred catalog.Credential
 		err  error
 		want OrderOutcome
 	}{
+		"a ledger that forgets":       {forgetful, &orders.NotPlacedError{Err: &catalog.Error{Kind: catalog.KindForbidden}}, OrderUnknown},
+		"too dear for one's budget":   {forgetful, &orders.NotPlacedError{Err: &ledger.BudgetError{}}, OrderNotPlacedByThisCall},
 		"the ledger knows":            {held, &orders.NotPlacedError{Err: &catalog.Error{Kind: catalog.KindForbidden}}, OrderNotPlaced},
 		"refused under its own key":   {forwarded, &orders.NotPlacedError{Err: &catalog.Error{Kind: catalog.KindForbidden}}, OrderUnknown},
 		"too dear under its own key":  {forwarded, &orders.NotPlacedError{Err: &catalog.Error{Kind: catalog.KindPriceAboveLimit, Unsent: true}}, OrderNotPlacedByThisCall},
@@ -75,7 +76,7 @@ func TestThatThereIsNoOrderIsOnlySaidBehindAHeldAPIKey(t *testing.T) {
 		"it went away meanwhile":      {held, &catalog.Error{Kind: catalog.KindOutcomeUnknown, Err: &ledger.Unavailable{Err: errors.New("away")}}, OrderUnknown},
 		"the ledger may have written": {held, &ledger.Doubt{Err: errors.New("away")}, OrderUnknown},
 	} {
-		if got := outcomeOf(row.cred, row.err); got != row.want {
+		if got := outcomeOf(row.cred, row.cred.Owner != forgetful.Owner, row.err); got != row.want {
 			t.Errorf("%s: told %q", name, got)
 		}
 	}

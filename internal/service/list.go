@@ -21,18 +21,15 @@ import (
 // resultsTimeout is how long a list of the ledger waits for the catalog, which has the results.
 const resultsTimeout = 5 * time.Second
 
-// ListGenerations lists what the ledger has, and without one what the catalog lists. The last pages tell of what the
-// catalog lists and the ledger does not know, unless the ledger says who sees what.
+// ListGenerations lists what the ledger has. The last pages tell of what the catalog lists and the ledger does not know,
+// unless the ledger says who sees what.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
-	filter, err := s.ledgerFilter(ctx, req.GetFilter())
+	filter, err := ledgerFilter(ctx, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	if s.cfg.Orders == nil {
-		return s.listOfCatalog(ctx, req)
-	}
 	kind, unordered := listKind("orders", filter.Owner, req.GetFilter()), listKind("unordered", filter.Owner, req.GetFilter())
-	hasUnordered := !s.hides(ctx, filter.Owner) && len(filter.Labels) == 0
+	hasUnordered := !hides(ctx, filter.Owner) && len(filter.Labels) == 0
 	if last, ok := readToken(unordered, req.GetPageToken()); ok && hasUnordered {
 		return s.listUnordered(ctx, req, unordered, last)
 	}
@@ -100,17 +97,6 @@ func (s *generations) areUnordered(ctx context.Context, all []catalog.Version, f
 	return err != nil || slices.ContainsFunc(all, chosen)
 }
 
-// listOfCatalog lists what the catalog lists.
-func (s *generations) listOfCatalog(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
-	filter := req.GetFilter()
-	all, err := s.cfg.Catalog.Generations(ctx, credential(ctx))
-	if err != nil {
-		return nil, err
-	}
-	chosen := func(g catalog.Version) bool { return chooses(filter, g.Generation) }
-	return catalogPage(all, chosen, listKind("generations", nil, filter), req.GetPageSize(), req.GetPageToken())
-}
-
 // catalogPage is a page of what the catalog lists.
 func catalogPage(all []catalog.Version, chosen func(catalog.Version) bool, kind string, size int32, token string) (*easelv1.ListGenerationsResponse, error) {
 	items, next, err := page(all, chosen, func(g catalog.Version) string { return g.ID }, kind, size, token)
@@ -141,11 +127,8 @@ var recordedStates = map[easelv1.State][]lifecycle.Status{
 	easelv1.State_STATE_UNRECOGNIZED: {-1}, // none: the ledger keeps the last state that is known
 }
 
-// ledgerFilter is a filter in the words of the ledger. Without one, labels and owners can't be told.
-func (s *Service) ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger.Filter, error) {
-	if s.cfg.Orders == nil && (len(filter.GetLabels()) > 0 || filter.GetOwner() != "") {
-		return ledger.Filter{}, errNoLedger("filters by label and owner")
-	}
+// ledgerFilter is a filter in the words of the ledger.
+func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger.Filter, error) {
 	f := ledger.Filter{Owner: viewer(ctx), ModelID: filter.GetModelId(), Labels: filter.GetLabels()}
 	if owner := filter.GetOwner(); owner != "" {
 		if !who(ctx).operator {

@@ -25,7 +25,7 @@ const (
 	// OrderNotPlacedByThisCall is an order that this call has not sent. An earlier process or
 	// another replica may have.
 	OrderNotPlacedByThisCall OrderOutcome = "not_placed_by_this_call"
-	// OrderNotPlaced is an order that there is not, as the ledger knows. It is never said where callers
+	// OrderNotPlaced is an order that there is not, as a durable ledger knows. It is never said where callers
 	// forward their own API keys, which may be used elsewhere.
 	OrderNotPlaced OrderOutcome = "not_placed"
 
@@ -41,15 +41,17 @@ type orderError struct {
 func (e *orderError) Error() string { return e.err.Error() }
 func (e *orderError) Unwrap() error { return e.err }
 
-// outcomeOf gives what is known of an order that was not placed. Where the ledger does not answer after the order
-// may have been sent, the error is the catalog client's.
-func outcomeOf(cred catalog.Credential, err error) OrderOutcome {
-	if _, ok := errors.AsType[*orders.NotPlacedError](err); ok && cred.Held && catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+// outcomeOf gives what is known of an order that was not placed. Only a durable ledger knows of every order under a
+// held API key. Where the ledger does not answer after the order may have been sent, the error is the catalog client's.
+func outcomeOf(cred catalog.Credential, durable bool, err error) OrderOutcome {
+	_, notPlaced := errors.AsType[*orders.NotPlacedError](err)
+	notPlaced = notPlaced && catalog.KindOf(err) != catalog.KindOutcomeUnknown
+	if notPlaced && cred.Held && durable {
 		return OrderNotPlaced
 	}
-	upstream, sent := errors.AsType[*catalog.Error](err)
+	upstream, said := errors.AsType[*catalog.Error](err)
 	_, away := errors.AsType[*ledger.Unavailable](err)
-	if sent && upstream.Unsent || away && !sent {
+	if said && upstream.Unsent || !said && (notPlaced || away) {
 		return OrderNotPlacedByThisCall
 	}
 	return OrderUnknown

@@ -45,7 +45,7 @@ var Visibilities = map[string]Visibility{
 
 // viewer is whose generations a call sees; nil is everybody's.
 func viewer(ctx context.Context) *string {
-	if who(ctx).operator {
+	if c := who(ctx); c.operator || c.everybody {
 		return nil
 	}
 	return orderer(ctx)
@@ -69,7 +69,7 @@ func (s *Service) seeAs(ctx context.Context, owner *string, id string) (orders.A
 		return orders.Attribution{}, err
 	}
 	whose, ok := own[id]
-	if !ok && s.hides(ctx, owner) {
+	if !ok && hides(ctx, owner) {
 		return whose, noGeneration(id)
 	}
 	return whose, nil
@@ -78,7 +78,7 @@ func (s *Service) seeAs(ctx context.Context, owner *string, id string) (orders.A
 // owns refuses a generation that is not the caller's own, or does not exist, by the ledger of now.
 func (s *Service) owns(ctx context.Context, id string) error {
 	owner := orderer(ctx)
-	if !s.hides(ctx, owner) {
+	if !hides(ctx, owner) {
 		return nil
 	}
 	own, err := s.cfg.Orders.OwnedNow(ctx, owner, id)
@@ -89,16 +89,16 @@ func (s *Service) owns(ctx context.Context, id string) error {
 }
 
 // hides reports whether a call sees none but the generations that the ledger calls its own. With a forwarded API
-// key the catalog says who sees what.
-func (s *Service) hides(ctx context.Context, owner *string) bool {
-	return s.cfg.Orders != nil && credential(ctx).Held && owner != nil
+// key the catalog says who sees what, and where callers have no names nobody is kept apart.
+func hides(ctx context.Context, owner *string) bool {
+	return credential(ctx).Held && owner != nil && !who(ctx).everybody
 }
 
 // seen says whose generations are, of those that the ledger knows as an owner's. Whoever sees all of them does so
 // without the ledger too.
 func (s *Service) seen(ctx context.Context, owner *string, ids ...string) (map[string]orders.Attribution, error) {
 	own, err := s.known(ctx, owner, ids...)
-	if !s.hides(ctx, owner) {
+	if !hides(ctx, owner) {
 		return own, nil //nolint:nilerr // its labels alone are missing
 	}
 	return own, err
@@ -106,7 +106,7 @@ func (s *Service) seen(ctx context.Context, owner *string, ids ...string) (map[s
 
 // known says whose generations are, of those that the ledger knows as an owner's.
 func (s *Service) known(ctx context.Context, owner *string, ids ...string) (map[string]orders.Attribution, error) {
-	if s.cfg.Orders == nil || !credential(ctx).Held && !s.cfg.Orders.IsProven(credential(ctx)) {
+	if !s.cfg.Orders.IsProven(credential(ctx)) {
 		return nil, nil
 	}
 	return s.cfg.Orders.Owned(ctx, owner, ids...)
@@ -114,7 +114,7 @@ func (s *Service) known(ctx context.Context, owner *string, ids ...string) (map[
 
 // standing are those of some generations that have an order and are not known to be gone.
 func (s *Service) standing(ctx context.Context, ids ...string) map[string]bool {
-	if s.cfg.Orders == nil || !s.cfg.Orders.IsProven(credential(ctx)) {
+	if !s.cfg.Orders.IsProven(credential(ctx)) {
 		return map[string]bool{}
 	}
 	return s.cfg.Orders.Standing(ctx, viewer(ctx), ids...)

@@ -30,7 +30,7 @@ type Config struct {
 	Catalog *catalog.Client // required
 	Hub     *watch.Hub      // required
 
-	// Orders takes orders through the ledger. Nil where there is none.
+	// Orders takes orders through the ledger. Required.
 	Orders *orders.Orders
 
 	// Held is the credential of a server with an API key of its own. Nil forwards the API key of
@@ -38,6 +38,8 @@ type Config struct {
 	Held *catalog.Credential
 	// Callers knows who may use a held API key. Nil knows nobody.
 	Callers *Callers
+	// Certificates means that callers without a file of theirs may have names: those of their client certificates.
+	Certificates bool
 	// AllowAnonymous lets a caller without any proof of its name use a held API key.
 	AllowAnonymous bool
 
@@ -85,8 +87,8 @@ func (s *Service) below(limit time.Duration) time.Duration {
 
 // New makes the services.
 func New(cfg Config) (*Service, error) {
-	if cfg.Catalog == nil || cfg.Hub == nil {
-		return nil, errors.New("service: Catalog and Hub are required")
+	if cfg.Catalog == nil || cfg.Hub == nil || cfg.Orders == nil {
+		return nil, errors.New("service: Catalog, Hub and Orders are required")
 	}
 	if cfg.SendTimeout == 0 {
 		cfg.SendTimeout = DefaultSendTimeout

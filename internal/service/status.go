@@ -184,11 +184,6 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	}}})
 }
 
-// errNoLedger is the error of a request for what only a ledger knows.
-func errNoLedger(what string) error {
-	return Fail(easelv1.ErrorReason_LEDGER_NOT_CONFIGURED, what+" need a ledger, and this server has none: its operator sets EASEL_LEDGER_URL")
-}
-
 // ownStatus is an error that has a status.
 type ownStatus interface {
 	error

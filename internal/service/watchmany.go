@@ -54,13 +54,13 @@ type watchOfMany struct {
 // request is the request to the hub. The caller is told at once of what does not exist for it.
 func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
 	s := w.service
-	filter, err := s.ledgerFilter(ctx, w.filter)
+	filter, err := ledgerFilter(ctx, w.filter)
 	if err != nil {
 		return request, err
 	}
 	w.ask = &attributions{
 		service: s.Service, ctx: ctx, owner: filter.Owner,
-		must: s.hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != "",
+		must: hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != "",
 	}
 	request = watch.Request{
 		Credential: credential(ctx),
@@ -104,11 +104,11 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	if w.whose, err = w.ask.patiently(ctx, ids...); err != nil && w.ask.must {
 		return nil, err // else labels alone are missing
 	}
-	hides := w.service.hides(ctx, viewer(ctx))
+	ownAlone := hides(ctx, viewer(ctx))
 	for _, id := range ids {
 		whose, ok := w.whose[id]
 		switch {
-		case hides && !ok:
+		case ownAlone && !ok:
 			err = w.sendUpdate(hidden(id), whose, known[id])
 		case !excludes(w.filter, whose.Model, whose):
 			chosen = append(chosen, id)
@@ -136,7 +136,7 @@ func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter) ([]s
 	if w.ask.must {
 		w.own = &ownWatch{ask: w.ask, wants: w.wants, waiting: map[string]*watch.Update{}}
 	}
-	if w.service.cfg.Orders == nil || !credential(ctx).Held {
+	if !credential(ctx).Held {
 		return nil, nil
 	}
 	return w.service.cfg.Orders.Unsettled(ctx, filter)

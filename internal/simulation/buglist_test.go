@@ -384,7 +384,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a generation of another team is shown",
-		edits:  []edit{{serviceDir, "Service.hides", "s.cfg.Orders != nil && credential(c).Held && o != nil", "false"}},
+		edits:  []edit{{serviceDir, "hides", "credential(c).Held && o != nil && !who(c).everybody", "false"}},
 		jobs:   seeds("ledger-T2", 1, 2, 3),
 		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},
@@ -501,13 +501,13 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "an operator's list ends with the ledger",
-		edits:  []edit{{serviceDir, "generations.ListGenerations", "!s.hides(ctx, filter.Owner) && len(filter.Labels) == 0", "false"}},
+		edits:  []edit{{serviceDir, "generations.ListGenerations", "!hides(ctx, filter.Owner) && len(filter.Labels) == 0", "false"}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4),
 		breaks: []string{"operators see everything"},
 	},
 	{
 		name:   "an operator's list has its own",
-		edits:  []edit{{serviceDir, "viewer", "who(c).operator", "false"}},
+		edits:  []edit{{serviceDir, "viewer", "c.operator || c.everybody", "c.everybody"}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4),
 		breaks: []string{"operators see everything"},
 	},
@@ -627,7 +627,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "an order that can't be sent any more reserves its price for ever",
-		edits:  []edit{{ordersDir, "Orders.Expire", "sleep(c, expireEvery)", "sleep(c, 10000*expireEvery)"}},
+		edits:  []edit{{ordersDir, "Orders.Tidy", "sleep(c, tidyEvery)", "sleep(c, 10000*tidyEvery)"}},
 		jobs:   seeds("ledger-M8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is reserved past the window"},
 	},

@@ -39,7 +39,7 @@ type process struct {
 	services  *service.Service
 	client    *catalog.Client
 	hub       *watch.Hub
-	gateway   *gateway // to the database; these are nil without a ledger
+	gateway   *gateway // to the database; nil where the ledger is in memory
 	book      *ledger.Ledger
 	orders    *orders.Orders
 	teams     *events.Teams // who is told; nil where nobody is
@@ -89,10 +89,8 @@ func (r *replica) boot() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	if w.plan.Ledger {
-		if err := p.openLedger(ctx, w); err != nil {
-			return err
-		}
+	if err := p.openLedger(ctx, w); err != nil {
+		return err
 	}
 	front, err := r.frontend(ctx, p)
 	if err != nil {
@@ -111,14 +109,14 @@ func (r *replica) boot() error {
 func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, error) {
 	w := r.world
 	cfg := service.Config{
-		Catalog: p.client, Hub: p.hub, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
+		Catalog: p.client, Hub: p.hub, Orders: p.orders, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
 	}
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)
 		cfg.Held, cfg.AllowAnonymous = &held, true
 	}
 	if w.plan.Ledger {
-		if err := p.withLedger(ctx, w, &cfg); err != nil {
+		if err := p.withCallers(ctx, w, &cfg); err != nil {
 			return nil, err
 		}
 	}
@@ -182,9 +180,7 @@ func (p *process) end() {
 	p.uplink.cut()
 	_ = p.client.Close(context.Background())
 	p.transport.CloseIdleConnections()
-	if p.book != nil {
-		_ = p.book.Close()
-	}
+	_ = p.book.Close()
 }
 
 // place is an address. Which process listens there changes.

@@ -82,17 +82,20 @@ func (w *world) enlist(name string) *tenant {
 	return t
 }
 
-// openLedger opens the ledger for a process, which follows its orders until it stops.
+// openLedger opens the ledger for a process, the one of all replicas or one in memory, and follows its orders until the
+// process stops.
 func (p *process) openLedger(ctx context.Context, w *world) (err error) {
-	p.gateway = w.database.gateway(p.name)
-	p.book, err = ledger.Open(ctx, ledger.Config{
-		URL: "sqlite:simulated", Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow,
-		Connector: p.gateway, Outbox: p.outbox(w),
-	})
-	if err != nil {
+	at := ledger.Config{URL: ledger.InMemory, Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow}
+	if w.plan.Ledger {
+		p.gateway = w.database.gateway(p.name)
+		at.URL, at.Connector, at.Outbox = "sqlite:simulated", p.gateway, p.outbox(w)
+	}
+	if p.book, err = ledger.Open(ctx, at); err != nil {
 		return err
 	}
-	p.gateway.open = true
+	if p.gateway != nil {
+		p.gateway.open = true
+	}
 	if w.plan.Events {
 		p.tell(ctx, w)
 	}
@@ -112,26 +115,25 @@ func (p *process) openLedger(ctx context.Context, w *world) (err error) {
 		},
 		Gone: func(ctx context.Context, cred catalog.Credential, id string) { p.hub.Gone(ctx, cred, id) },
 	})
-	held := catalog.Held(w.heldKey)
 	p.followers.Go(func() { p.orders.Record(ctx) })
-	p.followers.Go(func() { p.orders.Expire(ctx) })
+	p.followers.Go(func() { p.orders.Tidy(ctx) })
+	if !w.plan.Held {
+		return nil
+	}
+	held := catalog.Held(w.heldKey)
 	p.followers.Go(func() { p.orders.Recover(ctx, held) })
 	p.followers.Go(func() { p.orders.Settle(ctx, held) })
 	p.followers.Go(func() { p.orders.Follow(ctx, held) })
 	return nil
 }
 
-// sighted hands what the hub sees to the ledger, if there is one.
-func (p *process) sighted(s watch.Sighting) {
-	if p.orders != nil {
-		p.orders.Sighted(s.Credential, s.Version, s.NotFound)
-	}
-}
+// sighted hands what the hub sees to the ledger.
+func (p *process) sighted(s watch.Sighting) { p.orders.Sighted(s.Credential, s.Version, s.NotFound) }
 
-// withLedger completes the configuration of the services.
-func (p *process) withLedger(ctx context.Context, w *world, cfg *service.Config) error {
+// withCallers completes the configuration of the services.
+func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config) error {
 	callers, err := service.LoadCallers(w.callersFile, w.logger(), nil)
-	cfg.Orders, cfg.Callers, cfg.AllowAnonymous = p.orders, callers, false
+	cfg.Callers, cfg.AllowAnonymous = callers, false
 	if err == nil {
 		p.followers.Go(func() { follow(ctx, callers) })
 	}

@@ -162,7 +162,7 @@ var dashboard = []row{
 		lines("Spent in an hour, by caller", "currencyEUR", over(`sum by (caller) (increase(<easel.spent.cents>{$where}[1h])) / 100`, "{{caller}}")),
 		lines("Orders", "cps", perSecond("easel.orders", "", "outcome")),
 	}},
-	{"The ledger, with EASEL_LEDGER_URL", []panel{
+	{"The ledger", []panel{
 		lines("Money by owner", "currencyEUR", over(`max by (owner, money) (<easel.ledger.cents>{$where}) / 100`, "{{owner}} {{money}}")),
 		lines("Budgets used", "percentunit", over(`1 - max by (owner, window) (<easel.ledger.budget.left>{$where}) / max by (owner, window) (<easel.ledger.budget.limit>{$where})`, "{{owner}} {{window}}")),
 		lines("Orders of unknown outcome", "none", now("max", "easel.ledger.orders.unknown", "orders")),

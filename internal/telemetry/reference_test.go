@@ -18,9 +18,6 @@ func reference() string {
 		if row.Shared {
 			text += " With `EASEL_NATS_URL` only."
 		}
-		if row.Ledger {
-			text += " With `EASEL_LEDGER_URL` only."
-		}
 		fmt.Fprintf(&out, "| %s | `%s` | %s | %s | %s | %s |\n", name, row.Prometheus(), row.Kind, unitOf(row), labelsOf(row), text)
 	}
 	return out.String()

@@ -21,7 +21,7 @@ type Metric struct {
 	Buckets []float64 // of a histogram
 	Scraped bool      // only Prometheus gets it
 	Shared  bool      // only where replicas share polls, by EASEL_NATS_URL
-	Ledger  bool      // only where there is a ledger, by EASEL_LEDGER_URL
+	Ledger  bool      // of the ledger: see [MeasureLedger]
 }
 
 // Label is a dimension of a metric. Its values are a closed set, or the first so many values and

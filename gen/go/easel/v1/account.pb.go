@@ -160,8 +160,7 @@ type Account struct {
 	// integers beyond 2^53. Absent where the balance is withheld.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// What the caller's team may spend, the day before the month: one entry for each
-	// window that the operator has set a limit for. Empty without a limit, and
-	// without a ledger.
+	// window that the operator has set a limit for. Empty without a limit.
 	Budgets       []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

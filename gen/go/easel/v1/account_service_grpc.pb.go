@@ -28,10 +28,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService reads the account behind an API key, and what was spent.
+// AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+// GenerationService.
 type AccountServiceClient interface {
 	// GetAccount reads the balance from the catalog, and the caller's budgets from the
-	// ledger where there is one. It is never served from a cache, and it costs one
+	// ledger. It is never served from a cache, and it costs one
 	// upstream request.
 	//
 	// Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
@@ -67,8 +68,7 @@ type AccountServiceClient interface {
 	// in the order of their dimensions, as they are asked for; where no order was placed,
 	// there is no row.
 	//
-	// Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-	// ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+	// Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
 	// not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
 	// same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
 	// key is missing, wrong or revoked.
@@ -126,10 +126,11 @@ func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageReque
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService reads the account behind an API key, and what was spent.
+// AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+// GenerationService.
 type AccountServiceServer interface {
 	// GetAccount reads the balance from the catalog, and the caller's budgets from the
-	// ledger where there is one. It is never served from a cache, and it costs one
+	// ledger. It is never served from a cache, and it costs one
 	// upstream request.
 	//
 	// Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
@@ -165,8 +166,7 @@ type AccountServiceServer interface {
 	// in the order of their dimensions, as they are asked for; where no order was placed,
 	// there is no row.
 	//
-	// Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-	// ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+	// Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
 	// not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
 	// same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
 	// key is missing, wrong or revoked.

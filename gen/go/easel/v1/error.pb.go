@@ -134,9 +134,6 @@ const (
 	ErrorReason_UPSTREAM_MALFORMED_RESPONSE ErrorReason = 54
 	// UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps.
 	ErrorReason_LEDGER_UNAVAILABLE ErrorReason = 60
-	// FAILED_PRECONDITION. Labels, usage and filters by label or owner need a ledger, and this server
-	// has none. Again does not help: ask the operator.
-	ErrorReason_LEDGER_NOT_CONFIGURED ErrorReason = 61
 	// RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
 	// catalog. Again helps.
 	ErrorReason_OVERLOADED ErrorReason = 70
@@ -224,7 +221,6 @@ var (
 		53: "UPSTREAM_CONTRACT_MISMATCH",
 		54: "UPSTREAM_MALFORMED_RESPONSE",
 		60: "LEDGER_UNAVAILABLE",
-		61: "LEDGER_NOT_CONFIGURED",
 		70: "OVERLOADED",
 		71: "STREAM_QUOTA_EXCEEDED",
 		72: "READER_TOO_SLOW",
@@ -279,7 +275,6 @@ var (
 		"UPSTREAM_CONTRACT_MISMATCH":   53,
 		"UPSTREAM_MALFORMED_RESPONSE":  54,
 		"LEDGER_UNAVAILABLE":           60,
-		"LEDGER_NOT_CONFIGURED":        61,
 		"OVERLOADED":                   70,
 		"STREAM_QUOTA_EXCEEDED":        71,
 		"READER_TOO_SLOW":              72,
@@ -332,7 +327,7 @@ var File_easel_v1_error_proto protoreflect.FileDescriptor
 
 const file_easel_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x14easel/v1/error.proto\x12\beasel.v1*\x80\n" +
+	"\x14easel/v1/error.proto\x12\beasel.v1*\x82\n" +
 	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -370,8 +365,7 @@ const file_easel_v1_error_proto_rawDesc = "" +
 	"\x19UPSTREAM_REDIRECT_REFUSED\x104\x12\x1e\n" +
 	"\x1aUPSTREAM_CONTRACT_MISMATCH\x105\x12\x1f\n" +
 	"\x1bUPSTREAM_MALFORMED_RESPONSE\x106\x12\x16\n" +
-	"\x12LEDGER_UNAVAILABLE\x10<\x12\x19\n" +
-	"\x15LEDGER_NOT_CONFIGURED\x10=\x12\x0e\n" +
+	"\x12LEDGER_UNAVAILABLE\x10<\x12\x0e\n" +
 	"\n" +
 	"OVERLOADED\x10F\x12\x19\n" +
 	"\x15STREAM_QUOTA_EXCEEDED\x10G\x12\x13\n" +
@@ -390,7 +384,7 @@ const file_easel_v1_error_proto_rawDesc = "" +
 	"\rUNIMPLEMENTED\x10]\x12\x14\n" +
 	"\x10INVALID_ARGUMENT\x10^\x12\x16\n" +
 	"\x12RESOURCE_EXHAUSTED\x10_\x12\x0f\n" +
-	"\vUNAVAILABLE\x10`B\xa0\x01\n" +
+	"\vUNAVAILABLE\x10`\"\x04\b=\x10=*\x15LEDGER_NOT_CONFIGUREDB\xa0\x01\n" +
 	"\x1cio.github.easelgrpc.easel.v1B\n" +
 	"ErrorProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 

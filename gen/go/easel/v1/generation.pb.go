@@ -149,14 +149,14 @@ type Generation struct {
 	// they were sent. Never holds an API key, and never the catalog's content URL.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,15,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// Whom the render belongs to: the team of the caller that has ordered it, or the
-	// caller itself where it has none. As the ledger knows it: empty without one,
-	// and where callers forward their own API keys. Not part of the etag.
+	// caller itself where it has none, as the ledger knows it. Empty where callers
+	// forward their own API keys. Not part of the etag.
 	Owner string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Name of the caller that has ordered the render, as the ledger knows it; empty as
 	// owner is. Not part of the etag.
 	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-	// Empty without a ledger. Not part of the etag.
+	// Not part of the etag.
 	Labels        map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

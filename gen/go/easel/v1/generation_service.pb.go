@@ -333,7 +333,7 @@ type CreateGenerationRequest struct {
 	// For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
 	// the catalog, and are no part of what the idempotency_key stands for: a repeated
 	// request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-	// digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+	// digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
 	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -418,7 +418,7 @@ type CreateGenerationResponse struct {
 	// be read.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Whether this idempotency_key had been used, and this is the render of that order:
-	// nothing was ordered now. Never set without a ledger, which alone knows.
+	// nothing was ordered now.
 	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -642,15 +642,14 @@ type GenerationFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model that they were ordered from; empty is any.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// States, any of them; none is every state but STATE_DELETED. With a ledger
-	// STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-	// chooses nothing; without one there is no deleted render to list.
+	// States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+	// what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
-	// Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+	// Labels of their orders, all of them, by value. Over REST a query has one as
 	// filter.labels[name]=value.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-	// operator may set it. Needs a ledger.
+	// operator may set it.
 	Owner         string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

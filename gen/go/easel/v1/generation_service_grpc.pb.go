@@ -36,6 +36,12 @@ const (
 //
 // GenerationService prices, orders, watches, downloads and deletes renders.
 //
+// Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
+// the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
+// forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
+// 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+// its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+//
 // Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
 // These may come from every call and are not repeated below:
 // UNAUTHENTICATED (no API key, or the catalog rejects it),
@@ -73,8 +79,8 @@ type GenerationServiceClient interface {
 	// may have sent it before.
 	// "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
 	// one may have. Never take another idempotency_key for an order that may exist.
-	// "not_placed": there is no order under this idempotency_key, as the ledger knows. Said only with a
-	// ledger, and never where callers forward their own API keys.
+	// "not_placed": there is no order under this idempotency_key, as a durable ledger knows. Never
+	// said where callers forward their own API keys.
 	// An error without it is as "unknown": the client's own library makes such ones, and
 	// the server's that of a message above its size limit, of which nothing was sent.
 	//
@@ -92,8 +98,6 @@ type GenerationServiceClient interface {
 	// price_cents;
 	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
 	// this model;
-	// FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
-	// there is no ledger;
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
 	// answer: this call has sent nothing;
 	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
@@ -109,25 +113,19 @@ type GenerationServiceClient interface {
 	// Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
 	// of another API key is not found either.
 	GetGeneration(ctx context.Context, in *GetGenerationRequest, opts ...grpc.CallOption) (*GetGenerationResponse, error)
-	// ListGenerations lists renders.
-	//
-	// Without a ledger they are the recent renders of the API key, as far back as the
-	// catalog lists them, in the catalog's order.
-	//
-	// With a ledger they are those that were ordered through Easel: the caller's own, an
+	// ListGenerations lists the renders that were ordered through Easel: the caller's own, an
 	// operator's list those of all owners, and with a forwarded API key those of that API key. They
 	// go back to the first, the newest order first, each in the state that the ledger has recorded;
 	// result and inputs come where the catalog still lists the render. Where the
 	// catalog does not answer, those are missing and the list is not. A deleted
-	// render comes only where the filter asks for STATE_DELETED. An operator's list of all
-	// owners and the list of a forwarded API key, without labels in the filter, end with what the
+	// render comes only where the filter asks for STATE_DELETED. The lists of those who see
+	// everything of an API key (an operator, its forwarder, and callers of a server on which
+	// nobody has a name), without labels in the filter, end with what the
 	// catalog lists and the ledger does not know as theirs, in the catalog's order, without an
 	// owner; where the catalog does not answer then, those last pages fail as every read does.
 	//
 	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
 	// same filter, and for filter.owner from a caller that is no operator;
-	// FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
-	// filter.owner where there is no ledger;
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
 	// answer.
 	ListGenerations(ctx context.Context, in *ListGenerationsRequest, opts ...grpc.CallOption) (*ListGenerationsResponse, error)
@@ -172,9 +170,7 @@ type GenerationServiceClient interface {
 	// with STATE_DELETED. The stream ends without OK, and is watched again, as
 	// WatchGeneration, with known_etags.
 	//
-	// Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
-	// FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
-	// filter.owner where there is no ledger.
+	// Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator.
 	//
 	// Over REST, where headers are short, many ids and etags go into the body of a POST.
 	WatchGenerations(ctx context.Context, in *WatchGenerationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGenerationsResponse], error)
@@ -335,6 +331,12 @@ func (c *generationServiceClient) DeleteGeneration(ctx context.Context, in *Dele
 //
 // GenerationService prices, orders, watches, downloads and deletes renders.
 //
+// Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
+// the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
+// forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
+// 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+// its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+//
 // Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
 // These may come from every call and are not repeated below:
 // UNAUTHENTICATED (no API key, or the catalog rejects it),
@@ -372,8 +374,8 @@ type GenerationServiceServer interface {
 	// may have sent it before.
 	// "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
 	// one may have. Never take another idempotency_key for an order that may exist.
-	// "not_placed": there is no order under this idempotency_key, as the ledger knows. Said only with a
-	// ledger, and never where callers forward their own API keys.
+	// "not_placed": there is no order under this idempotency_key, as a durable ledger knows. Never
+	// said where callers forward their own API keys.
 	// An error without it is as "unknown": the client's own library makes such ones, and
 	// the server's that of a message above its size limit, of which nothing was sent.
 	//
@@ -391,8 +393,6 @@ type GenerationServiceServer interface {
 	// price_cents;
 	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
 	// this model;
-	// FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
-	// there is no ledger;
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
 	// answer: this call has sent nothing;
 	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
@@ -408,25 +408,19 @@ type GenerationServiceServer interface {
 	// Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
 	// of another API key is not found either.
 	GetGeneration(context.Context, *GetGenerationRequest) (*GetGenerationResponse, error)
-	// ListGenerations lists renders.
-	//
-	// Without a ledger they are the recent renders of the API key, as far back as the
-	// catalog lists them, in the catalog's order.
-	//
-	// With a ledger they are those that were ordered through Easel: the caller's own, an
+	// ListGenerations lists the renders that were ordered through Easel: the caller's own, an
 	// operator's list those of all owners, and with a forwarded API key those of that API key. They
 	// go back to the first, the newest order first, each in the state that the ledger has recorded;
 	// result and inputs come where the catalog still lists the render. Where the
 	// catalog does not answer, those are missing and the list is not. A deleted
-	// render comes only where the filter asks for STATE_DELETED. An operator's list of all
-	// owners and the list of a forwarded API key, without labels in the filter, end with what the
+	// render comes only where the filter asks for STATE_DELETED. The lists of those who see
+	// everything of an API key (an operator, its forwarder, and callers of a server on which
+	// nobody has a name), without labels in the filter, end with what the
 	// catalog lists and the ledger does not know as theirs, in the catalog's order, without an
 	// owner; where the catalog does not answer then, those last pages fail as every read does.
 	//
 	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
 	// same filter, and for filter.owner from a caller that is no operator;
-	// FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
-	// filter.owner where there is no ledger;
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
 	// answer.
 	ListGenerations(context.Context, *ListGenerationsRequest) (*ListGenerationsResponse, error)
@@ -471,9 +465,7 @@ type GenerationServiceServer interface {
 	// with STATE_DELETED. The stream ends without OK, and is watched again, as
 	// WatchGeneration, with known_etags.
 	//
-	// Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
-	// FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
-	// filter.owner where there is no ledger.
+	// Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator.
 	//
 	// Over REST, where headers are short, many ids and etags go into the body of a POST.
 	WatchGenerations(*WatchGenerationsRequest, grpc.ServerStreamingServer[WatchGenerationsResponse]) error

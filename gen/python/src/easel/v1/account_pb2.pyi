@@ -117,8 +117,7 @@ class Account(_message.Message):
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]:
         """What the caller's team may spend, the day before the month: one entry for each
-        window that the operator has set a limit for. Empty without a limit, and
-        without a ledger.
+        window that the operator has set a limit for. Empty without a limit.
         """
 
     def __init__(

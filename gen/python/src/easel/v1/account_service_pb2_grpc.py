@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService reads the account behind an API key, and what was spent.
+    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+    GenerationService.
     """
 
     def __init__(self, channel):
@@ -53,12 +54,13 @@ class AccountServiceStub(object):
 
 
 class AccountServiceServicer(object):
-    """AccountService reads the account behind an API key, and what was spent.
+    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+    GenerationService.
     """
 
     def GetAccount(self, request, context):
         """GetAccount reads the balance from the catalog, and the caller's budgets from the
-        ledger where there is one. It is never served from a cache, and it costs one
+        ledger. It is never served from a cache, and it costs one
         upstream request.
 
         Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
@@ -104,8 +106,7 @@ class AccountServiceServicer(object):
         in the order of their dimensions, as they are asked for; where no order was placed,
         there is no row.
 
-        Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-        ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+        Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
         not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
         same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
         key is missing, wrong or revoked.
@@ -141,7 +142,8 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService reads the account behind an API key, and what was spent.
+    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+    GenerationService.
     """
 
     @staticmethod

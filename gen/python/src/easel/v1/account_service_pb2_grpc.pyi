@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService reads the account behind an API key, and what was spent."""
+    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+    GenerationService.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -35,7 +37,7 @@ class AccountServiceStub:
     def __new__(cls, channel: _aio.Channel) -> AccountServiceAsyncStub: ...
     GetAccount: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]
     """GetAccount reads the balance from the catalog, and the caller's budgets from the
-    ledger where there is one. It is never served from a cache, and it costs one
+    ledger. It is never served from a cache, and it costs one
     upstream request.
 
     Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
@@ -73,8 +75,7 @@ class AccountServiceStub:
     in the order of their dimensions, as they are asked for; where no order was placed,
     there is no row.
 
-    Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-    ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+    Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
     not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
     same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
     key is missing, wrong or revoked.
@@ -82,12 +83,14 @@ class AccountServiceStub:
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService reads the account behind an API key, and what was spent."""
+    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+    GenerationService.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAccount: _aio.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]  # type: ignore[assignment]
     """GetAccount reads the balance from the catalog, and the caller's budgets from the
-    ledger where there is one. It is never served from a cache, and it costs one
+    ledger. It is never served from a cache, and it costs one
     upstream request.
 
     Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
@@ -125,15 +128,16 @@ class AccountServiceAsyncStub(AccountServiceStub):
     in the order of their dimensions, as they are asked for; where no order was placed,
     there is no row.
 
-    Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-    ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+    Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
     not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
     same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
     key is missing, wrong or revoked.
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService reads the account behind an API key, and what was spent."""
+    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+    GenerationService.
+    """
 
     @_abc_1.abstractmethod
     def GetAccount(
@@ -142,7 +146,7 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.GetAccountResponse, _abc.Awaitable[_account_service_pb2.GetAccountResponse]]:
         """GetAccount reads the balance from the catalog, and the caller's budgets from the
-        ledger where there is one. It is never served from a cache, and it costs one
+        ledger. It is never served from a cache, and it costs one
         upstream request.
 
         Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
@@ -192,8 +196,7 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         in the order of their dimensions, as they are asked for; where no order was placed,
         there is no row.
 
-        Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-        ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+        Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
         not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
         same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
         key is missing, wrong or revoked.

@@ -149,10 +149,6 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INTERNAL. The catalog's answer can't be read. Again may help."""
     LEDGER_UNAVAILABLE: _ErrorReason.ValueType  # 60
     """UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps."""
-    LEDGER_NOT_CONFIGURED: _ErrorReason.ValueType  # 61
-    """FAILED_PRECONDITION. Labels, usage and filters by label or owner need a ledger, and this server
-    has none. Again does not help: ask the operator.
-    """
     OVERLOADED: _ErrorReason.ValueType  # 70
     """RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
     catalog. Again helps.
@@ -354,10 +350,6 @@ UPSTREAM_MALFORMED_RESPONSE: ErrorReason.ValueType  # 54
 """INTERNAL. The catalog's answer can't be read. Again may help."""
 LEDGER_UNAVAILABLE: ErrorReason.ValueType  # 60
 """UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps."""
-LEDGER_NOT_CONFIGURED: ErrorReason.ValueType  # 61
-"""FAILED_PRECONDITION. Labels, usage and filters by label or owner need a ledger, and this server
-has none. Again does not help: ask the operator.
-"""
 OVERLOADED: ErrorReason.ValueType  # 70
 """RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
 catalog. Again helps.

@@ -151,8 +151,8 @@ class Generation(_message.Message):
     """
     owner: _builtins.str
     """Whom the render belongs to: the team of the caller that has ordered it, or the
-    caller itself where it has none. As the ledger knows it: empty without one,
-    and where callers forward their own API keys. Not part of the etag.
+    caller itself where it has none, as the ledger knows it. Empty where callers
+    forward their own API keys. Not part of the etag.
     """
     caller: _builtins.str
     """Name of the caller that has ordered the render, as the ledger knows it; empty as
@@ -199,7 +199,7 @@ class Generation(_message.Message):
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-        Empty without a ledger. Not part of the etag.
+        Not part of the etag.
         """
 
     def __init__(

@@ -230,7 +230,7 @@ class CreateGenerationRequest(_message.Message):
         """For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
         the catalog, and are no part of what the idempotency_key stands for: a repeated
         request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-        digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+        digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
         """
 
     def __init__(
@@ -263,7 +263,7 @@ class CreateGenerationResponse(_message.Message):
     REPLAYED_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
     """Whether this idempotency_key had been used, and this is the render of that order:
-    nothing was ordered now. Never set without a ledger, which alone knows.
+    nothing was ordered now.
     """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
@@ -410,18 +410,17 @@ class GenerationFilter(_message.Message):
     """Model that they were ordered from; empty is any."""
     owner: _builtins.str
     """Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-    operator may set it. Needs a ledger.
+    operator may set it.
     """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
-        """States, any of them; none is every state but STATE_DELETED. With a ledger
-        STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-        chooses nothing; without one there is no deleted render to list.
+        """States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+        what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
         """
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+        """Labels of their orders, all of them, by value. Over REST a query has one as
         filter.labels[name]=value.
         """
 

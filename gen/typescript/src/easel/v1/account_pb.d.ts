@@ -54,8 +54,7 @@ export declare type Account = Message<"easel.v1.Account"> & {
 
   /**
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    *
    * @generated from field: repeated easel.v1.Budget budgets = 5;
    */

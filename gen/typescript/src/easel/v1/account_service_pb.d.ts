@@ -230,14 +230,15 @@ export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & 
 export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
 
 /**
- * AccountService reads the account behind an API key, and what was spent.
+ * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+ * GenerationService.
  *
  * @generated from service easel.v1.AccountService
  */
 export declare const AccountService: GenService<{
   /**
    * GetAccount reads the balance from the catalog, and the caller's budgets from the
-   * ledger where there is one. It is never served from a cache, and it costs one
+   * ledger. It is never served from a cache, and it costs one
    * upstream request.
    *
    * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
@@ -289,8 +290,7 @@ export declare const AccountService: GenService<{
    * in the order of their dimensions, as they are asked for; where no order was placed,
    * there is no row.
    *
-   * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-   * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+   * Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
    * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
    * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
    * key is missing, wrong or revoked.

@@ -63,7 +63,8 @@ export const ListUsageResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 6);
 
 /**
- * AccountService reads the account behind an API key, and what was spent.
+ * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+ * GenerationService.
  *
  * @generated from service easel.v1.AccountService
  */

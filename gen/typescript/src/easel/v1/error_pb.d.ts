@@ -295,14 +295,6 @@ export enum ErrorReason {
   LEDGER_UNAVAILABLE = 60,
 
   /**
-   * FAILED_PRECONDITION. Labels, usage and filters by label or owner need a ledger, and this server
-   * has none. Again does not help: ask the operator.
-   *
-   * @generated from enum value: LEDGER_NOT_CONFIGURED = 61;
-   */
-  LEDGER_NOT_CONFIGURED = 61,
-
-  /**
    * RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
    * catalog. Again helps.
    *

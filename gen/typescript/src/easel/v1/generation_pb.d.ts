@@ -144,8 +144,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
 
   /**
    * Whom the render belongs to: the team of the caller that has ordered it, or the
-   * caller itself where it has none. As the ledger knows it: empty without one,
-   * and where callers forward their own API keys. Not part of the etag.
+   * caller itself where it has none, as the ledger knows it. Empty where callers
+   * forward their own API keys. Not part of the etag.
    *
    * @generated from field: string owner = 16;
    */
@@ -161,7 +161,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
 
   /**
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    *
    * @generated from field: map<string, string> labels = 18;
    */

@@ -124,7 +124,7 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    *
    * @generated from field: map<string, string> labels = 6;
    */
@@ -153,7 +153,7 @@ export declare type CreateGenerationResponse = Message<"easel.v1.CreateGeneratio
 
   /**
    * Whether this idempotency_key had been used, and this is the render of that order:
-   * nothing was ordered now. Never set without a ledger, which alone knows.
+   * nothing was ordered now.
    *
    * @generated from field: bool replayed = 2;
    */
@@ -265,16 +265,15 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   modelId: string;
 
   /**
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    *
    * @generated from field: repeated easel.v1.State states = 2;
    */
   states: State[];
 
   /**
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    *
    * @generated from field: map<string, string> labels = 3;
@@ -283,7 +282,7 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
 
   /**
    * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-   * operator may set it. Needs a ledger.
+   * operator may set it.
    *
    * @generated from field: string owner = 4;
    */
@@ -1105,6 +1104,12 @@ export declare const StreamClosingReasonSchema: GenEnum<StreamClosingReason>;
 /**
  * GenerationService prices, orders, watches, downloads and deletes renders.
  *
+ * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
+ * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
+ * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
+ * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+ * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+ *
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
  * These may come from every call and are not repeated below:
  * UNAUTHENTICATED (no API key, or the catalog rejects it),
@@ -1154,8 +1159,8 @@ export declare const GenerationService: GenService<{
    * may have sent it before.
    * "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
    * one may have. Never take another idempotency_key for an order that may exist.
-   * "not_placed": there is no order under this idempotency_key, as the ledger knows. Said only with a
-   * ledger, and never where callers forward their own API keys.
+   * "not_placed": there is no order under this idempotency_key, as a durable ledger knows. Never
+   * said where callers forward their own API keys.
    * An error without it is as "unknown": the client's own library makes such ones, and
    * the server's that of a message above its size limit, of which nothing was sent.
    *
@@ -1173,8 +1178,6 @@ export declare const GenerationService: GenService<{
    * price_cents;
    * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
    * this model;
-   * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where the order has labels and
-   * there is no ledger;
    * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
    * answer: this call has sent nothing;
    * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
@@ -1206,25 +1209,19 @@ export declare const GenerationService: GenService<{
     output: typeof GetGenerationResponseSchema;
   },
   /**
-   * ListGenerations lists renders.
-   *
-   * Without a ledger they are the recent renders of the API key, as far back as the
-   * catalog lists them, in the catalog's order.
-   *
-   * With a ledger they are those that were ordered through Easel: the caller's own, an
+   * ListGenerations lists the renders that were ordered through Easel: the caller's own, an
    * operator's list those of all owners, and with a forwarded API key those of that API key. They
    * go back to the first, the newest order first, each in the state that the ledger has recorded;
    * result and inputs come where the catalog still lists the render. Where the
    * catalog does not answer, those are missing and the list is not. A deleted
-   * render comes only where the filter asks for STATE_DELETED. An operator's list of all
-   * owners and the list of a forwarded API key, without labels in the filter, end with what the
+   * render comes only where the filter asks for STATE_DELETED. The lists of those who see
+   * everything of an API key (an operator, its forwarder, and callers of a server on which
+   * nobody has a name), without labels in the filter, end with what the
    * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
    * owner; where the catalog does not answer then, those last pages fail as every read does.
    *
    * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
    * same filter, and for filter.owner from a caller that is no operator;
-   * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
-   * filter.owner where there is no ledger;
    * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
    * answer.
    *
@@ -1293,9 +1290,7 @@ export declare const GenerationService: GenService<{
    * with STATE_DELETED. The stream ends without OK, and is watched again, as
    * WatchGeneration, with known_etags.
    *
-   * Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator;
-   * FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED for filter.labels and
-   * filter.owner where there is no ledger.
+   * Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator.
    *
    * Over REST, where headers are short, many ids and etags go into the body of a POST.
    *

@@ -239,6 +239,12 @@ export const StreamClosingReason = /*@__PURE__*/
 /**
  * GenerationService prices, orders, watches, downloads and deletes renders.
  *
+ * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
+ * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
+ * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
+ * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+ * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+ *
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
  * These may come from every call and are not repeated below:
  * UNAUTHENTICATED (no API key, or the catalog rejects it),

@@ -215,8 +215,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -228,8 +227,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -242,8 +240,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -255,8 +252,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -268,8 +264,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1302,8 +1297,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1318,8 +1312,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1334,8 +1327,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1350,8 +1342,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1373,8 +1364,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1393,8 +1383,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1415,8 +1404,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1438,8 +1426,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1458,8 +1445,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1478,8 +1464,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1499,8 +1484,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1518,8 +1502,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1537,8 +1520,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1550,8 +1532,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1566,8 +1547,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1583,8 +1563,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1596,8 +1575,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -1610,8 +1588,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * What the caller's team may spend, the day before the month: one entry for each
-     * window that the operator has set a limit for. Empty without a limit, and
-     * without a ledger.
+     * window that the operator has set a limit for. Empty without a limit.
      * </pre>
      *
      * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>

@@ -114,8 +114,7 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -125,8 +124,7 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -135,8 +133,7 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -145,8 +142,7 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>
@@ -156,8 +152,7 @@ public interface AccountOrBuilder extends
   /**
    * <pre>
    * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit, and
-   * without a ledger.
+   * window that the operator has set a limit for. Empty without a limit.
    * </pre>
    *
    * <code>repeated .easel.v1.Budget budgets = 5 [json_name = "budgets"];</code>

@@ -4,7 +4,8 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * AccountService reads the account behind an API key, and what was spent.
+ * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+ * GenerationService.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -172,7 +173,8 @@ public final class AccountServiceGrpc {
 
   /**
    * <pre>
-   * AccountService reads the account behind an API key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+   * GenerationService.
    * </pre>
    */
   public interface AsyncService {
@@ -180,7 +182,7 @@ public final class AccountServiceGrpc {
     /**
      * <pre>
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
-     * ledger where there is one. It is never served from a cache, and it costs one
+     * ledger. It is never served from a cache, and it costs one
      * upstream request.
      * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
@@ -227,8 +229,7 @@ public final class AccountServiceGrpc {
      * forwarded API key they are those that this API key has placed through Easel. Rows come
      * in the order of their dimensions, as they are asked for; where no order was placed,
      * there is no row.
-     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
      * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
      * key is missing, wrong or revoked.
@@ -243,7 +244,8 @@ public final class AccountServiceGrpc {
   /**
    * Base class for the server implementation of the service AccountService.
    * <pre>
-   * AccountService reads the account behind an API key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+   * GenerationService.
    * </pre>
    */
   public static abstract class AccountServiceImplBase
@@ -257,7 +259,8 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind an API key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+   * GenerationService.
    * </pre>
    */
   public static final class AccountServiceStub
@@ -276,7 +279,7 @@ public final class AccountServiceGrpc {
     /**
      * <pre>
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
-     * ledger where there is one. It is never served from a cache, and it costs one
+     * ledger. It is never served from a cache, and it costs one
      * upstream request.
      * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
@@ -325,8 +328,7 @@ public final class AccountServiceGrpc {
      * forwarded API key they are those that this API key has placed through Easel. Rows come
      * in the order of their dimensions, as they are asked for; where no order was placed,
      * there is no row.
-     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
      * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
      * key is missing, wrong or revoked.
@@ -342,7 +344,8 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do synchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind an API key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+   * GenerationService.
    * </pre>
    */
   public static final class AccountServiceBlockingV2Stub
@@ -361,7 +364,7 @@ public final class AccountServiceGrpc {
     /**
      * <pre>
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
-     * ledger where there is one. It is never served from a cache, and it costs one
+     * ledger. It is never served from a cache, and it costs one
      * upstream request.
      * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
@@ -410,8 +413,7 @@ public final class AccountServiceGrpc {
      * forwarded API key they are those that this API key has placed through Easel. Rows come
      * in the order of their dimensions, as they are asked for; where no order was placed,
      * there is no row.
-     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
      * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
      * key is missing, wrong or revoked.
@@ -426,7 +428,8 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind an API key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+   * GenerationService.
    * </pre>
    */
   public static final class AccountServiceBlockingStub
@@ -445,7 +448,7 @@ public final class AccountServiceGrpc {
     /**
      * <pre>
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
-     * ledger where there is one. It is never served from a cache, and it costs one
+     * ledger. It is never served from a cache, and it costs one
      * upstream request.
      * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
@@ -493,8 +496,7 @@ public final class AccountServiceGrpc {
      * forwarded API key they are those that this API key has placed through Easel. Rows come
      * in the order of their dimensions, as they are asked for; where no order was placed,
      * there is no row.
-     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
      * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
      * key is missing, wrong or revoked.
@@ -509,7 +511,8 @@ public final class AccountServiceGrpc {
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service AccountService.
    * <pre>
-   * AccountService reads the account behind an API key, and what was spent.
+   * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
+   * GenerationService.
    * </pre>
    */
   public static final class AccountServiceFutureStub
@@ -528,7 +531,7 @@ public final class AccountServiceGrpc {
     /**
      * <pre>
      * GetAccount reads the balance from the catalog, and the caller's budgets from the
-     * ledger where there is one. It is never served from a cache, and it costs one
+     * ledger. It is never served from a cache, and it costs one
      * upstream request.
      * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
      * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
@@ -550,8 +553,7 @@ public final class AccountServiceGrpc {
      * forwarded API key they are those that this API key has placed through Easel. Rows come
      * in the order of their dimensions, as they are asked for; where no order was placed,
      * there is no row.
-     * Errors: FAILED_PRECONDITION with reason LEDGER_NOT_CONFIGURED where there is no
-     * ledger; UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where it does
+     * Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
      * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
      * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
      * key is missing, wrong or revoked.

@@ -319,7 +319,7 @@ private static final long serialVersionUID = 0L;
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -343,7 +343,7 @@ private static final long serialVersionUID = 0L;
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -357,7 +357,7 @@ private static final long serialVersionUID = 0L;
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -378,7 +378,7 @@ java.lang.String defaultValue) {
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -1483,7 +1483,7 @@ java.lang.String defaultValue) {
      * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
      * the catalog, and are no part of what the idempotency_key stands for: a repeated
      * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -1507,7 +1507,7 @@ java.lang.String defaultValue) {
      * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
      * the catalog, and are no part of what the idempotency_key stands for: a repeated
      * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -1521,7 +1521,7 @@ java.lang.String defaultValue) {
      * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
      * the catalog, and are no part of what the idempotency_key stands for: a repeated
      * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -1542,7 +1542,7 @@ java.lang.String defaultValue) {
      * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
      * the catalog, and are no part of what the idempotency_key stands for: a repeated
      * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -1569,7 +1569,7 @@ java.lang.String defaultValue) {
      * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
      * the catalog, and are no part of what the idempotency_key stands for: a repeated
      * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -1595,7 +1595,7 @@ java.lang.String defaultValue) {
      * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
      * the catalog, and are no part of what the idempotency_key stands for: a repeated
      * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -1615,7 +1615,7 @@ java.lang.String defaultValue) {
      * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
      * the catalog, and are no part of what the idempotency_key stands for: a repeated
      * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+     * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>

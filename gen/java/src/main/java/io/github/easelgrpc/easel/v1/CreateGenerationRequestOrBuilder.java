@@ -142,7 +142,7 @@ public interface CreateGenerationRequestOrBuilder extends
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -153,7 +153,7 @@ public interface CreateGenerationRequestOrBuilder extends
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -171,7 +171,7 @@ public interface CreateGenerationRequestOrBuilder extends
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -183,7 +183,7 @@ public interface CreateGenerationRequestOrBuilder extends
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>
@@ -198,7 +198,7 @@ java.lang.String defaultValue);
    * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
    * the catalog, and are no part of what the idempotency_key stands for: a repeated
    * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000. Need a ledger.
+   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 6 [json_name = "labels"];</code>

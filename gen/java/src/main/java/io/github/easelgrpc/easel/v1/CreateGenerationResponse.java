@@ -90,7 +90,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Whether this idempotency_key had been used, and this is the render of that order:
-   * nothing was ordered now. Never set without a ledger, which alone knows.
+   * nothing was ordered now.
    * </pre>
    *
    * <code>bool replayed = 2 [json_name = "replayed"];</code>
@@ -646,7 +646,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Whether this idempotency_key had been used, and this is the render of that order:
-     * nothing was ordered now. Never set without a ledger, which alone knows.
+     * nothing was ordered now.
      * </pre>
      *
      * <code>bool replayed = 2 [json_name = "replayed"];</code>
@@ -659,7 +659,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Whether this idempotency_key had been used, and this is the render of that order:
-     * nothing was ordered now. Never set without a ledger, which alone knows.
+     * nothing was ordered now.
      * </pre>
      *
      * <code>bool replayed = 2 [json_name = "replayed"];</code>
@@ -676,7 +676,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Whether this idempotency_key had been used, and this is the render of that order:
-     * nothing was ordered now. Never set without a ledger, which alone knows.
+     * nothing was ordered now.
      * </pre>
      *
      * <code>bool replayed = 2 [json_name = "replayed"];</code>

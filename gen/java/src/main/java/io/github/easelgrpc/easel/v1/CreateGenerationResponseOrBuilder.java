@@ -41,7 +41,7 @@ public interface CreateGenerationResponseOrBuilder extends
   /**
    * <pre>
    * Whether this idempotency_key had been used, and this is the render of that order:
-   * nothing was ordered now. Never set without a ledger, which alone knows.
+   * nothing was ordered now.
    * </pre>
    *
    * <code>bool replayed = 2 [json_name = "replayed"];</code>

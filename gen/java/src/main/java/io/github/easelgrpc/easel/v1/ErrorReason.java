@@ -328,15 +328,6 @@ public enum ErrorReason
   LEDGER_UNAVAILABLE(60),
   /**
    * <pre>
-   * FAILED_PRECONDITION. Labels, usage and filters by label or owner need a ledger, and this server
-   * has none. Again does not help: ask the operator.
-   * </pre>
-   *
-   * <code>LEDGER_NOT_CONFIGURED = 61;</code>
-   */
-  LEDGER_NOT_CONFIGURED(61),
-  /**
-   * <pre>
    * RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
    * catalog. Again helps.
    * </pre>
@@ -800,15 +791,6 @@ public enum ErrorReason
   public static final int LEDGER_UNAVAILABLE_VALUE = 60;
   /**
    * <pre>
-   * FAILED_PRECONDITION. Labels, usage and filters by label or owner need a ledger, and this server
-   * has none. Again does not help: ask the operator.
-   * </pre>
-   *
-   * <code>LEDGER_NOT_CONFIGURED = 61;</code>
-   */
-  public static final int LEDGER_NOT_CONFIGURED_VALUE = 61;
-  /**
-   * <pre>
    * RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
    * catalog. Again helps.
    * </pre>
@@ -1023,7 +1005,6 @@ public enum ErrorReason
       case 53: return UPSTREAM_CONTRACT_MISMATCH;
       case 54: return UPSTREAM_MALFORMED_RESPONSE;
       case 60: return LEDGER_UNAVAILABLE;
-      case 61: return LEDGER_NOT_CONFIGURED;
       case 70: return OVERLOADED;
       case 71: return STREAM_QUOTA_EXCEEDED;
       case 72: return READER_TOO_SLOW;

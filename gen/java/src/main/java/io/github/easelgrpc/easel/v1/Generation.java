@@ -719,8 +719,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Whom the render belongs to: the team of the caller that has ordered it, or the
-   * caller itself where it has none. As the ledger knows it: empty without one,
-   * and where callers forward their own API keys. Not part of the etag.
+   * caller itself where it has none, as the ledger knows it. Empty where callers
+   * forward their own API keys. Not part of the etag.
    * </pre>
    *
    * <code>string owner = 16 [json_name = "owner"];</code>
@@ -742,8 +742,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Whom the render belongs to: the team of the caller that has ordered it, or the
-   * caller itself where it has none. As the ledger knows it: empty without one,
-   * and where callers forward their own API keys. Not part of the etag.
+   * caller itself where it has none, as the ledger knows it. Empty where callers
+   * forward their own API keys. Not part of the etag.
    * </pre>
    *
    * <code>string owner = 16 [json_name = "owner"];</code>
@@ -842,7 +842,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -864,7 +864,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -876,7 +876,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -895,7 +895,7 @@ java.lang.String defaultValue) {
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -3679,8 +3679,8 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom the render belongs to: the team of the caller that has ordered it, or the
-     * caller itself where it has none. As the ledger knows it: empty without one,
-     * and where callers forward their own API keys. Not part of the etag.
+     * caller itself where it has none, as the ledger knows it. Empty where callers
+     * forward their own API keys. Not part of the etag.
      * </pre>
      *
      * <code>string owner = 16 [json_name = "owner"];</code>
@@ -3701,8 +3701,8 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom the render belongs to: the team of the caller that has ordered it, or the
-     * caller itself where it has none. As the ledger knows it: empty without one,
-     * and where callers forward their own API keys. Not part of the etag.
+     * caller itself where it has none, as the ledger knows it. Empty where callers
+     * forward their own API keys. Not part of the etag.
      * </pre>
      *
      * <code>string owner = 16 [json_name = "owner"];</code>
@@ -3724,8 +3724,8 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom the render belongs to: the team of the caller that has ordered it, or the
-     * caller itself where it has none. As the ledger knows it: empty without one,
-     * and where callers forward their own API keys. Not part of the etag.
+     * caller itself where it has none, as the ledger knows it. Empty where callers
+     * forward their own API keys. Not part of the etag.
      * </pre>
      *
      * <code>string owner = 16 [json_name = "owner"];</code>
@@ -3743,8 +3743,8 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom the render belongs to: the team of the caller that has ordered it, or the
-     * caller itself where it has none. As the ledger knows it: empty without one,
-     * and where callers forward their own API keys. Not part of the etag.
+     * caller itself where it has none, as the ledger knows it. Empty where callers
+     * forward their own API keys. Not part of the etag.
      * </pre>
      *
      * <code>string owner = 16 [json_name = "owner"];</code>
@@ -3759,8 +3759,8 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom the render belongs to: the team of the caller that has ordered it, or the
-     * caller itself where it has none. As the ledger knows it: empty without one,
-     * and where callers forward their own API keys. Not part of the etag.
+     * caller itself where it has none, as the ledger knows it. Empty where callers
+     * forward their own API keys. Not part of the etag.
      * </pre>
      *
      * <code>string owner = 16 [json_name = "owner"];</code>
@@ -3903,7 +3903,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-     * Empty without a ledger. Not part of the etag.
+     * Not part of the etag.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -3925,7 +3925,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-     * Empty without a ledger. Not part of the etag.
+     * Not part of the etag.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -3937,7 +3937,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-     * Empty without a ledger. Not part of the etag.
+     * Not part of the etag.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -3956,7 +3956,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-     * Empty without a ledger. Not part of the etag.
+     * Not part of the etag.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -3981,7 +3981,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-     * Empty without a ledger. Not part of the etag.
+     * Not part of the etag.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -4005,7 +4005,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-     * Empty without a ledger. Not part of the etag.
+     * Not part of the etag.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -4023,7 +4023,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-     * Empty without a ledger. Not part of the etag.
+     * Not part of the etag.
      * </pre>
      *
      * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>

@@ -119,9 +119,8 @@ private static final long serialVersionUID = 0L;
           };
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -134,9 +133,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -148,9 +146,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -163,9 +160,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -178,9 +174,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -221,7 +216,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -243,7 +238,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -255,7 +250,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -274,7 +269,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -298,7 +293,7 @@ java.lang.String defaultValue) {
   /**
    * <pre>
    * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-   * operator may set it. Needs a ledger.
+   * operator may set it.
    * </pre>
    *
    * <code>string owner = 4 [json_name = "owner"];</code>
@@ -320,7 +315,7 @@ java.lang.String defaultValue) {
   /**
    * <pre>
    * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-   * operator may set it. Needs a ledger.
+   * operator may set it.
    * </pre>
    *
    * <code>string owner = 4 [json_name = "owner"];</code>
@@ -921,9 +916,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -935,9 +929,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -948,9 +941,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -962,9 +954,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -984,9 +975,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1004,9 +994,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1024,9 +1013,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1040,9 +1028,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1054,9 +1041,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1068,9 +1054,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1087,9 +1072,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1104,9 +1088,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * States, any of them; none is every state but STATE_DELETED. With a ledger
-     * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-     * chooses nothing; without one there is no deleted render to list.
+     * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+     * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
      * </pre>
      *
      * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -1151,7 +1134,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+     * Labels of their orders, all of them, by value. Over REST a query has one as
      * filter.labels[name]=value.
      * </pre>
      *
@@ -1173,7 +1156,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+     * Labels of their orders, all of them, by value. Over REST a query has one as
      * filter.labels[name]=value.
      * </pre>
      *
@@ -1185,7 +1168,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+     * Labels of their orders, all of them, by value. Over REST a query has one as
      * filter.labels[name]=value.
      * </pre>
      *
@@ -1204,7 +1187,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+     * Labels of their orders, all of them, by value. Over REST a query has one as
      * filter.labels[name]=value.
      * </pre>
      *
@@ -1229,7 +1212,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+     * Labels of their orders, all of them, by value. Over REST a query has one as
      * filter.labels[name]=value.
      * </pre>
      *
@@ -1253,7 +1236,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+     * Labels of their orders, all of them, by value. Over REST a query has one as
      * filter.labels[name]=value.
      * </pre>
      *
@@ -1271,7 +1254,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+     * Labels of their orders, all of them, by value. Over REST a query has one as
      * filter.labels[name]=value.
      * </pre>
      *
@@ -1289,7 +1272,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-     * operator may set it. Needs a ledger.
+     * operator may set it.
      * </pre>
      *
      * <code>string owner = 4 [json_name = "owner"];</code>
@@ -1310,7 +1293,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-     * operator may set it. Needs a ledger.
+     * operator may set it.
      * </pre>
      *
      * <code>string owner = 4 [json_name = "owner"];</code>
@@ -1332,7 +1315,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-     * operator may set it. Needs a ledger.
+     * operator may set it.
      * </pre>
      *
      * <code>string owner = 4 [json_name = "owner"];</code>
@@ -1350,7 +1333,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-     * operator may set it. Needs a ledger.
+     * operator may set it.
      * </pre>
      *
      * <code>string owner = 4 [json_name = "owner"];</code>
@@ -1365,7 +1348,7 @@ java.lang.String defaultValue) {
     /**
      * <pre>
      * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-     * operator may set it. Needs a ledger.
+     * operator may set it.
      * </pre>
      *
      * <code>string owner = 4 [json_name = "owner"];</code>

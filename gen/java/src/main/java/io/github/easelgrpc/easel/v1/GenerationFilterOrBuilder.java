@@ -30,9 +30,8 @@ public interface GenerationFilterOrBuilder extends
 
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -41,9 +40,8 @@ public interface GenerationFilterOrBuilder extends
   java.util.List<io.github.easelgrpc.easel.v1.State> getStatesList();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -52,9 +50,8 @@ public interface GenerationFilterOrBuilder extends
   int getStatesCount();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -64,9 +61,8 @@ public interface GenerationFilterOrBuilder extends
   io.github.easelgrpc.easel.v1.State getStates(int index);
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -76,9 +72,8 @@ public interface GenerationFilterOrBuilder extends
   getStatesValueList();
   /**
    * <pre>
-   * States, any of them; none is every state but STATE_DELETED. With a ledger
-   * STATE_QUEUED chooses what has only ever been STATE_UNRECOGNIZED too, which by itself
-   * chooses nothing; without one there is no deleted render to list.
+   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
+   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
    * </pre>
    *
    * <code>repeated .easel.v1.State states = 2 [json_name = "states"];</code>
@@ -89,7 +84,7 @@ public interface GenerationFilterOrBuilder extends
 
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -98,7 +93,7 @@ public interface GenerationFilterOrBuilder extends
   int getLabelsCount();
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -114,7 +109,7 @@ public interface GenerationFilterOrBuilder extends
   getLabels();
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -124,7 +119,7 @@ public interface GenerationFilterOrBuilder extends
   getLabelsMap();
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -137,7 +132,7 @@ java.lang.String getLabelsOrDefault(
 java.lang.String defaultValue);
   /**
    * <pre>
-   * Labels of their orders, all of them, by value. Need a ledger. Over REST a query has one as
+   * Labels of their orders, all of them, by value. Over REST a query has one as
    * filter.labels[name]=value.
    * </pre>
    *
@@ -149,7 +144,7 @@ java.lang.String defaultValue);
   /**
    * <pre>
    * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-   * operator may set it. Needs a ledger.
+   * operator may set it.
    * </pre>
    *
    * <code>string owner = 4 [json_name = "owner"];</code>
@@ -159,7 +154,7 @@ java.lang.String defaultValue);
   /**
    * <pre>
    * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-   * operator may set it. Needs a ledger.
+   * operator may set it.
    * </pre>
    *
    * <code>string owner = 4 [json_name = "owner"];</code>

@@ -376,8 +376,8 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Whom the render belongs to: the team of the caller that has ordered it, or the
-   * caller itself where it has none. As the ledger knows it: empty without one,
-   * and where callers forward their own API keys. Not part of the etag.
+   * caller itself where it has none, as the ledger knows it. Empty where callers
+   * forward their own API keys. Not part of the etag.
    * </pre>
    *
    * <code>string owner = 16 [json_name = "owner"];</code>
@@ -387,8 +387,8 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Whom the render belongs to: the team of the caller that has ordered it, or the
-   * caller itself where it has none. As the ledger knows it: empty without one,
-   * and where callers forward their own API keys. Not part of the etag.
+   * caller itself where it has none, as the ledger knows it. Empty where callers
+   * forward their own API keys. Not part of the etag.
    * </pre>
    *
    * <code>string owner = 16 [json_name = "owner"];</code>
@@ -422,7 +422,7 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -431,7 +431,7 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -447,7 +447,7 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -457,7 +457,7 @@ public interface GenerationOrBuilder extends
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>
@@ -470,7 +470,7 @@ java.lang.String defaultValue);
   /**
    * <pre>
    * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Empty without a ledger. Not part of the etag.
+   * Not part of the etag.
    * </pre>
    *
    * <code>map&lt;string, string&gt; labels = 18 [json_name = "labels"];</code>

@@ -1,0 +1,67 @@
+package ledger_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+func TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	l := open(t, ledger.InMemory)
+	write(t, l, request("unknown"))
+	for _, key := range []string{"first", "second", "third"} {
+		conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
+	}
+	for _, want := range []int{1, 1, 0} {
+		if pruned, err := l.Prune(t.Context(), 1, 1); err != nil || pruned != want {
+			t.Fatalf("%d orders pruned and not %d, %v", pruned, want, err)
+		}
+	}
+	if _, step := call(t, l, request("third")); step.Answer != lifecycle.Replay {
+		t.Errorf("the newest order is answered %+v", step)
+	}
+	if _, step := call(t, l, request("unknown")); step.Action == lifecycle.Write {
+		t.Error("the key of an order of unknown outcome is free")
+	}
+	if _, step := call(t, l, request("first")); step.Action != lifecycle.Write {
+		t.Errorf("the oldest order is answered %+v", step)
+	}
+
+	l.Exec(t, `UPDATE orders SET order_time = order_time - 86400000000`)
+	if pruned, err := l.Prune(t.Context(), 100, 100); err != nil || pruned != 1 {
+		t.Errorf("%d orders of yesterday pruned, %v", pruned, err)
+	}
+	if left := l.Ask(t, `SELECT group_concat(idempotency_key) || (SELECT COUNT(*) FROM labels) FROM orders`); left != "unknown1" {
+		t.Errorf("left are %s", left)
+	}
+}
+
+func TestADurableLedgerIsNotPruned(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		if pruned, err := l.Prune(t.Context(), 0, 100); err != nil || pruned != 0 || !l.IsDurable() {
+			t.Errorf("%d orders pruned, %v", pruned, err)
+		}
+	})
+}
+
+func TestALedgerInMemoryOutlivesItsCalls(t *testing.T) {
+	t.Parallel()
+	l := open(t, ledger.InMemory)
+	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+	for range 20 { // the driver gives the connection up now and then, where a call of it is cut off
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		_, _, _ = l.Write(ctx, request("cut off"))
+	}
+	if _, step := call(t, l, request("k")); step.Answer != lifecycle.Replay {
+		t.Errorf("an order is answered %+v", step)
+	}
+	if l.IsDurable() {
+		t.Error("it says that it is durable")
+	}
+}
