@@ -50,11 +50,10 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	var hub *watch.Hub // made below, before anybody can call
-	client, settle, err := c.catalog(ctx, telemetry.UpstreamTransport(transport), observed, clock, func() *watch.Hub { return hub })
+	client, err := c.catalog(telemetry.UpstreamTransport(transport), observed, func() *watch.Hub { return hub })
 	if err != nil {
 		return err
 	}
-	defer settle()
 
 	others, err := c.peering(observed.Logger)
 	if err != nil {
@@ -103,7 +102,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer unmeasureLedger()
 
 	var leave func()
-	taken, leave = c.orders(ctx, client, hub, meter, telling, held, observed.Logger)
+	taken, leave = c.orders(ctx, client, hub, meter, telling, held, observed, clock)
 	defer leave()
 	defer telling.send(ctx, book, observed.Logger)()
 
@@ -148,30 +147,22 @@ func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopCloc
 	}, nil
 }
 
-// catalog makes the client of the catalog. settle waits for the orders that are on their way.
-func (c *serveCmd) catalog(ctx context.Context, transport http.RoundTripper, observed *telemetry.Telemetry, clock *stopClock, hub func() *watch.Hub) (client *catalog.Client, settle func(), err error) {
+// catalog makes the client of the catalog.
+func (c *serveCmd) catalog(transport http.RoundTripper, observed *telemetry.Telemetry, hub func() *watch.Hub) (client *catalog.Client, err error) {
 	client, err = catalog.New(catalog.Config{
-		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport, ResendWindow: c.ResendWindow,
+		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport,
 		Called: func(ctx context.Context, cred catalog.Credential, err error) {
 			hub().Called(cred, err)
 			observed.Failures.Called(ctx, cred, err)
 		},
-		Ordered: func(ctx context.Context, cred catalog.Credential, order catalog.Order, g catalog.Generation, err error) {
-			hub().Ordered(cred)
-			observed.Observer.Ordered(ctx, service.Caller(ctx), order.ModelID, g, err)
-		},
 	})
 	if err != nil {
-		return nil, nil, wrongSetting("EASEL_UPSTREAM_URL", err)
+		return nil, wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
 	if proxy := catalog.Proxy(c.UpstreamURL); proxy != "" {
 		observed.Logger.Info("the catalog is reached through a proxy", "proxy", proxy)
 	}
-	return client, func() {
-		ctx, cancel := clock.forOrders(ctx)
-		defer cancel()
-		logFailure(observed.Logger, "left before every outcome was known", client.Close(ctx))
-	}, nil
+	return client, nil
 }
 
 // hub makes what polls.
@@ -188,10 +179,15 @@ func (c *serveCmd) hub(client *catalog.Client, observed *telemetry.Telemetry, pe
 }
 
 // orders takes orders through the ledger, and records what becomes of them. Behind a held API key it
-// recovers and settles those that nobody comes back for. leave waits until all that has ended.
-func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, meter *ledgerMeter, telling *telling, held *catalog.Credential, logger *slog.Logger) (taken *orders.Orders, leave func()) {
+// recovers and settles those that nobody comes back for, until ctx ends. leave waits for the orders that are on their way,
+// and for what was seen of renders to be recorded.
+func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, meter *ledgerMeter, telling *telling, held *catalog.Credential, observed *telemetry.Telemetry, clock *stopClock) (taken *orders.Orders, leave func()) {
 	taken = orders.New(orders.Config{
-		Ledger: meter.book, Catalog: client, Logger: logger, Called: hub.Called,
+		Ledger: meter.book, Catalog: client, Logger: observed.Logger, Called: hub.Called,
+		Ordered: func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
+			hub.Ordered(cred)
+			observed.Observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
+		},
 		Fault: func() { meter.faults.Add(1) }, Dearer: func() { meter.dearer.Add(1) },
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) { hub.Observe(ctx, cred, read) },
 		Gone: func(ctx context.Context, cred catalog.Credential, id string) {
@@ -199,9 +195,10 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 		},
 		Told: telling.teams.Names, Watch: watchUntilSettled(hub), KeyFirst: c.UpstreamKeyFirst,
 	})
+	recording, recorded := context.WithCancel(context.WithoutCancel(ctx))
+	var work, record sync.WaitGroup
+	record.Go(func() { taken.Record(recording) })
 	ctx, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	work.Go(func() { taken.Record(ctx) })
 	work.Go(func() { taken.Tidy(ctx) })
 	if held != nil {
 		work.Go(func() { taken.Recover(ctx, *held) })
@@ -210,7 +207,12 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 	}
 	return taken, func() {
 		cancel()
+		left, done := clock.forOrders(ctx)
+		defer done()
+		logFailure(observed.Logger, "left before every outcome was known", taken.Close(left))
 		work.Wait()
+		recorded()
+		record.Wait()
 	}
 }
 

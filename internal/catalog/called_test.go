@@ -31,7 +31,7 @@ func (h *hearing) newClient(t *testing.T, transport http.RoundTripper) *Client {
 		if cred.Tenant != testCredential.Tenant {
 			t.Errorf("told of the tenant %s", cred.Tenant)
 		}
-		for _, mu := range []*sync.Mutex{&h.client.upstream.retryBudget.mu, &h.client.orders.book.mu, &h.client.upstream.jitter.mu} {
+		for _, mu := range []*sync.Mutex{&h.client.upstream.retryBudget.mu, &h.client.upstream.jitter.mu} {
 			if !mu.TryLock() {
 				t.Error("told with a lock held")
 				continue
@@ -80,24 +80,6 @@ func TestCalledGetsEveryRequestOfACallOnceWithItsOutcome(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestCalledGetsEachAttemptOfAnOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var h hearing
-		statuses := []int{503, 429, 201}
-		c := h.newClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			status := statuses[0]
-			statuses = statuses[1:]
-			return reply(r, status, http.Header{"Content-Type": {"application/json"}}, `{"id":"g1","status":"queued"}`), nil
-		}))
-		if _, err := c.Create(t.Context(), testCredential, Order{ModelID: "a", Inputs: []byte(`{}`), IdempotencyKey: "k"}); err != nil {
-			t.Fatal(err)
-		}
-		if want := []Kind{KindUnavailable, KindRateLimited, 0}; !slices.Equal(h.kinds(), want) {
-			t.Errorf("told %v, want %v", h.kinds(), want)
-		}
-	})
 }
 
 func TestCalledGetsEachConnectionOfADownload(t *testing.T) {

@@ -112,37 +112,6 @@ type Quote struct {
 	ObserveTime time.Time
 }
 
-// Order is a paid request for one generation. Every attempt to place it sends the same
-// idempotency key and the same bytes.
-type Order struct {
-	ModelID        string
-	Inputs         json.RawMessage // one JSON object, sent digit for digit
-	IdempotencyKey string
-	MaxCostCents   *int64 // the order is priced first, and refused above it; nil is no limit
-	// Hold is called when this call starts a submission. The function that Hold returns is
-	// called when the submission ends, which may be after the call. Nil holds nothing.
-	Hold func() (release func())
-	// Journal writes the order down; it then has no MaxCostCents to check here. Nil remembers it in memory.
-	Journal Journal
-	// Digest tells two orders under one idempotency key apart, beside a journal.
-	Digest [sha256.Size]byte
-}
-
-// hold calls Hold.
-func (o Order) hold() (release func()) {
-	if o.Hold == nil {
-		return func() {}
-	}
-	return o.Hold()
-}
-
-// Receipt is an order that was placed.
-type Receipt struct {
-	Generation Generation
-	Placed     time.Time // when this process first learned that the order was taken
-	Replayed   bool      // an earlier call has used the idempotency key
-}
-
 // Generation is one paid job of the catalog. A value is never changed once it is shared.
 //
 // A succeeded generation has a File, a Text, or both where the catalog offers both. A record

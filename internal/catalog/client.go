@@ -29,10 +29,6 @@ type Config struct {
 	AttemptTimeout time.Duration
 	// BodyIdleTimeout is the longest silence between two bytes of content. 0 means 30 s.
 	BodyIdleTimeout time.Duration
-	// ResendWindow is how long after its first attempt of unknown outcome an order may be sent
-	// again. The catalog may forget an idempotency key, and would then charge the order again. 0
-	// means 12 h.
-	ResendWindow time.Duration
 	// Now is the clock of ObserveTime and of dates in Retry-After. Nil means [time.Now].
 	Now func() time.Time
 	// Seed is the seed of the jitter of all waits. 0 means a random one.
@@ -49,13 +45,6 @@ type Config struct {
 	// ctx is that of the call, or has its values. Called runs on the path of the call, with no
 	// lock held: it must be quick, and may be called by many at the same time.
 	Called func(ctx context.Context, cred Credential, err error)
-	// Ordered is called once at the end of each series of attempts to place an order, whoever
-	// still waits for it. It may be nil.
-	//
-	// ctx has the values of the call that began the series. g is the paid generation where err
-	// is nil. A repeat of an order that has succeeded pays nothing, and Ordered is not called.
-	// Otherwise as Called.
-	Ordered func(ctx context.Context, cred Credential, order Order, g Generation, err error)
 }
 
 // withDefaults fills in defaults for zero fields.
@@ -65,15 +54,11 @@ func (cfg Config) withDefaults() Config {
 	}
 	cfg.AttemptTimeout = cmp.Or(cfg.AttemptTimeout, 15*time.Second)
 	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
-	cfg.ResendWindow = cmp.Or(cfg.ResendWindow, resendWindow)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.Called == nil {
 		cfg.Called = ignoreCall
-	}
-	if cfg.Ordered == nil {
-		cfg.Ordered = func(context.Context, Credential, Order, Generation, error) {}
 	}
 	return cfg
 }
@@ -89,7 +74,6 @@ func ignoreCall(context.Context, Credential, error) {}
 // when many calls fail, so that an outage is not made worse.
 type Client struct {
 	upstream  retrier
-	orders    orders
 	unchanged *unchanged
 	idle      time.Duration // the longest silence in a body of content
 }
@@ -100,7 +84,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("catalog: base URL: %w", err)
 	}
-	if cfg.AttemptTimeout < 0 || cfg.BodyIdleTimeout < 0 || cfg.ResendWindow < 0 {
+	if cfg.AttemptTimeout < 0 || cfg.BodyIdleTimeout < 0 {
 		return nil, errors.New("catalog: timeouts must not be negative")
 	}
 	cfg = cfg.withDefaults()
@@ -112,7 +96,6 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		upstream:  upstream,
-		orders:    orders{upstream: upstream, book: newOrderBook(cfg.ResendWindow), ordered: cfg.Ordered},
 		unchanged: newUnchanged(),
 		idle:      cfg.BodyIdleTimeout,
 	}, nil
@@ -124,13 +107,8 @@ func New(cfg Config) (*Client, error) {
 func (c *Client) Once() *Client {
 	once := *c
 	once.upstream.attempts, once.upstream.called = 1, ignoreCall
-	once.orders.upstream = once.upstream
 	return &once
 }
-
-// Close waits for the orders in flight. When ctx ends before, Close returns an error and lets no
-// further attempt begin: the callers have to send their idempotency keys again.
-func (c *Client) Close(ctx context.Context) error { return c.orders.book.close(ctx) }
 
 // Account reads the account of the API key.
 func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) {
@@ -155,44 +133,6 @@ func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, 
 // It starts nothing, costs nothing and reserves nothing.
 func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
 	return quoteInputs(ctx, c.upstream, cred, modelID, inputs)
-}
-
-// Create places a paid order. Nothing else does. It keeps one promise: one idempotency
-// key is one charge.
-//
-//   - Every attempt sends the same idempotency key and the same bytes under the same API key,
-//     also where a held API key is rotated meanwhile, and every attempt is ours: the transport
-//     repeats nothing by itself.
-//   - An order that may have left is finished, even if the caller goes away: the attempts go
-//     on for the time that the caller had, and at most for a minute after it has gone.
-//   - Calls with the same idempotency key at the same time share one submission. A key that
-//     this process knows from another order is refused (KindKeyReused).
-//   - While the outcome is unknown, Create retries until the caller's deadline is near,
-//     then says so (KindOutcomeUnknown): the caller sends the same idempotency key again.
-//     After [Config.ResendWindow] nothing more is sent.
-//   - A refusal counts only where no attempt before it had an unknown outcome: some catalogs
-//     check balance, model or inputs before the idempotency key. It is returned at once and
-//     forgotten, so that the caller may send the same key again, for instance after a top-up.
-//
-// An idempotency key whose order has succeeded in this process posts nothing: Create gives the
-// newest state of the generation, or, where that can't be read, the state from the order.
-// Create never says that a paid order is not there: [Error.Unsent] says only that this call has
-// sent nothing, and even a refusal leaves open what other processes have sent under the key.
-func (c *Client) Create(ctx context.Context, cred Credential, order Order) (Receipt, error) {
-	receipt, known, err := c.orders.place(ctx, cred, order)
-	if known {
-		receipt.Replayed = true
-		if newest, err := c.Generation(ctx, cred, receipt.Generation.ID); err == nil {
-			receipt.Generation = newest.Generation
-		}
-	}
-	return receipt, err
-}
-
-// Resend sends an order again whose journal has taken the right to send it, as long as ctx allows. It shares no
-// submission with [Client.Create].
-func (c *Client) Resend(ctx context.Context, cred Credential, order Order) (Receipt, error) {
-	return c.orders.resend(ctx, cred, order)
 }
 
 // Generations lists the recent generations of the API key, in the catalog's order. The

@@ -93,8 +93,14 @@ func (c Credential) APIKey() Secret {
 	return c.key()
 }
 
-// pinned is the credential with the present API key, which does not rotate.
-func (c Credential) pinned() Credential {
+// APIKeySum is the SHA-256 of the API key, in hex: the same in every process.
+func (c Credential) APIKeySum() string {
+	sum := sha256.Sum256([]byte(c.APIKey().Reveal()))
+	return hex.EncodeToString(sum[:])
+}
+
+// Pinned is the credential with the present API key, which does not rotate.
+func (c Credential) Pinned() Credential {
 	key := c.APIKey()
 	c.key = func() Secret { return key }
 	return c

@@ -3,7 +3,6 @@ package catalog
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestAnEnvelopeIsNotTakenForTheGeneration(t *testing.T) {
@@ -55,8 +54,8 @@ func TestAnAnswerToAnOrderWithTwoPossibleIDsIsUnreadable(t *testing.T) {
 				t.Errorf("got %q, %v, want a malformed answer", g.ID, err)
 			}
 			client := newTestClient(t, answering(201, "application/json", body))
-			_, err := client.orders.post(t.Context(), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}, time.Time{})
-			if KindOf(err) != KindOutcomeUnknown {
+			_, posted, err := client.Post(t.Context(), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
+			if KindOf(err) != KindOutcomeUnknown || posted != Unknown {
 				t.Errorf("the order ends with %v, want an unknown outcome", err)
 			}
 		})

@@ -56,7 +56,6 @@ type Error struct {
 	Violations []Violation
 	Withheld   Kind          // KindOutcomeUnknown: what the answer said whose Message this is; 0 where there is none
 	Held       bool          // the call ran under a held API key: a rejection is its operator's fault
-	Unsent     bool          // of Create: this call has sent nothing, and no earlier attempt of the order may have been taken
 	RetryAfter time.Duration // how long the catalog asked to wait; 0 where it did not
 	NextOffset int64         // KindInterrupted: the first missing byte
 	PriceCents int64         // KindPriceAboveLimit: the price of the order

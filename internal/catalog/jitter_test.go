@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"testing"
@@ -10,7 +9,7 @@ import (
 )
 
 // instants gives the times at which requests of a client with the seed come to a catalog
-// that is away, counted from the first. A read, an order and a download make them.
+// that is away, counted from the first. A read and a download make them.
 func instants(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -24,15 +23,13 @@ func instants(t *testing.T, seed uint64) (times []time.Duration) {
 		}
 		_ = calls[opAccount](t.Context(), c)
 		_ = calls[opContent](t.Context(), c)
-		_, _ = c.Create(before(t, 10*time.Second), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
-		_ = c.Close(context.Background())
 	})
 	return times
 }
 
 func TestASeededClientWaitsTheSameTimesInEveryRun(t *testing.T) {
 	first := instants(t, 7)
-	if len(first) < 9 { // three of each
+	if len(first) < 5 { // two or three of each
 		t.Fatalf("only %d requests", len(first))
 	}
 	for range 5 {

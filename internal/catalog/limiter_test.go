@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -147,12 +146,12 @@ func TestAttackOneOwnersRequestsKeepNoOtherWaiting(t *testing.T) { // A8
 				ctx, cancel := context.WithCancel(t.Context())
 				for n := range 260 {
 					order := Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: fmt.Sprint("slow ", n)}
-					go func() { _, _ = client.Create(ctx, creds[0], order) }()
+					go func() { _, _, _ = client.Post(ctx, creds[0], order) }()
 					go func() { _, _ = client.Content(ctx, creds[0], fmt.Sprint("slow", n), 0, "") }()
 				}
 				synctest.Wait()
 				began := time.Now()
-				_, err := client.Create(t.Context(), creds[1], Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: "quick"})
+				_, _, err := client.Post(t.Context(), creds[1], Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: "quick"})
 				if err != nil {
 					t.Errorf("an order: %v", err)
 				}
@@ -166,111 +165,8 @@ func TestAttackOneOwnersRequestsKeepNoOtherWaiting(t *testing.T) { // A8
 					t.Errorf("they took %v", took)
 				}
 				cancel()
-				time.Sleep(3 * submitTimeout) // the orders that have left are sent again for a while
+				synctest.Wait()
 			})
 		})
-	}
-}
-
-func TestAttackOrdersOfLongInputsLeaveShortReceipts(t *testing.T) { // A6
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
-	const orders, size = 12, 700_000
-	inputs := `{"prompt":"` + strings.Repeat("x", size) + `"}`
-	client := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		return reply(r, 200, nil, `{"id":"g`+r.Header.Get("Idempotency-Key")+`","status":"queued","inputs":`+inputs+`}`), nil
-	}))
-	before := inUse()
-	for n := range orders {
-		order := Order{ModelID: "m", Inputs: []byte(inputs), IdempotencyKey: fmt.Sprint(n)}
-		if _, err := client.Create(t.Context(), testCredential, order); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if each := (inUse() - before) / orders; each > 4000 {
-		t.Errorf("%d bytes are kept of an order of %d", each, size)
-	}
-	if client.orders.book.receipts.count != orders {
-		t.Error("the orders are not remembered")
-	}
-}
-
-func inUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-// receiptFor is an order of an owner that was placed at a time.
-func receiptFor(whose string, n int, at time.Time, id string) *submission {
-	return &submission{key: orderKey{idempotencyKey: fmt.Sprint(whose, n)}, owner: owner{name: whose}, receipt: receiptOf(Generation{ID: id}, at)}
-}
-
-func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // A7
-	r, now := receipts{byOwner: map[owner][]*submission{}}, time.Now()
-	for n := range 10 {
-		r.add(receiptFor("modest", n, now, "g"))
-	}
-	gone := 0
-	for n := range maxReceipts + 500 {
-		for _, sub := range r.add(receiptFor("greedy", n, now, "g")) {
-			if gone++; sub.owner.name != "greedy" {
-				t.Fatal("an order of another is pushed out")
-			}
-		}
-	}
-	if gone != 510 || r.count != maxReceipts || len(r.byOwner[owner{name: "modest"}]) != 10 {
-		t.Errorf("%d orders are pushed out, %d are left", gone, r.count)
-	}
-}
-
-func TestReceiptsAreBoundedInBytesAndAge(t *testing.T) { // A6
-	r, now := receipts{byOwner: map[owner][]*submission{}}, time.Now()
-	long := strings.Repeat("g", 1<<20)
-	for n := range 200 {
-		r.add(receiptFor("any", n, now.Add(time.Duration(n)*time.Hour), long))
-	}
-	if r.count != maxReceiptBytes/(1<<20)-1 || r.bytes > maxReceiptBytes {
-		t.Errorf("%d orders take %d bytes", r.count, r.bytes)
-	}
-	left := r.count
-	gone := r.expired(now.Add(199 * time.Hour))
-	if len(gone) != left-24 || r.count != 24 {
-		t.Errorf("%d of %d are too old, %d are left", len(gone), left, r.count)
-	}
-	if r.expired(now.Add(300 * time.Hour)); r.count != 0 || r.bytes != 0 || len(r.byOwner) != 0 {
-		t.Errorf("%d are left of %d owners", r.count, len(r.byOwner))
-	}
-}
-
-func TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore(t *testing.T) { // A6
-	b := newOrderBook(time.Hour)
-	cred := testCredential
-	order := func(n int) Order { return Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: fmt.Sprint(n)} }
-	for n := range maxPendingOrders {
-		if _, err := b.find(cred, order(n)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err := b.find(cred, order(maxPendingOrders))
-	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != KindBusy || !e.Unsent {
-		t.Errorf("got %v", err)
-	}
-	sub, err := b.find(cred, order(7))
-	if err != nil {
-		t.Errorf("one of them can't be sent again: %v", err)
-	}
-	cred.Owner = "another"
-	if _, err := b.find(cred, order(maxPendingOrders)); err != nil {
-		t.Errorf("another owner: %v", err)
-	}
-	run := &submitRun{book: b, done: make(chan struct{})}
-	b.finish(sub, run, Receipt{Generation: Generation{ID: "g"}}, nil)
-	if _, err := b.find(testCredential, order(maxPendingOrders)); err != nil {
-		t.Errorf("after one was named: %v", err)
 	}
 }

@@ -62,7 +62,7 @@ var calls = map[string]func(context.Context, *Client) error{
 		return err
 	},
 	opCreate: func(ctx context.Context, c *Client) error {
-		_, err := c.orders.post(ctx, testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}, time.Time{})
+		_, _, err := c.Post(ctx, testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
 		return err
 	},
 	opGenerations: func(ctx context.Context, c *Client) error { _, err := c.Generations(ctx, testCredential); return err },

@@ -5,122 +5,81 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 )
 
+// Order is a paid request for one generation.
+type Order struct {
+	ModelID        string
+	Inputs         json.RawMessage // one JSON object, sent digit for digit
+	IdempotencyKey string
+	LeaveBy        time.Time // what is not sent by then is not sent; zero: whenever
+	Attempt        int       // which attempt of the order it is, for traces: 1 is the first
+}
+
+// Posted is what has become of one attempt to place an order.
+type Posted uint8
+
+// What may become of one.
 const (
-	submitBackoff = 200 * time.Millisecond // before the second attempt; doubles
-	submitPause   = 5 * time.Second        // longest back-off of our own
+	// NotSent means that nothing has reached the catalog.
+	NotSent Posted = iota
+	// Unknown means that the order may have been taken, now or by an earlier attempt.
+	Unknown
+	// Refused means that this attempt was not taken. An earlier one may have been: some catalogs look at money, models
+	// or inputs before they look at the idempotency key.
+	Refused
+	// Placed means that the catalog has named the generation.
+	Placed
 )
 
-// orders places paid orders, and keeps the promise of [Client.Create].
-type orders struct {
-	upstream retrier
-	book     *orderBook
-	ordered  func(context.Context, Credential, Order, Generation, error)
-}
-
-// place places an order and gives its outcome, which all calls with its idempotency key share. The order is
-// known where an earlier call has placed it.
-func (o orders) place(ctx context.Context, cred Credential, order Order) (receipt Receipt, known bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return Receipt{}, false, err
+// Post makes one attempt to place a paid order. Nothing else does, and nothing repeats it: without a GetBody, Go's
+// transport does not send a request again. The error of an attempt that is [Unknown] is [KindOutcomeUnknown], with the
+// reason in Err or Status, [KindInProgress] or [KindKeyReused], or speaks of the idempotency key.
+func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
+	body, err := orderBody(opCreate, o.ModelID, o.Inputs)
+	if err == nil {
+		err = checkIdempotencyKey(o.IdempotencyKey)
 	}
-	for {
-		receipt, run, err := o.book.join(ctx, cred, order, func(sub *submission, run *submitRun) {
-			o.submit(context.WithoutCancel(ctx), cred, order, sub, run)
-		})
-		if err != nil || run == nil {
-			return receipt, err == nil, err
-		}
-		outcome, err := run.wait(ctx)
-		if receipt.Replayed && run.refused() && ctx.Err() == nil {
-			continue // by the limits of another call, or before this one came: this call asks for itself
-		}
-		outcome.Replayed = outcome.Replayed || receipt.Replayed
-		return outcome, false, err
+	if err == nil {
+		err = ctx.Err()
 	}
-}
-
-// resend makes attempts for one call alone, whose journal has taken the right to make them: no other call shares them.
-func (o orders) resend(ctx context.Context, cred Credential, order Order) (Receipt, error) {
-	sub, run := o.book.alone(ctx, cred, order)
-	o.book.work.Go(func() { o.submit(context.WithoutCancel(ctx), cred, order, sub, run) })
-	return run.wait(ctx)
-}
-
-// submit makes attempts until the outcome is certain, or the time of all callers is over. Nobody is told the
-// outcome before the journal has it.
-func (o orders) submit(ctx context.Context, cred Credential, order Order, sub *submission, run *submitRun) {
-	cred = o.book.credential(sub, cred)
-	receipt, err := o.attempts(ctx, cred, order, sub, run)
-	err = sub.withholdRefusal(err)
-	if order.Journal != nil && !receipt.Replayed {
-		receipt.Generation, err = order.Journal.Conclude(ctx, receipt.Generation, err, err != nil && !sub.mayExist && !isAboutKey(err))
-	}
-	if !receipt.Replayed {
-		o.ordered(ctx, cred, order, receipt.Generation, err)
-	}
-	o.book.finish(sub, run, receipt, err)
-}
-
-// attempts makes attempts until one is answered, or none may begin.
-func (o orders) attempts(ctx context.Context, cred Credential, order Order, sub *submission, run *submitRun) (Receipt, error) {
-	if order.Journal == nil && order.MaxCostCents != nil && !sub.mayExist {
-		if err := o.withinLimit(ctx, cred, order); err != nil {
-			return Receipt{}, Unsent(err)
-		}
-	}
-	for attempt := 0; ; attempt++ {
-		if err := o.book.begin(sub, run); err != nil {
-			return Receipt{}, err
-		}
-		turn, err := o.turn(ctx, cred, order)
-		o.book.resume(sub, turn)
-		if err != nil || turn.Placed != nil {
-			return turn.receipt(), err
-		}
-		if turn.Pause > 0 {
-			run.pause(turn.Pause)
-			continue
-		}
-		order.Inputs = turn.Inputs
-		g, err := o.post(withAttempt(ctx, attempt+1), cred, order, turn.LeaveBy)
-		if err == nil {
-			return Receipt{Generation: g}, nil
-		}
-		if err = o.book.failed(sub, run, err); !retryableOrder(err, sub.mayExist) {
-			return Receipt{}, err
-		}
-		run.pause(o.backoff(attempt, err))
-	}
-}
-
-// turn asks the journal what to do next. Without one it is to send the order.
-func (o orders) turn(ctx context.Context, cred Credential, order Order) (Turn, error) {
-	if order.Journal == nil {
-		return Turn{Inputs: order.Inputs}, nil
-	}
-	return order.Journal.Next(ctx, cred)
-}
-
-// isAboutKey reports whether a refusal may be of the idempotency key: there may be an order under it.
-func isAboutKey(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && (e.AboutKey || e.Kind == KindKeyReused)
-}
-
-// withinLimit prices the order first.
-func (o orders) withinLimit(ctx context.Context, cred Credential, order Order) error {
-	price, err := quoteInputs(ctx, o.upstream, cred, order.ModelID, order.Inputs)
 	if err != nil {
-		return err
+		return Generation{}, NotSent, err
 	}
-	if price.PriceCents > *order.MaxCostCents {
-		return &Error{Kind: KindPriceAboveLimit, Op: opCreate, PriceCents: price.PriceCents}
+	a, err := c.upstream.attempt(withAttempt(ctx, o.Attempt), cred, request{op: opCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
+	c.upstream.retryBudget.note(err)
+	var g Generation
+	if err == nil {
+		g, err = readCreated(a)
 	}
-	return nil
+	err = unknownOutcome(err)
+	return g, posted(err), err
+}
+
+// posted classifies the end of an attempt.
+func posted(err error) Posted {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		return Placed
+	case !ok:
+		return Unknown
+	case e.Status == 0 && !mayHaveArrived(e):
+		return NotSent
+	case e.Kind == KindOutcomeUnknown || e.Kind == KindInProgress || e.Kind == KindKeyReused || e.AboutKey:
+		return Unknown
+	}
+	return Refused
+}
+
+// mayHaveArrived reports whether an attempt without an answer may have reached the catalog: it had a connection.
+func mayHaveArrived(e *Error) bool {
+	op, ok := errors.AsType[*net.OpError](e.Err)
+	dial := ok && (op.Op == "dial" || op.Op == "proxyconnect")
+	return e.Kind == KindOutcomeUnknown && !dial
 }
 
 // quoteInputs prices inputs.
@@ -130,32 +89,6 @@ func quoteInputs(ctx context.Context, upstream retrier, cred Credential, modelID
 		return Quote{}, err
 	}
 	return fetch(ctx, upstream, cred, request{op: opQuote, body: body}, readQuote)
-}
-
-// post makes one attempt to place an order. The layers below do not repeat it: without a
-// GetBody, Go's transport does not send a request again.
-//
-// [KindOutcomeUnknown] means that the order may have been taken; Err or Status says
-// why. An error of any other kind means that it was refused. The context's own error
-// means that nothing was sent.
-func (o orders) post(ctx context.Context, cred Credential, order Order, leaveBy time.Time) (Generation, error) {
-	body, err := orderBody(opCreate, order.ModelID, order.Inputs)
-	if err != nil {
-		return Generation{}, err
-	}
-	if err := checkIdempotencyKey(order.IdempotencyKey); err != nil {
-		return Generation{}, err
-	}
-	if err := ctx.Err(); err != nil {
-		return Generation{}, err
-	}
-	a, err := o.upstream.attempt(ctx, cred, request{op: opCreate, body: body, idempotencyKey: order.IdempotencyKey, leaveBy: leaveBy})
-	o.upstream.retryBudget.note(err)
-	if err != nil {
-		return Generation{}, unknownOutcome(err)
-	}
-	g, err := readCreated(a)
-	return g, unknownOutcome(err)
 }
 
 // orderBody is the body of a quote and of an order. Inputs go into it as they are.
@@ -197,25 +130,4 @@ func certainlyRefused(status int) bool {
 		return true
 	}
 	return status >= 400 && status < 500
-}
-
-// retryableOrder reports whether another attempt may make the outcome certain.
-func retryableOrder(err error, unknown bool) bool {
-	switch KindOf(err) {
-	case KindOutcomeUnknown, KindInProgress, KindBusy:
-		return true
-	case KindRateLimited:
-		return unknown
-	}
-	return false
-}
-
-// backoff is the wait before the next attempt: as long as the catalog asks, or a doubling time of our own.
-func (o orders) backoff(attempt int, err error) time.Duration {
-	d := min(submitBackoff<<min(attempt, 10), submitPause)
-	d = d/2 + o.upstream.jitter.below(d/2)
-	if e, ok := errors.AsType[*Error](err); ok {
-		d = max(d, e.RetryAfter)
-	}
-	return d
 }

@@ -136,7 +136,7 @@ func TestInputsAreSentDigitForDigit(t *testing.T) { // I2
 	}
 	body = nil
 	order := Order{ModelID: `a/"b"`, Inputs: []byte(inputs), IdempotencyKey: "k"}
-	if _, err := c.orders.post(t.Context(), testCredential, order, time.Time{}); err != nil || string(body) != want {
+	if _, _, err := c.Post(t.Context(), testCredential, order); err != nil || string(body) != want {
 		t.Errorf("%v, sent %s", err, body)
 	}
 }
@@ -144,14 +144,14 @@ func TestInputsAreSentDigitForDigit(t *testing.T) { // I2
 func TestAnInvalidOrderIsNotSent(t *testing.T) { // I4
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }))
 	for _, inputs := range []string{``, `null`, `[]`, `7`, `{`, `{},"modelId":"x"`, `{}{}`, "{\"a\":\"\xff\"}", "\uFEFF{}"} {
-		_, err := c.orders.post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(inputs), IdempotencyKey: "k"}, time.Time{})
-		if e := asError(t, err); e.Kind != KindInvalidInput || e.Violations[0].Field != "inputs" {
+		_, posted, err := c.Post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(inputs), IdempotencyKey: "k"})
+		if e := asError(t, err); e.Kind != KindInvalidInput || e.Violations[0].Field != "inputs" || posted != NotSent {
 			t.Errorf("%q: got %v", inputs, err)
 		}
 	}
 	for _, key := range []string{"", "a b", "a\nb", "a\x00", "ü", strings.Repeat("k", 257)} {
-		_, err := c.orders.post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: key}, time.Time{})
-		if e := asError(t, err); e.Kind != KindInvalidInput || e.Violations[0].Field != "idempotency_key" {
+		_, posted, err := c.Post(t.Context(), testCredential, Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: key})
+		if e := asError(t, err); e.Kind != KindInvalidInput || e.Violations[0].Field != "idempotency_key" || posted != NotSent {
 			t.Errorf("%q: got %v", key, err)
 		}
 	}

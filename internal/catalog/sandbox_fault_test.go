@@ -13,11 +13,10 @@ import (
 
 func TestAResultThatIsNotThereYetIsNotReady(t *testing.T) {
 	b := open(t, sandbox.Config{Speed: 0.001}, sandbox.KeyConfig{BalanceCents: 1000})
-	receipt, err := b.Create(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"})
+	g, _, err := b.Post(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := receipt.Generation
 	_, _, err = b.download(g.ID)
 	kind(t, err, catalog.KindContentNotReady)
 }

@@ -80,11 +80,11 @@ func (b *bench) another(cfg catalog.Config) *catalog.Client {
 func (b *bench) generation(model, inputs string) catalog.Generation {
 	b.t.Helper()
 	order := catalog.Order{ModelID: model, Inputs: json.RawMessage(inputs), IdempotencyKey: fmt.Sprint(time.Now().UnixNano())}
-	receipt, err := b.Create(b.t.Context(), b.cred, order)
+	g, _, err := b.Post(b.t.Context(), b.cred, order)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return b.until(receipt.Generation.ID, catalog.State.Terminal)
+	return b.until(g.ID, catalog.State.Terminal)
 }
 
 func (b *bench) until(id string, reached func(catalog.State) bool) catalog.Generation {
@@ -261,11 +261,11 @@ func TestEveryDialectFailsAlike(t *testing.T) {
 			t.Errorf("HTML is echoed: %+v", e)
 		}
 		dear := catalog.Order{ModelID: picture, Inputs: json.RawMessage(`{"prompt":"x","size":"1600x1000","quality":"fine"}`), IdempotencyKey: "dear"}
-		_, err = b.Create(ctx, b.cred, dear)
+		_, _, err = b.Post(ctx, b.cred, dear)
 		kind(t, err, catalog.KindInsufficientFunds, catalog.KindDailyCap)
 		capped := 0
 		for i := range 6 {
-			_, err = b.Create(ctx, b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: fmt.Sprint("n", i)})
+			_, _, err = b.Post(ctx, b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: fmt.Sprint("n", i)})
 			if catalog.KindOf(err) == catalog.KindDailyCap {
 				capped++
 			} else if err != nil {
@@ -298,10 +298,10 @@ func kind(t *testing.T, err error, want ...catalog.Kind) *catalog.Error {
 func TestAReusedIdempotencyKeyIsReadInEveryDialect(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, _ sandbox.Dialect, b *bench) {
 		other := b.another(catalog.Config{}) // knows nothing of the first order
-		if _, err := b.Create(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"}); err != nil {
+		if _, _, err := b.Post(t.Context(), b.cred, catalog.Order{ModelID: picture, Inputs: small, IdempotencyKey: "k"}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := other.Create(t.Context(), b.cred, catalog.Order{ModelID: poem, Inputs: json.RawMessage(`{"prompt":"x"}`), IdempotencyKey: "k"})
+		_, _, err := other.Post(t.Context(), b.cred, catalog.Order{ModelID: poem, Inputs: json.RawMessage(`{"prompt":"x"}`), IdempotencyKey: "k"})
 		kind(t, err, catalog.KindKeyReused)
 	})
 }

@@ -39,6 +39,23 @@ func TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome(t *testing.
 	}
 }
 
+func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // A7
+	t.Parallel()
+	l := open(t, ledger.InMemory)
+	modest := request("modest")
+	modest.Namespace, modest.Owner, modest.Caller = "print", "print", "printer"
+	conclude(t, l, write(t, l, modest), lifecycle.Named, "g-modest")
+	for _, key := range []string{"a", "b", "c", "d"} {
+		conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
+	}
+	if pruned, err := l.Prune(t.Context(), 2, 100); err != nil || pruned != 3 {
+		t.Fatalf("%d orders pruned, %v", pruned, err)
+	}
+	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY owner)`); left != "modest,d" {
+		t.Errorf("left are %s", left)
+	}
+}
+
 func TestADurableLedgerIsNotPruned(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -71,7 +71,7 @@ func TestARestoredLedgerFindsOutWhatItHasAsUnknown(t *testing.T) {
 		if _, err := r.place("studio", "k", "a harbour"); err == nil {
 			s.Fatal("it is known")
 		}
-		if err := r.client.Close(s.Context()); err != nil {
+		if err := r.orders.Close(s.Context()); err != nil {
 			s.Error(err)
 		}
 		older := s.backup()

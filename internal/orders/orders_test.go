@@ -168,7 +168,7 @@ func (r *replica) held(owner string) catalog.Credential {
 }
 
 // place places an order of an owner.
-func (r *replica) place(owner, key, prompt string, more ...func(*orders.Request)) (catalog.Receipt, error) {
+func (r *replica) place(owner, key, prompt string, more ...func(*orders.Request)) (orders.Receipt, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return r.orders.Place(ctx, r.held(owner), r.request(owner, key, prompt, more...))
@@ -276,7 +276,7 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // T3
 					s.Fatal(free, err)
 				}
 				if post {
-					if _, err := r.client.Create(s.Context(), r.held("studio"), catalog.Order{ModelID: request.ModelID, Inputs: []byte(request.Inputs), IdempotencyKey: request.UpstreamKey}); err != nil {
+					if _, _, err := r.client.Post(s.Context(), r.held("studio"), catalog.Order{ModelID: request.ModelID, Inputs: []byte(request.Inputs), IdempotencyKey: request.UpstreamKey}); err != nil {
 						s.Fatal(err)
 					}
 				}
@@ -314,8 +314,7 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 	inShop(t, 0, func(s *shop) {
 		r := s.replica()
 		_, err := r.place("studio", "k", "a harbour")
-		var not *orders.NotPlacedError
-		if catalog.KindOf(err) != catalog.KindInsufficientFunds || !errors.As(err, &not) {
+		if catalog.KindOf(err) != catalog.KindInsufficientFunds || !isNotPlaced(err) {
 			s.Fatalf("%v", err)
 		}
 		if err := s.box.TopUp(s.Context(), s.key, 1000, "top-up"); err != nil {
@@ -373,7 +372,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 		inShop(t, 0, func(s *shop) {
 			limit := s.price()
 			err := s.afterWaiting(limit)
-			if _, ok := errors.AsType[*orders.NotPlacedError](err); !ok || catalog.KindOf(err) != catalog.KindInsufficientFunds {
+			if !isNotPlaced(err) || catalog.KindOf(err) != catalog.KindInsufficientFunds {
 				s.Errorf("%v", err)
 			}
 			if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 {
@@ -391,8 +390,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 	t.Run("by a budget", func(t *testing.T) {
 		inShop(t, 0, func(s *shop) {
 			err := s.afterWaiting(s.price() - 1)
-			_, not := errors.AsType[*orders.NotPlacedError](err)
-			if _, budget := errors.AsType[*ledger.BudgetError](err); !budget || !not || catalog.KindOf(err) != 0 {
+			if _, budget := errors.AsType[*ledger.BudgetError](err); !budget || !isNotPlaced(err) || catalog.KindOf(err) != 0 {
 				s.Errorf("%v", err)
 			}
 		})
@@ -435,7 +433,7 @@ func TestNothingIsSentAfterTheWindow(t *testing.T) { // T11
 		time.Sleep(window)
 		posts := s.box.Requests()["POST /generations"]
 		r.recover(10 * time.Minute)
-		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown || !errors.Is(err, catalog.ErrResendWindow) {
+		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown || !errors.Is(err, orders.ErrResendWindow) {
 			s.Errorf("%v", err)
 		}
 		if n := s.box.Requests()["POST /generations"]; n != posts {
@@ -556,7 +554,7 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // T4
 				if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 					s.Errorf("%v", err)
 				}
-				if err := r.client.Close(s.Context()); err != nil {
+				if err := r.orders.Close(s.Context()); err != nil {
 					s.Error(err)
 				}
 				s.open()
@@ -583,7 +581,7 @@ func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // T9
 		}
 		s.replica().recover(time.Minute)
 		before := s.list(ledger.Filter{})
-		if err := stopped.client.Close(s.Context()); err != nil { // it goes on
+		if err := stopped.orders.Close(s.Context()); err != nil { // it goes on
 			s.Error(err)
 		}
 		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {

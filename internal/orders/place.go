@@ -8,12 +8,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // ledgerTimeout bounds each question to the ledger.
@@ -36,6 +39,11 @@ type Config struct {
 	// more. They may be nil: nobody is told.
 	Told  func() (owners []string)
 	Watch func(ctx context.Context, cred catalog.Credential, generationID string) error
+	// Ordered is called at the end of each series of attempts to send an order, whoever still waits for it. ctx has the
+	// values of the call that began the series; g is the paid generation where err is nil. It may be nil.
+	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
+	// Seed is that of the pauses between attempts. 0 is a random one.
+	Seed uint64
 	// KeyFirst means that the catalog looks at the idempotency key before all else: its refusal of an order that may
 	// exist says that it does not.
 	KeyFirst bool
@@ -51,6 +59,15 @@ type Orders struct {
 	avoided  *recent[string, time.Time]
 	recorder *recorder
 	reports  *turns
+	random   *jitter
+
+	work     sync.WaitGroup
+	stopping context.Context //nolint:containedctx // ends when no further attempt may begin
+	stop     context.CancelFunc
+
+	mu          sync.Mutex
+	submissions map[string]*submission // by the id of the order
+	owners      map[string]int         // how many there are of each
 }
 
 // New makes Orders. It asks nobody.
@@ -73,7 +90,12 @@ func New(cfg Config) *Orders {
 	if cfg.Told == nil {
 		cfg.Told = func() []string { return nil }
 	}
+	if cfg.Ordered == nil {
+		cfg.Ordered = func(context.Context, catalog.Credential, string, catalog.Generation, error) {}
+	}
+	stopping, stop := context.WithCancel(context.Background())
 	return &Orders{
+		random: newJitter(cfg.Seed), stopping: stopping, stop: stop, submissions: map[string]*submission{}, owners: map[string]int{},
 		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, attributed](maxOwned),
 		recorded: newRecent[sight, recordedState](maxOwned), avoided: newRecent[string, time.Time](maxOwned), recorder: newRecorder(), reports: newTurns(mostReports),
 	}
@@ -91,8 +113,17 @@ type Request struct {
 	// Terms says under which terms the caller may order now, or that it may not any more. It is asked before the order is
 	// quoted, and again in the transaction that writes it. It must not wait. Nil allows everything.
 	Terms func() (Terms, error)
-	// Hold is that of [catalog.Order].
+	// Hold is called when this call begins to send the order, and what it returns when that ends, which may be after the
+	// call. Nil holds nothing.
 	Hold func() (release func())
+}
+
+// hold calls Hold.
+func (r Request) hold() (release func()) {
+	if r.Hold == nil {
+		return func() {}
+	}
+	return r.Hold()
 }
 
 // Terms are what an owner may order.
@@ -115,40 +146,372 @@ func (r Request) terms() (Terms, error) {
 	return r.Terms()
 }
 
-// NotPlacedError is the error of an order that certainly does not exist: the ledger would know of it.
-type NotPlacedError struct{ Err error }
+// Outcome is what is known of an order that a call has not got placed.
+type Outcome string
 
-func (e *NotPlacedError) Error() string { return e.Err.Error() }
+// The outcomes.
+const (
+	// Unknown is an order that may exist: the same idempotency key, sent again, finds out. A refusal by the catalog is
+	// one too where another process may have sent the idempotency key: some catalogs check money, models or inputs
+	// before they look it up.
+	Unknown Outcome = "unknown"
+	// NotPlacedByThisCall is an order of which this call has sent nothing. An earlier process may have, or another replica.
+	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
+	// NotPlaced is an order that there is not, as a durable ledger knows. It is never said where callers forward their
+	// own API keys, which may be used elsewhere.
+	NotPlaced Outcome = "not_placed"
+)
+
+// Error is an error of [Orders.Place]: why the order was not placed, and what is known of it.
+type Error struct {
+	Outcome Outcome
+	Err     error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap gives the reason.
-func (e *NotPlacedError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
-// ErrModelNotAllowed means that the owner may not order from the model.
-var ErrModelNotAllowed = errors.New("the team may not order from this model")
+var (
+	// ErrModelNotAllowed means that the owner may not order from the model.
+	ErrModelNotAllowed = errors.New("the team may not order from this model")
+	// ErrResendWindow is the reason why an order of unknown outcome is not sent again. The account alone shows whether the
+	// order was placed.
+	ErrResendWindow = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
 
-// Place places an order, or gives the generation that its idempotency key has placed before. Its promise is
-// that of [catalog.Client.Create], on every replica and after every restart: nothing is sent that the ledger
-// has not, and nothing is answered that it does not hold.
-func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) (catalog.Receipt, error) {
+	errRotated = errors.New("it was sent under another API key, and only under that it can be sent again")
+	// errTermsChanged means that the terms of the caller have changed while its order was quoted.
+	errTermsChanged = errors.New("the terms of the caller have changed")
+)
+
+const (
+	opCreate = "POST /generations"
+
+	rowPause     = 200 * time.Millisecond // before the row of an order is read again that another process sends
+	mostUnderWay = 10_000                 // orders of one owner in this process
+)
+
+// Receipt is an order that was placed.
+type Receipt struct {
+	Generation catalog.Generation
+	Placed     time.Time // when the order was written down, by the clock of this process
+	Replayed   bool      // an earlier call has used the idempotency key
+}
+
+// Place places a paid order, or gives the generation that its idempotency key has placed before. One idempotency key is
+// one charge: nothing is sent that the ledger has not, and nothing is answered that it does not hold.
+//
+//   - The idempotency key is looked up first. A new order is priced where a limit asks for it, and written down with the
+//     claim to send it. Then the call waits on the row of the order, and answers from it, whoever sends the order.
+//   - Every attempt sends the same idempotency key and the same bytes under the same API key.
+//   - An order that may have left is finished, even if the caller goes away: the attempts go on for the time that the
+//     caller had, and at most for a minute after it has gone. Behind a held API key [Orders.Recover] goes on after that.
+//   - A refusal belongs to the call that met it. It counts only where no attempt before it had an unknown outcome.
+func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) (Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return Receipt{}, err
+	}
 	if err := o.Proven(ctx, cred); err != nil {
-		return catalog.Receipt{}, err
+		return Receipt{}, &Error{NotPlacedByThisCall, err}
 	}
 	digest, err := digestOf(r.ModelID, r.Inputs)
 	if err != nil {
-		return catalog.Receipt{}, err
+		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindInvalidInput, Op: opCreate, Violations: []catalog.Violation{{Field: "inputs", Description: "must be one JSON object"}}}}
 	}
-	e := &entry{orders: o, asked: r, request: o.ledgerRequest(cred, r, digest)}
-	receipt, err := o.Catalog.Create(ctx, cred, e.catalogOrder(r.Hold, digest))
-	if receipt.Replayed && err == nil {
+	ctx, cancel := context.WithDeadline(ctx, answerBy(ctx))
+	defer cancel()
+	p := &placing{orders: o, cred: cred.Pinned(), asked: r}
+	p.request = o.ledgerRequest(p.cred, r, digest)
+	receipt, err := p.place(ctx)
+	if err == nil && receipt.Replayed {
 		receipt.Generation = o.newest(ctx, cred, receipt)
 	}
 	return receipt, err
 }
 
-// catalogOrder is the order as the catalog's client takes it.
-func (e *entry) catalogOrder(hold func() func(), digest [sha256.Size]byte) catalog.Order {
-	return catalog.Order{ModelID: e.request.ModelID, Inputs: e.asked.Inputs, IdempotencyKey: e.request.UpstreamKey, Hold: hold, Journal: e, Digest: digest}
+// answerBy is when a caller stops to wait for the outcome of an order: shortly before its deadline, so that the answer
+// still reaches it.
+func answerBy(ctx context.Context) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Now().Add(submitTime)
+	}
+	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
 }
+
+// placing is one call that places an order.
+type placing struct {
+	orders  *Orders
+	cred    catalog.Credential
+	asked   Request
+	request ledger.Request
+	// uncertain means that an attempt which this call has waited for may have been taken, whatever the row says: an
+	// operator may have called the order refused meanwhile.
+	uncertain bool
+}
+
+// place looks the key up, until the order has an outcome for this call.
+func (p *placing) place(ctx context.Context) (Receipt, error) {
+	for {
+		asked := time.Now() // before a claim begins
+		order, step, err := p.call(ctx)
+		if receipt, known := p.orders.remembered(p.request); err != nil && known {
+			return receipt, nil
+		}
+		var s *submission // of this process
+		began := false
+		switch {
+		case err != nil:
+			return Receipt{}, p.unasked(err)
+		case step.Action == lifecycle.Write:
+			if s, err = p.write(ctx); err != nil {
+				return Receipt{}, err
+			}
+			began = s != nil
+		case step.Action == lifecycle.Submit:
+			s, began = p.begin(ctx, order, asked, false), true
+		case step.Action == lifecycle.Wait:
+			s = p.orders.joined(order.ID, answerBy(ctx))
+		default:
+			return p.answer(order, step.Answer)
+		}
+		if receipt, done, err := p.await(ctx, s, began); done {
+			return receipt, err
+		}
+	}
+}
+
+// await waits for the outcome of a submission, or where another process sends the order or writes it down for a moment.
+// It is not done where the key has to be looked up again.
+func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
+	if s == nil {
+		if !sleep(ctx, rowPause) {
+			return receipt, true, &Error{Unknown, unknown(context.Cause(ctx))}
+		}
+		return receipt, false, nil
+	}
+	switch ended, err := s.wait(ctx); {
+	case !ended:
+		return receipt, true, err
+	case s.lost, s.refused && !began: // by the limits of another call, or before this one came
+		p.uncertain = p.uncertain || s.mayExist
+		return receipt, false, nil
+	case s.err != nil:
+		return receipt, true, s.err
+	}
+	return Receipt{s.generation, placedTime(s.order), !began}, true, nil
+}
+
+func (p *placing) call(ctx context.Context) (order ledger.Order, step lifecycle.Step, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		order, step, err = p.orders.Ledger.Call(ctx, p.request)
+		return err
+	})
+	return order, step, err
+}
+
+// unasked is the error of a call that the ledger has not answered: it has sent nothing, and unless the ledger is in doubt
+// there is nothing of it that another would send.
+func (p *placing) unasked(err error) error {
+	_, doubt := errors.AsType[*ledger.Doubt](err)
+	_, away := errors.AsType[*ledger.Unavailable](err)
+	switch {
+	case doubt:
+		return &Error{Unknown, unknown(err)}
+	case away:
+		return &Error{NotPlacedByThisCall, err}
+	}
+	return &Error{NotPlacedByThisCall, unknown(err)} // the caller has gone
+}
+
+// write writes a new order down, when it fits the terms of its caller, and begins to send it. There is none to wait for
+// where another has written one meanwhile, or the terms have changed.
+func (p *placing) write(ctx context.Context) (s *submission, err error) {
+	if p.orders.underWay(p.request.Owner) >= mostUnderWay {
+		return nil, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindBusy, Op: opCreate, Message: "too many orders of this caller are on their way"}}
+	}
+	terms, err := p.asked.terms()
+	if err == nil && terms.Refused {
+		err = ErrModelNotAllowed
+	}
+	if err != nil {
+		return nil, p.refuse(ctx, err)
+	}
+	p.request.Limits = terms.Limits
+	if p.request.PriceCents, err = p.price(ctx); err != nil {
+		return nil, p.refuse(ctx, err)
+	}
+	p.request.Agreed = func() error {
+		if now, err := p.asked.terms(); err != nil || now.equal(terms) {
+			return err
+		}
+		return errTermsChanged
+	}
+	order, free := ledger.Order{}, false
+	asked := time.Now()
+	err = ask(ctx, func(ctx context.Context) error {
+		order, free, err = p.orders.Ledger.Write(ctx, p.request)
+		return err
+	})
+	_, budget := errors.AsType[*ledger.BudgetError](err)
+	disagreed, _ := errors.AsType[*ledger.Disagreed](err)
+	switch {
+	case errors.Is(err, errTermsChanged), err == nil && !free: // or another replica was quicker
+		return nil, nil
+	case disagreed != nil:
+		return nil, p.refuse(ctx, disagreed.Err)
+	case budget:
+		return nil, p.refuse(ctx, err)
+	case err != nil:
+		return nil, p.unasked(err)
+	}
+	order.Labels = p.request.Labels
+	return p.begin(ctx, order, asked, true), nil
+}
+
+// price is what the order reserves. It is quoted where a limit or budget asks for it.
+func (p *placing) price(ctx context.Context) (int64, error) {
+	most := p.asked.MaxCostCents
+	if most == nil && p.request.Limits == (ledger.Limits{}) {
+		return 0, nil
+	}
+	quote, err := p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
+	if err == nil && most != nil && quote.PriceCents > *most {
+		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: opCreate, PriceCents: quote.PriceCents}
+	}
+	if ctx.Err() != nil {
+		err = unknown(ctx.Err())
+	}
+	return quote.PriceCents, err
+}
+
+// refuse is the error of an order that this call has not written down. Another call may have meanwhile, under the same
+// idempotency key: then there is none, as the order is what that call has made it.
+func (p *placing) refuse(ctx context.Context, why error) error {
+	free, err := p.orders.free(ctx, p.request)
+	switch {
+	case err == nil && !free:
+		return nil
+	case err == nil && p.orders.knowsAll(p.cred) && catalog.KindOf(why) != catalog.KindOutcomeUnknown:
+		return &Error{NotPlaced, why}
+	}
+	return &Error{NotPlacedByThisCall, why}
+}
+
+// knowsAll reports whether the ledger knows of every order of an owner.
+func (o *Orders) knowsAll(cred catalog.Credential) bool { return cred.Held && o.Ledger.IsDurable() }
+
+// free asks in a transaction whether no order stands under an idempotency key.
+func (o *Orders) free(ctx context.Context, r ledger.Request) (free bool, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		free, err = o.Ledger.IsFree(ctx, r)
+		return err
+	})
+	return free, err
+}
+
+// isFree asks it of an order that was refused.
+func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
+	free, err := o.free(ctx, ledger.Request{
+		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,
+		APIKey: order.APIKey, ModelID: order.ModelID, Digest: order.Digest,
+	})
+	return err == nil && free
+}
+
+// begin begins to send an order whose claim this call has.
+func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time, wrote bool) *submission {
+	inputs := json.RawMessage(order.Inputs)
+	if order.Inputs == "" {
+		inputs = p.asked.Inputs
+	}
+	s := &submission{
+		orders: p.orders, cred: p.cred, order: order, inputs: inputs, leaveBy: asked.Add(p.orders.Ledger.Sendable(order)), wrote: wrote,
+		mayExist: order.Claims > 1 || p.uncertain, waiting: 1, until: answerBy(ctx), ended: make(chan struct{}),
+	}
+	p.orders.start(context.WithoutCancel(ctx), s, p.asked.hold())
+	return s
+}
+
+// start sends an order beside its callers.
+func (o *Orders) start(ctx context.Context, s *submission, release func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.submissions[s.order.ID] = s
+	o.owners[s.order.Owner]++
+	o.work.Go(func() {
+		defer release()
+		o.submit(ctx, s)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.submissions, s.order.ID)
+		if o.owners[s.order.Owner]--; o.owners[s.order.Owner] == 0 {
+			delete(o.owners, s.order.Owner)
+		}
+		close(s.ended)
+	})
+}
+
+// joined is the submission of an order in this process, for which one more caller waits; nil where there is none.
+func (o *Orders) joined(orderID string, until time.Time) *submission {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.submissions[orderID]
+	if s != nil {
+		s.join(until)
+	}
+	return s
+}
+
+// underWay is how many orders of an owner this process sends.
+func (o *Orders) underWay(owner string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.owners[owner]
+}
+
+// Close waits for the orders on their way. When ctx ends before, no further attempt begins.
+func (o *Orders) Close(ctx context.Context) error {
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		o.work.Wait()
+	}()
+	select {
+	case <-finished:
+		return nil
+	case <-ctx.Done():
+		o.stop()
+		return fmt.Errorf("orders are still on their way: %w", ctx.Err())
+	}
+}
+
+// answer is what a caller is told of an order that is not sent now.
+func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
+	switch answer {
+	case lifecycle.Replay:
+		p.orders.remember(order, order.Generation)
+		return Receipt{recordedVersion(order).Generation, placedTime(order), true}, nil
+	case lifecycle.Reused:
+		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindKeyReused, Op: opCreate}}
+	case lifecycle.Unresolved:
+		return Receipt{}, &Error{Unknown, unknown(ErrResendWindow)}
+	}
+	return Receipt{}, &Error{Unknown, unknown(errRotated)}
+}
+
+// inDoubt turns a commit that may have been carried out into an unknown outcome. Any other error of the ledger stays:
+// nothing was recorded.
+func inDoubt(err error) error {
+	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
+		return unknown(err)
+	}
+	return err
+}
+
+// placedTime is when an order was written down, by the clock of this process.
+func placedTime(order ledger.Order) time.Time { return time.Now().Add(-order.Age) }
 
 // Owner is whom the orders of a credential belong to in the ledger: the owner behind a held API key, else the
 // API key itself.
@@ -164,7 +527,7 @@ func Owner(cred catalog.Credential) string {
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	request := ledger.Request{
 		Namespace: Owner(cred), Owner: Owner(cred), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
-		ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), Labels: r.Labels,
+		APIKey: cred.APIKeySum(), ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), Labels: r.Labels,
 	}
 	if cred.Held || !o.Ledger.IsDurable() {
 		request.Inputs = string(r.Inputs)
@@ -184,7 +547,7 @@ func (o *Orders) Proven(ctx context.Context, cred catalog.Credential) error {
 	if o.IsProven(cred) { // the answer may be unreadable
 		return nil
 	}
-	return catalog.Unsent(err)
+	return err
 }
 
 // IsProven reports whether the catalog has accepted the API key lately.
@@ -208,7 +571,7 @@ func ask(ctx context.Context, question func(context.Context) error) error {
 
 // newest is the state of a generation that was placed before: what the catalog says, or what the ledger has. One read
 // that does not find it says nothing.
-func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt catalog.Receipt) catalog.Generation {
+func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {
 		return recorded

@@ -56,16 +56,13 @@ type placedOrder struct {
 	placed       time.Time
 }
 
-func keyOf(r ledger.Request) placedKey { return placedKey{r.Namespace, r.IdempotencyKey, r.Digest} }
-
 // remember keeps that an order was placed.
-func (o *Orders) remember(r ledger.Request, g catalog.Generation, placed time.Time) {
-	o.placed.put(keyOf(r), placedOrder{g.ID, placed})
+func (o *Orders) remember(order ledger.Order, generationID string) {
+	o.placed.put(placedKey{order.Namespace, order.IdempotencyKey, order.Digest}, placedOrder{generationID, placedTime(order)})
 }
 
 // remembered answers a repeat of an order while the ledger is away.
-func (o *Orders) remembered(r ledger.Request) (catalog.Turn, bool) {
-	p, ok := o.placed.get(keyOf(r))
-	g := catalog.Generation{ID: p.generationID, ModelID: r.ModelID, State: catalog.StateQueued, ObserveTime: p.placed}
-	return catalog.Turn{Placed: &catalog.Receipt{Generation: g, Placed: p.placed}}, ok
+func (o *Orders) remembered(r ledger.Request) (Receipt, bool) {
+	p, ok := o.placed.get(placedKey{r.Namespace, r.IdempotencyKey, r.Digest})
+	return Receipt{catalog.Generation{ID: p.generationID, ModelID: r.ModelID, State: catalog.StateQueued, ObserveTime: p.placed}, p.placed, true}, ok
 }

@@ -2,7 +2,6 @@ package orders
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -49,6 +48,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+	asked := time.Now()
 	order, found, err := r.orders.resume(ctx, r.held.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.places
@@ -57,7 +57,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	r.last = order.Owner
 	resend := func() {
 		defer func() { <-r.places }()
-		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, r.held, order)))
+		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, r.held, order, asked)))
 	}
 	if r.outage.lasts() {
 		resend()
@@ -95,7 +95,7 @@ func (o *Orders) resume(ctx context.Context, apiKey, last string) (order ledger.
 const (
 	tidyEvery    = time.Minute
 	expireAtMost = 8       // orders at once: they lock the budgets of their owners
-	pruneAtMost  = 1000    // orders at once
+	pruneAtMost  = 10_000  // orders at once
 	keptOrders   = 100_000 // that were placed, by a ledger in memory
 )
 
@@ -121,24 +121,19 @@ func inPieces(ctx context.Context, most int, do func(ctx context.Context, most i
 }
 
 // resend sends an order again whose claim was taken.
-func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledger.Order) error {
+func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledger.Order, asked time.Time) error {
 	held.Owner = order.Owner
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
-	digest, err := hex.DecodeString(order.Digest)
-	if err != nil || len(digest) != len(catalog.Order{}.Digest) {
-		return nil // the book has another kind of digest, and its caller alone can send the order
+	s := &submission{
+		orders: o, cred: held.Pinned(), order: order, inputs: json.RawMessage(order.Inputs), leaveBy: asked.Add(o.Ledger.Sendable(order)),
+		mayExist: order.Claims > 1, waiting: 1, until: answerBy(ctx), ended: make(chan struct{}),
 	}
-	e := &entry{
-		orders: o, order: order, claim: order.Claims,
-		asked: Request{ModelID: order.ModelID, Inputs: json.RawMessage(order.Inputs)},
-		request: ledger.Request{
-			Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey,
-			UpstreamKey: order.UpstreamKey, ModelID: order.ModelID, Inputs: order.Inputs, Digest: order.Digest,
-		},
+	o.start(context.WithoutCancel(ctx), s, func() {})
+	if ended, err := s.wait(ctx); !ended {
+		return err
 	}
-	_, err = o.Catalog.Resend(ctx, held, e.catalogOrder(nil, [32]byte(digest)))
-	return err
+	return s.err
 }
 
 // outage tells whether the catalog answers.

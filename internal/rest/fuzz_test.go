@@ -117,7 +117,7 @@ func restHandler(f *testing.F) http.Handler {
 		stop()
 		<-ended
 		services.Close()
-		_ = client.Close(context.Background())
+		_ = taken.Close(context.Background())
 		hub.Close()
 		_ = book.Close()
 	})

@@ -125,11 +125,11 @@ func limits() []limit {
 			"TestAConnectionServesOneAPIKeyAlone",
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestOneSharerMayTakeNearlyAllSlots", "TestAWaitForASlotIsNoSilenceOfTheCatalog",
 		}, nil},
-		{"orders of one caller that are on their way or of unknown outcome", number(10_000), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
-			"TestAnOwnerHasSoManyOrdersOfUnknownOutcomeAndNoMore",
+		{"orders of one caller that a process has on their way", number(10_000), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
+			"TestAnOwnerHasSoManyOrdersOnTheirWayAndNoMore",
 		}, nil},
-		{"placed orders in a [ledger](ledger.md) in memory", number(100_000) + ", for 24 h", "the oldest is forgotten: its idempotency key goes to the catalog again", []string{
-			"TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome",
+		{"placed orders in a [ledger](ledger.md) in memory", number(100_000) + ", for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
+			"TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome", "TestAttackOneOwnersOrdersPushOutNoOthers",
 		}, nil},
 		{
 			"a reader that takes nothing", long(server.WriteTimeout) + ", a download " + long(service.DefaultDownloadTimeout),
@@ -218,7 +218,7 @@ func TestTheTableOfLimitsIsThatOfTheCode(t *testing.T) {
 
 func TestEveryLimitHasATestAtItAndPastIt(t *testing.T) {
 	known := map[string]bool{}
-	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../ledger", "../../cmd/easel"} {
+	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../ledger", "../orders", "../../cmd/easel"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)

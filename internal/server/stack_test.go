@@ -90,10 +90,6 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	client, err := catalog.New(catalog.Config{
 		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 		Called: func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) },
-		Ordered: func(ctx context.Context, cred catalog.Credential, order catalog.Order, g catalog.Generation, err error) {
-			s.hub.Ordered(cred)
-			observer.Ordered(ctx, service.Caller(ctx), order.ModelID, g, err)
-		},
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Observer = client.Once(), observer
@@ -106,7 +102,13 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	s.teams = o.service.Callers != nil
 	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
 	must(err)
-	o.service.Orders = orders.New(orders.Config{Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+	o.service.Orders = orders.New(orders.Config{
+		Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler),
+		Ordered: func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
+			s.hub.Ordered(cred)
+			observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
+		},
+	})
 	record, stopRecording := context.WithCancel(context.Background())
 	var recording sync.WaitGroup
 	recording.Go(func() { o.service.Orders.Record(record) })
@@ -136,7 +138,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 			t.Error("the server did not stop well:", err)
 		}
 		services.Close()
-		_ = client.Close(context.Background())
+		_ = o.service.Orders.Close(context.Background())
 		unmeasure()
 		s.hub.Close()
 		s.audit()

@@ -63,11 +63,11 @@ func (s *generations) balance(ctx context.Context) <-chan *int64 {
 func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 	inputs, err := inputsBytes(req.GetInputs(), req.GetInputsJson())
 	if err != nil {
-		return nil, &orderError{err, OrderNotPlacedByThisCall}
+		return nil, &orders.Error{Outcome: orders.NotPlacedByThisCall, Err: err}
 	}
 	receipt, err := s.place(withFailureTimeout(ctx), req, inputs)
 	if err != nil {
-		return nil, &orderError{aboutModel(err, req.GetModelId()), outcomeOf(credential(ctx), s.cfg.Orders.Ledger.IsDurable(), err)}
+		return nil, aboutModel(err, req.GetModelId())
 	}
 	update := s.noted(ctx, req, receipt)
 	whose, err := s.seeAs(ctx, orderer(ctx), receipt.Generation.ID)
@@ -84,7 +84,7 @@ const metadataFailureTimeout = "easel-failure-timeout"
 func withFailureTimeout(ctx context.Context) context.Context {
 	for _, text := range metadata.ValueFromIncomingContext(ctx, metadataFailureTimeout) {
 		if d, err := time.ParseDuration(text); err == nil && d > 0 {
-			return catalog.WithFailureTimeout(ctx, d)
+			return orders.WithFailureTimeout(ctx, d)
 		}
 	}
 	return ctx
@@ -92,7 +92,7 @@ func withFailureTimeout(ctx context.Context) context.Context {
 
 // noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older
 // than what it has.
-func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt catalog.Receipt) watch.Update {
+func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
 	if receipt.Replayed && time.Since(receipt.Placed) > orders.NotYetVisible {
 		return watch.Update{Generation: receipt.Generation, Etag: receipt.Generation.Etag()}
 	}
@@ -100,7 +100,7 @@ func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRe
 }
 
 // place places an order.
-func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRequest, inputs json.RawMessage) (catalog.Receipt, error) {
+func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRequest, inputs json.RawMessage) (orders.Receipt, error) {
 	caller := who(ctx)
 	return s.cfg.Orders.Place(ctx, caller.credential, orders.Request{
 		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs,

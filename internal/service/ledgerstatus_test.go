@@ -11,7 +11,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 )
@@ -28,7 +27,7 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 		"in doubt":        {&ledger.Doubt{Err: secret}, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
 		"an id twice":     {ledger.ErrGenerationTaken, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
 		"a budget":        {&ledger.BudgetError{Period: "day"}, codes.ResourceExhausted, "BUDGET_EXCEEDED", false, false},
-		"a model":         {&orders.NotPlacedError{Err: orders.ErrModelNotAllowed}, codes.PermissionDenied, "MODEL_NOT_ALLOWED", false, false},
+		"a model":         {&orders.Error{Outcome: orders.NotPlaced, Err: orders.ErrModelNotAllowed}, codes.PermissionDenied, "MODEL_NOT_ALLOWED", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := fmt.Errorf("an order: %w", row.err)
@@ -47,8 +46,8 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 }
 
 func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
-	err := &orders.NotPlacedError{Err: &ledger.BudgetError{Period: "month", Reset: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), PriceCents: 11, RemainingCents: 4}}
-	st := Status(&orderError{err, outcomeOf(catalog.Credential{Held: true}, true, err)})
+	err := &ledger.BudgetError{Period: "month", Reset: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), PriceCents: 11, RemainingCents: 4}
+	st := Status(&orders.Error{Outcome: orders.NotPlaced, Err: err})
 	want := map[string]string{
 		"window": "month", "reset_time": "2026-12-01T00:00:00Z", "remaining_cents": "4", "price_cents": "11", "order_outcome": "not_placed",
 	}
@@ -57,27 +56,5 @@ func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 	}
 	if len(Detail[*errdetails.QuotaFailure](st).GetViolations()) != 1 {
 		t.Errorf("it has no QuotaFailure: %v", st.Proto())
-	}
-}
-
-func TestThatThereIsNoOrderIsOnlySaidBehindAHeldAPIKeyByADurableLedger(t *testing.T) {
-	held, forwarded, forgetful := catalog.Credential{Held: true}, catalog.Credential{}, catalog.Credential{Held: true, Owner: "of a ledger in memory"}
-	for name, row := range map[string]struct {
-		cred catalog.Credential
-		err  error
-		want OrderOutcome
-	}{
-		"a ledger that forgets":       {forgetful, &orders.NotPlacedError{Err: &catalog.Error{Kind: catalog.KindForbidden}}, OrderUnknown},
-		"too dear for one's budget":   {forgetful, &orders.NotPlacedError{Err: &ledger.BudgetError{}}, OrderNotPlacedByThisCall},
-		"the ledger knows":            {held, &orders.NotPlacedError{Err: &catalog.Error{Kind: catalog.KindForbidden}}, OrderNotPlaced},
-		"refused under its own key":   {forwarded, &orders.NotPlacedError{Err: &catalog.Error{Kind: catalog.KindForbidden}}, OrderUnknown},
-		"too dear under its own key":  {forwarded, &orders.NotPlacedError{Err: &catalog.Error{Kind: catalog.KindPriceAboveLimit, Unsent: true}}, OrderNotPlacedByThisCall},
-		"the ledger does not answer":  {held, &ledger.Unavailable{Err: errors.New("away")}, OrderNotPlacedByThisCall},
-		"it went away meanwhile":      {held, &catalog.Error{Kind: catalog.KindOutcomeUnknown, Err: &ledger.Unavailable{Err: errors.New("away")}}, OrderUnknown},
-		"the ledger may have written": {held, &ledger.Doubt{Err: errors.New("away")}, OrderUnknown},
-	} {
-		if got := outcomeOf(row.cred, row.cred.Owner != forgetful.Owner, row.err); got != row.want {
-			t.Errorf("%s: told %q", name, got)
-		}
 	}
 }

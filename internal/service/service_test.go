@@ -26,6 +26,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
 )
 
 func hashOf(token string) string {
@@ -221,7 +222,7 @@ func TestEveryKindOfCatalogErrorHasARule(t *testing.T) {
 }
 
 func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // A10
-	for cause, again := range map[error]bool{io.EOF: true, catalog.ErrResendWindow: false} {
+	for cause, again := range map[error]bool{io.EOF: true, orders.ErrResendWindow: false} {
 		st := Status(&catalog.Error{Kind: catalog.KindOutcomeUnknown, Err: cause})
 		asks := strings.Contains(st.Message(), "send the same idempotency_key again")
 		retry := slices.ContainsFunc(st.Details(), func(d any) bool { _, ok := d.(*errdetails.RetryInfo); return ok })

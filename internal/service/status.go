@@ -119,9 +119,14 @@ func statusOf(err error, seesAccount bool) *status.Status {
 	if err == nil {
 		return nil
 	}
-	if order, ok := errors.AsType[*orderError](err); ok {
-		return withOrderOutcome(statusOf(order.err, seesAccount), order.outcome)
+	if order, ok := errors.AsType[*orders.Error](err); ok {
+		return withOrderOutcome(ofReason(err, seesAccount), order.Outcome)
 	}
+	return ofReason(err, seesAccount)
+}
+
+// ofReason is the status of an error without what is known of an order.
+func ofReason(err error, seesAccount bool) *status.Status {
 	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
 		return fromCatalog(upstream, err, seesAccount || !ofBalance(upstream))
 	}
@@ -218,7 +223,7 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 		r.reason = about.reason
 		details = append(details, &errdetails.ResourceInfo{ResourceType: about.resource, ResourceName: clip(about.name, 256)})
 	}
-	windowOver := errors.Is(e, catalog.ErrResendWindow)
+	windowOver := errors.Is(e, orders.ErrResendWindow)
 	if r.retry && !windowOver {
 		delay := e.RetryAfter
 		if delay == 0 {
@@ -233,13 +238,19 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	case windowOver:
 		text = "it is not known whether the order was taken, and it is too late to send it again: " +
 			"an operator must look at the account; do not order again before that"
-	case e.Kind == catalog.KindOutcomeUnknown && e.Unsent:
+	case e.Kind == catalog.KindOutcomeUnknown && isUnsent(err):
 		text = "the catalog could not be reached, and this call has sent no order: send the same idempotency_key again"
 	}
 	if withMessage && e.Message != "" {
 		text += ": " + e.Message
 	}
 	return newStatus(code, r.reason, text, metadata, details...)
+}
+
+// isUnsent reports whether an error is of an order of which the call has sent nothing.
+func isUnsent(err error) bool {
+	order, ok := errors.AsType[*orders.Error](err)
+	return ok && order.Outcome == orders.NotPlacedByThisCall
 }
 
 // kindDetails are the details that only one kind has.

@@ -20,7 +20,7 @@ const (
 var bugs = []bug{
 	{
 		name:   "an order ends with its first caller",
-		edits:  []edit{{catalogDir, "orders.place", "context.WithoutCancel(c)", "c"}},
+		edits:  []edit{{ordersDir, "placing.begin", "context.WithoutCancel(c)", "c"}},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"an order that may have been sent is finished"},
 	},
@@ -38,49 +38,52 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "a refusal counts for an order that may exist",
-		edits:  []edit{{catalogDir, "submission.withholdRefusal", "!s.mayExist", "s.mayExist"}},
+		edits:  []edit{{ordersDir, "submission.withheld", "!s.mayExist", "true"}, {ordersDir, "submission.conclude", "!s.mayExist", "true"}},
 		jobs:   seeds("only-A10", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no unknown outcome is given as known"},
 	},
 	{
 		name:   "a refusal says that nothing was placed",
-		edits:  []edit{{serviceDir, "outcomeOf", "upstream.Unsent", "upstream.Kind != catalog.KindOutcomeUnknown"}},
+		edits:  []edit{{ordersDir, "submission.outcome", "s.refused && !s.sent", "true"}},
 		jobs:   seeds("only-A10k", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a refused order is not charged", "no unknown outcome is given as known"},
 	},
 	{
 		name:   "each attempt goes under the newest API key",
-		edits:  []edit{{catalogDir, "Credential.pinned", "c.key = f", "_ = f"}},
+		edits:  []edit{{catalogDir, "Credential.Pinned", "c.key = f", "_ = f"}},
 		jobs:   seeds("only-A11", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"one idempotency key is one charge"},
 	},
 	{
 		name:   "an order of unknown outcome is sent again under the newest API key",
-		edits:  []edit{{catalogDir, "orderBook.credential", "!s.mayExist", "true"}},
+		edits:  []edit{{ledgerDir, "Ledger.scan", "o.APIKey != k", "false"}},
 		jobs:   seeds("only-A11", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
 		breaks: []string{"one idempotency key is one charge"},
 	},
 	{
 		name:   "an order of unknown outcome ends with its caller",
-		edits:  []edit{{catalogDir, "orderBook.begin", "r.waiting == 0 && !s.mayExist", "r.waiting == 0"}},
+		edits:  []edit{{ordersDir, "submission.over", "s.waiting > 0 || s.mayExist", "s.waiting > 0"}},
 		jobs:   seeds("only-K7", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an order that may have been sent is finished"},
 	},
 	{
 		name:   "an unknown outcome is forgotten",
-		edits:  []edit{{catalogDir, "orderBook.finish", "s.run = nil", "s.run, s.mayExist = nil, false"}},
+		edits:  []edit{{ordersDir, "submission.note", "s.mayExist = s.mayExist || posted == catalog.Unknown", "_ = posted"}},
 		jobs:   seeds("only-A10", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no unknown outcome is given as known"},
 	},
 	{
 		name:   "two calls with one idempotency key submit twice",
-		edits:  []edit{{catalogDir, "orderBook.join", "s.run == nil", "true"}},
+		edits:  []edit{{ordersDir, "placing.place", "step.Action == lifecycle.Submit", "step.Action == lifecycle.Submit || step.Action == lifecycle.Wait"}},
 		jobs:   seeds("only-K8", 1, 2, 3),
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},
 	{
-		name:   "an order that succeeded is posted again",
-		edits:  []edit{{catalogDir, "orderBook.join", "s.receipt != nil", "false"}},
+		name: "an order that succeeded is posted again",
+		edits: []edit{{
+			ordersDir, "placing.answer", "p.orders.remember(order, order.Generation)",
+			"_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey})",
+		}},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},
@@ -403,8 +406,8 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "an order is sent while the ledger is away",
 		edits: []edit{{
-			ordersDir, "entry.Next", "return e.write(c, k)",
-			"turn, err := e.write(c, k); if errors.As(err, new(*ledger.Unavailable)) { return e.send(), nil }; return turn, err",
+			ordersDir, "placing.write", "return nil, p.unasked(err)",
+			"asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Claims: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked, true), nil",
 		}},
 		jobs:   append(seeds("ledger-T4f", 1, 2, 3), seeds("ledger-T4c", 1, 2, 3)...),
 		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
@@ -412,8 +415,8 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "a generation is told that could not be recorded",
 		edits: []edit{{
-			ordersDir, "entry.Conclude", "step, failed := e.record(c, o, g)",
-			"step, failed := e.record(c, o, g); if failed != nil && o == lifecycle.Named { return g, nil }",
+			ordersDir, "submission.conclude", "step, failed := s.record(ctx, outcome, g)",
+			"step, failed := s.record(ctx, outcome, g); if failed != nil && outcome == lifecycle.Named { s.generation = g; return }",
 		}},
 		jobs:   seeds("ledger-T4n", 1, 2, 3, 4),
 		breaks: []string{"nothing is told before the ledger holds it"},
@@ -426,7 +429,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a claim is taken once for all attempts",
-		edits:  []edit{{ordersDir, "entry.Next", "m, l, e := o.renew(c)", "m, l, e := true, time.Hour, error(nil)"}},
+		edits:  []edit{{ordersDir, "submission.renew", "s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)", "func() (bool, time.Duration, error) { return true, time.Hour, nil }()"}},
 		jobs:   seeds("ledger-U4p", 1, 2, 3, 4),
 		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
 	},
@@ -449,7 +452,8 @@ func firstContext(h *Hub) context.Context {
 		name: "a refusal frees an order that another claim may have placed",
 		edits: []edit{
 			{lifecycleDir, "Order.Concluded", "outcome == TurnedAway && claim == 1", "outcome == TurnedAway"},
-			{ordersDir, "entry.send", "e.claim > 1", "false"},
+			{ordersDir, "placing.begin", "order.Claims > 1 || p.uncertain", "false"},
+			{ordersDir, "Orders.resend", "order.Claims > 1", "false"},
 		},
 		jobs:   append(seeds("ledger-A10k", 1, 2, 3, 4, 5, 6), seeds("ledger-A10", 1, 2, 3)...),
 		breaks: []string{"no unknown outcome is given as known", "a refused order is not charged", "every cent of the account has one owner", "nothing is told before the ledger holds it"},
@@ -562,7 +566,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a charge above the quote is told to nobody",
-		edits:  []edit{{ordersDir, "entry.named", "g.CostCents != nil && *g.CostCents > e.order.ReservedCents && e.order.ReservedCents > 0", "false"}},
+		edits:  []edit{{ordersDir, "submission.named", "g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0", "false"}},
 		jobs:   seeds("ledger-T7", 1, 2, 3),
 		breaks: []string{"a charge above the quote is told"},
 	},
@@ -578,20 +582,20 @@ func firstContext(h *Hub) context.Context {
 		name: "a key stands in two teams of one caller",
 		edits: []edit{
 			{ledgerDir, "Ledger.open", "return l.belong(c, u)", `_, _ = l.writes.ExecContext(c, "DROP INDEX IF EXISTS orders_caller"); return l.belong(c, u)`},
-			{ordersDir, "entry.write", "e.request.Agreed = f", "_ = f"},
+			{ordersDir, "placing.write", "p.request.Agreed = f", "_ = f"},
 		},
 		jobs:   seeds("ledger-M1", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a caller that is moved is charged once for a key"},
 	},
 	{
 		name:   "a refusal is told though another call has placed the order",
-		edits:  []edit{{ordersDir, "entry.refuse", "f, e := o.isFree(c)", "f, e := true, error(nil)"}},
+		edits:  []edit{{ordersDir, "placing.refuse", "free, err := p.orders.free(ctx, p.request)", "free, err := true, error(nil)"}},
 		jobs:   seeds("ledger-M2", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"what is called not placed is not placed", "a refused order is not charged"},
 	},
 	{
 		name:   "a refusal is told to whoever has joined",
-		edits:  []edit{{catalogDir, "orders.place", "receipt.Replayed && run.refused() && c.Err() == nil", "false"}},
+		edits:  []edit{{ordersDir, "placing.await", "s.refused && !began", "false"}},
 		jobs:   seeds("ledger-M2j", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"limits hold, and are reported at once"},
 	},

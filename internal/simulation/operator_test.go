@@ -52,7 +52,7 @@ func (w *world) orderPast(n int) {
 	client, cred := w.pastEasel()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, _ = client.Create(ctx, cred, catalog.Order{
+	_, _, _ = client.Post(ctx, cred, catalog.Order{
 		ModelID: "studio/haiku", Inputs: json.RawMessage(fmt.Sprintf(`{"prompt":"held. %d"}`, n)), IdempotencyKey: fmt.Sprint(past, n),
 	})
 }

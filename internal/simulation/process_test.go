@@ -45,6 +45,8 @@ type process struct {
 	teams     *events.Teams // who is told; nil where nobody is
 	sender    *events.Sender
 	followers sync.WaitGroup // of orders
+	recording sync.WaitGroup
+	recorded  context.CancelFunc // ends it
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has ended
 }
@@ -73,9 +75,6 @@ func (r *replica) boot() error {
 			tenants: w.keys, times: map[string]int{}, owner: p, world: w,
 		},
 		Called: func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) },
-		Ordered: func(_ context.Context, cred catalog.Credential, _ catalog.Order, _ catalog.Generation, _ error) {
-			p.hub.Ordered(cred)
-		},
 	})
 	if err != nil {
 		return err
@@ -171,14 +170,16 @@ func (r *replica) index() int { return int(r.name[0] - 'a') }
 func (p *process) end() {
 	<-p.stopped
 	p.services.Close()
-	p.followers.Wait()
-	p.hub.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = p.client.Close(ctx) // what is left ends when its connection does
+	_ = p.orders.Close(ctx) // what is left ends when its connection does
 	p.uplink.become(refused)
 	p.uplink.cut()
-	_ = p.client.Close(context.Background())
+	_ = p.orders.Close(context.Background())
+	p.followers.Wait()
+	p.recorded()
+	p.recording.Wait()
+	p.hub.Close()
 	p.transport.CloseIdleConnections()
 	_ = p.book.Close()
 }

@@ -113,9 +113,14 @@ func (p *process) openLedger(ctx context.Context, w *world) (err error) {
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) {
 			p.hub.Observe(ctx, cred, read)
 		},
+		Seed: w.seed("orders " + p.name), Ordered: func(_ context.Context, cred catalog.Credential, _ string, _ catalog.Generation, _ error) {
+			p.hub.Ordered(cred)
+		},
 		Gone: func(ctx context.Context, cred catalog.Credential, id string) { p.hub.Gone(ctx, cred, id) },
 	})
-	p.followers.Go(func() { p.orders.Record(ctx) })
+	var recording context.Context
+	recording, p.recorded = context.WithCancel(context.Background())
+	p.recording.Go(func() { p.orders.Record(recording) })
 	p.followers.Go(func() { p.orders.Tidy(ctx) })
 	if !w.plan.Held {
 		return nil

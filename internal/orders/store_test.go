@@ -1,4 +1,4 @@
-package catalog_test
+package orders_test
 
 import (
 	"context"
@@ -10,24 +10,24 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// shop is a sandbox with one key, and a client of it. The ledger is checked at the end of
+// store is a sandbox with one key, and what takes orders to it. The ledger is checked at the end of
 // every test.
-type shop struct {
+type store struct {
 	*testing.T
 	sandbox *sandbox.Sandbox
-	client  *catalog.Client
+	client  *client
 	url     string
 	key     string
 	cred    catalog.Credential
 }
 
-func openShop(t *testing.T, balance int64) *shop {
+func openStore(t *testing.T, balance int64) *store {
 	t.Helper()
-	return openShopOf(t, sandbox.Config{}, balance)
+	return openStoreOf(t, sandbox.Config{}, balance)
 }
 
-// openShopOf is openShop over a catalog with ways of its own.
-func openShopOf(t *testing.T, cfg sandbox.Config, balance int64) *shop {
+// openStoreOf is openStore over a catalog with ways of its own.
+func openStoreOf(t *testing.T, cfg sandbox.Config, balance int64) *store {
 	t.Helper()
 	cfg.Seed, cfg.Speed = 7, 1000
 	box, err := sandbox.Open(cfg)
@@ -36,17 +36,12 @@ func openShopOf(t *testing.T, cfg sandbox.Config, balance int64) *shop {
 	}
 	server := httptest.NewServer(box)
 	transport := catalog.NewTransportPools(catalog.NewTransport())
-	client, err := catalog.New(catalog.Config{
-		BaseURL: server.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := newClient(t, catalog.Config{BaseURL: server.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})
 	key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: balance})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{t, box, client, server.URL + sandbox.BasePath, key, catalog.Forwarded(catalog.NewSecret(key))}
+	s := &store{t, box, client, server.URL + sandbox.BasePath, key, catalog.Forwarded(catalog.NewSecret(key))}
 	t.Cleanup(func() {
 		s.finish()
 		s.audit()
@@ -58,7 +53,7 @@ func openShopOf(t *testing.T, cfg sandbox.Config, balance int64) *shop {
 }
 
 // audit checks that the books are exact, and gives the charges of each idempotency key.
-func (s *shop) audit() map[string]int {
+func (s *store) audit() map[string]int {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)
 	if err == nil {
@@ -71,45 +66,45 @@ func (s *shop) audit() map[string]int {
 }
 
 // finish waits for the orders that are on their way.
-func (s *shop) finish() {
+func (s *store) finish() {
 	s.Helper()
 	if err := s.client.Close(context.Background()); err != nil {
 		s.Error(err)
 	}
 }
 
-func (s *shop) posts() int { return s.sandbox.Requests()["POST /generations"] }
+func (s *store) posts() int { return s.sandbox.Requests()["POST /generations"] }
 
-func (s *shop) order(key string) catalog.Order {
-	return catalog.Order{
+func (s *store) order(key string) order {
+	return order{
 		ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a quiet harbour"}`), IdempotencyKey: key,
 	}
 }
 
-func (s *shop) create(order catalog.Order) (catalog.Generation, error) {
+func (s *store) create(o order) (catalog.Generation, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	receipt, err := s.client.Create(ctx, s.cred, order)
+	receipt, err := s.client.Create(ctx, s.cred, o)
 	return receipt.Generation, err
 }
 
-func (s *shop) mustCreate(order catalog.Order) catalog.Generation {
+func (s *store) mustCreate(o order) catalog.Generation {
 	s.Helper()
-	g, err := s.create(order)
+	g, err := s.create(o)
 	if err != nil {
 		s.Fatal(err)
 	}
 	return g
 }
 
-func (s *shop) wantKind(err error, want catalog.Kind) {
+func (s *store) wantKind(err error, want catalog.Kind) {
 	s.Helper()
 	if got := catalog.KindOf(err); got != want {
 		s.Errorf("error %v, want kind %v", err, want)
 	}
 }
 
-func (s *shop) wantCharges(key string, want int) {
+func (s *store) wantCharges(key string, want int) {
 	s.Helper()
 	if got := s.audit()[key]; got != want {
 		s.Errorf("%d charges under %s, want %d", got, key, want)

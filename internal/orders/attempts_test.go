@@ -1,4 +1,4 @@
-package catalog_test
+package orders_test
 
 import (
 	"bytes"
@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // U14
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, AfterCommit: true, Reset: true})
 	first := s.mustCreate(s.order("k1"))
 	if lost.Fired() != 2 || s.posts() != 3 {
@@ -56,7 +57,7 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 		"408":                        {AfterCommit: true, Status: 408},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openShop(t, 1000)
+			s := openStore(t, 1000)
 			fault.Route, fault.Count = "POST /generations", 1
 			fired := s.sandbox.Inject(fault)
 			s.mustCreate(s.order("k"))
@@ -69,7 +70,7 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 }
 
 func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // U2
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -87,7 +88,7 @@ func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // U2
 }
 
 func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { // K7
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: 300 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -109,7 +110,7 @@ func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { //
 }
 
 func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // K8
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: 200 * time.Millisecond})
 	var all sync.WaitGroup
 	ids := make([]string, 50)
@@ -157,7 +158,7 @@ func (p posting) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // K8 S4
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.5, Count: 4, AfterCommit: true, Reset: true})
 	transport := catalog.NewTransport()
 	defer transport.CloseIdleConnections()
@@ -165,10 +166,7 @@ func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // K8 S4
 	var all sync.WaitGroup
 	ids := make([]string, 6)
 	for i := range ids { // each is a process of its own: they share nothing but the catalog
-		replica, err := catalog.New(catalog.Config{BaseURL: s.url, Transport: orders})
-		if err != nil {
-			t.Fatal(err)
-		}
+		replica := newClient(t, catalog.Config{BaseURL: s.url, Transport: orders})
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
@@ -192,7 +190,7 @@ func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // K8 S4
 }
 
 func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // K8
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	s.mustCreate(s.order("k"))
 	other := s.order("k")
 	other.Inputs = []byte(`{"prompt":"a loud harbour"}`)
@@ -203,10 +201,7 @@ func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // K8
 	}
 
 	t.Run("also where only the catalog knows it", func(t *testing.T) {
-		restarted, err := catalog.New(catalog.Config{BaseURL: s.url})
-		if err != nil {
-			t.Fatal(err)
-		}
+		restarted := newClient(t, catalog.Config{BaseURL: s.url})
 		_, err = restarted.Create(t.Context(), s.cred, other)
 		s.wantKind(err, catalog.KindKeyReused)
 	})
@@ -227,7 +222,7 @@ func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // U8 U9
 		"forbidden": {403, `{}`, catalog.KindForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openShop(t, 1000)
+			s := openStore(t, 1000)
 			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: row.status, Body: row.body})
 			_, err := s.create(s.order("k"))
 			s.wantKind(err, row.want)
@@ -241,7 +236,7 @@ func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // U8 U9
 }
 
 func TestAnIdempotencyKeyMayOrderAgainAfterARefusal(t *testing.T) {
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	bad := s.order("k")
 	bad.Inputs = []byte(`{"prompt":7}`)
 	_, err := s.create(bad)
@@ -251,7 +246,7 @@ func TestAnIdempotencyKeyMayOrderAgainAfterARefusal(t *testing.T) {
 }
 
 func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // U15
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
 	_, err := s.create(s.order("k"))
@@ -261,7 +256,7 @@ func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // U15
 }
 
 func TestACatalogThatIsBusyWithTheKeyIsRetried(t *testing.T) {
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	busy := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, Status: 409, Body: `{"code":"IN_PROGRESS"}`})
 	s.mustCreate(s.order("k"))
 	if busy.Fired() != 2 {
@@ -277,8 +272,8 @@ func TestACatalogThatIsBusyWithTheKeyIsRetried(t *testing.T) {
 }
 
 func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // U20
-	s := openShop(t, 1000)
-	quote, err := s.client.Quote(t.Context(), s.cred, "studio/haiku", s.order("").Inputs)
+	s := openStore(t, 1000)
+	quote, err := s.client.Catalog.Quote(t.Context(), s.cred, "studio/haiku", s.order("").Inputs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +292,7 @@ func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // U20
 }
 
 func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
 	order := s.order("k")
 	order.MaxCostCents = new(int64(1000))
@@ -329,11 +324,8 @@ func TestEveryAttemptHasTheSameIdempotencyKeyAndBytes(t *testing.T) {
 	defer server.Close()
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
-	client, err := catalog.New(catalog.Config{BaseURL: server.URL, Transport: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
-	receipt, err := client.Create(t.Context(), catalog.Forwarded(catalog.NewSecret("k")), catalog.Order{
+	client := newClient(t, catalog.Config{BaseURL: server.URL, Transport: transport})
+	receipt, err := client.Create(t.Context(), testCredential, order{
 		ModelID: "m/1", Inputs: []byte(`{"n": 9007199254740993}`), IdempotencyKey: "key-1",
 	})
 	if err != nil || receipt.Generation.ID != "g1" {
@@ -346,7 +338,7 @@ func TestEveryAttemptHasTheSameIdempotencyKeyAndBytes(t *testing.T) {
 }
 
 func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
-	s := openShop(t, 1_000_000)
+	s := openStore(t, 1_000_000)
 	faults := []*sandbox.Injected{
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.15, AfterCommit: true, Reset: true}),
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.1, Reset: true}),
@@ -390,9 +382,9 @@ func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
 }
 
 func TestACallerHearsOfAFailedAttemptWhenItWantsAndAttemptsGoOn(t *testing.T) {
-	s := openShop(t, 1000)
+	s := openStore(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 4, Status: http.StatusServiceUnavailable})
-	ctx, cancel := context.WithTimeout(catalog.WithFailureTimeout(t.Context(), 300*time.Millisecond), time.Minute)
+	ctx, cancel := context.WithTimeout(orders.WithFailureTimeout(t.Context(), 300*time.Millisecond), time.Minute)
 	defer cancel()
 	began := time.Now()
 	_, err := s.client.Create(ctx, s.cred, s.order("k"))
@@ -409,30 +401,17 @@ func TestACallerHearsOfAFailedAttemptWhenItWantsAndAttemptsGoOn(t *testing.T) {
 	s.wantCharges("k", 1)
 }
 
-// heldBack is a journal that has every order sent, and holds its outcome as it is.
-type heldBack struct{ inputs []byte }
-
-func (j heldBack) Next(context.Context, catalog.Credential) (catalog.Turn, error) {
-	return catalog.Turn{Inputs: j.inputs}, nil
-}
-
-func (heldBack) Conclude(_ context.Context, g catalog.Generation, err error, _ bool) (catalog.Generation, error) {
-	return g, err
-}
-
-func TestAFailedAttemptBesideAJournalSaysWhatTheCatalogSaid(t *testing.T) {
-	s := openShop(t, 1000)
+func TestAFailedAttemptSaysWhatTheCatalogSaid(t *testing.T) {
+	s := openStore(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{
 		Route: "POST /generations", Count: 1, Status: http.StatusConflict, Header: map[string]string{"Retry-After": "7"}, Body: `{"message":"still at it"}`,
 	})
-	ctx, cancel := context.WithTimeout(catalog.WithFailureTimeout(t.Context(), 10*time.Millisecond), time.Minute)
+	ctx, cancel := context.WithTimeout(orders.WithFailureTimeout(t.Context(), 10*time.Millisecond), time.Minute)
 	defer cancel()
-	order := s.order("k")
-	order.Journal = heldBack{order.Inputs}
-	_, err := s.client.Create(ctx, s.cred, order)
-	s.wantKind(err, catalog.KindOutcomeUnknown)
+	_, err := s.client.Create(ctx, s.cred, s.order("k"))
+	s.wantKind(err, catalog.KindInProgress)
 	var failed *catalog.Error
-	if !errors.As(err, &failed) || failed.Status != http.StatusConflict || failed.RetryAfter != 7*time.Second || failed.Message != "still at it" || failed.Unsent {
+	if !errors.As(err, &failed) || failed.Status != http.StatusConflict || failed.RetryAfter != 7*time.Second || failed.Message != "still at it" || !isUnknown(err) {
 		t.Errorf("got %+v", failed)
 	}
 	s.finish()

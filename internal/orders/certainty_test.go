@@ -1,4 +1,4 @@
-package catalog
+package orders_test
 
 import (
 	"context"
@@ -8,7 +8,21 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
 )
+
+const testURL = "https://catalog.example/api"
+
+// testCredential is held, so that nothing has to prove it.
+var testCredential = catalog.Held(func() catalog.Secret { return catalog.NewSecret("studio_live_0123456789abcdef") })
+
+func newTestClient(t *testing.T, transport http.RoundTripper) *client {
+	t.Helper()
+	return newClient(t, catalog.Config{BaseURL: testURL, Transport: transport})
+}
 
 // A step is what the catalog does with one attempt of an order.
 type step struct {
@@ -19,7 +33,7 @@ type step struct {
 
 var (
 	placed     = step{status: 201, body: `{"id":"g1","status":"queued"}`}
-	broken     = step{status: 503}
+	away       = step{status: 503}
 	refusedNow = step{status: 402, body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`}
 	noDial     = step{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 )
@@ -35,7 +49,7 @@ type script struct {
 
 func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	now := s.quote
-	if r.Pattern == opCreate {
+	if r.Pattern == "POST /generations" {
 		now = s.steps[min(len(s.apiKeys), len(s.steps)-1)]
 		s.apiKeys = append(s.apiKeys, r.Header.Get("Authorization"))
 		s.keys = append(s.keys, r.Header.Get("Idempotency-Key"))
@@ -46,21 +60,25 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, now.status, http.Header{"Content-Type": {"application/json"}}, now.body), nil
 }
 
-var plainOrder = Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
+var plainOrder = order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
 
 // createWithin places the plain order with some time, and waits until its run is over.
-func createWithin(t *testing.T, c *Client, cred Credential, order Order, patience time.Duration) (Receipt, *Error) {
+func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, patience time.Duration) (orders.Receipt, *orders.Error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	receipt, err := c.Create(ctx, cred, order)
+	receipt, err := c.Create(ctx, cred, o)
 	if closed := c.Close(t.Context()); closed != nil {
 		t.Fatal(closed)
 	}
 	if err == nil {
 		return receipt, nil
 	}
-	return receipt, asError(t, err)
+	failed, ok := errors.AsType[*orders.Error](err)
+	if !ok {
+		t.Fatalf("%v says nothing of the order", err)
+	}
+	return receipt, failed
 }
 
 func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
@@ -77,19 +95,19 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				catalog := &script{steps: []step{broken, refusal}}
-				c := newTestClient(t, catalog)
+				upstream := &script{steps: []step{away, refusal}}
+				c := newTestClient(t, upstream)
 				for range 3 { // in the run of the broken answer, and each time the key comes again
 					_, err := createWithin(t, c, testCredential, plainOrder, time.Second)
-					if err == nil || err.Kind != KindOutcomeUnknown || err.Unsent {
+					if err == nil || catalog.KindOf(err) != catalog.KindOutcomeUnknown || err.Outcome != orders.Unknown {
 						t.Fatalf("got %+v, want an unknown outcome", err)
 					}
 				}
-				attempts := len(catalog.apiKeys)
-				catalog.steps = []step{placed}
+				attempts := len(upstream.apiKeys)
+				upstream.steps = []step{placed}
 				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
-				if err != nil || receipt.Generation.ID != "g1" || len(catalog.apiKeys) == attempts {
-					t.Errorf("the key was sent %d times again and gave %+v, %v", len(catalog.apiKeys)-attempts, receipt, err)
+				if err != nil || receipt.Generation.ID != "g1" || len(upstream.apiKeys) == attempts {
+					t.Errorf("the key was sent %d times again and gave %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
 				}
 			})
 		})
@@ -100,29 +118,29 @@ func TestUnsentIsTrueOnlyOfAnOrderThatWasNeverSent(t *testing.T) { // A10
 	dear, limit := plainOrder, int64(5)
 	dear.MaxCostCents = &limit
 	for name, row := range map[string]struct {
-		order  Order
+		order  order
 		steps  []step
 		quote  step
-		kind   Kind
+		kind   catalog.Kind
 		unsent bool
 	}{
-		"refused, and others may have sent the key": {plainOrder, []step{refusedNow}, step{}, KindInsufficientFunds, false},
-		"busy with the key":                         {plainOrder, []step{{status: 409}}, step{}, KindInProgress, false},
-		"no connection":                             {plainOrder, []step{noDial}, step{}, KindOutcomeUnknown, true},
-		"no connection after a lost answer":         {plainOrder, []step{broken, noDial}, step{}, KindOutcomeUnknown, false},
-		"a lost answer after no connection":         {plainOrder, []step{noDial, broken}, step{}, KindOutcomeUnknown, false},
-		"refused after no connection":               {plainOrder, []step{noDial, refusedNow}, step{}, KindInsufficientFunds, false},
-		"above the limit":                           {dear, []step{placed}, step{status: 200, body: `{"priceCents":9}`}, KindPriceAboveLimit, true},
-		"no quote":                                  {dear, []step{placed}, step{status: 503}, KindUnavailable, true},
-		"no quote of these inputs":                  {dear, []step{placed}, step{status: 400}, KindInvalidInput, true},
-		"inputs that are no object":                 {Order{ModelID: "a/b", Inputs: []byte(`[]`), IdempotencyKey: "k"}, []step{placed}, step{}, KindInvalidInput, true},
-		"no idempotency key":                        {Order{ModelID: "a/b", Inputs: []byte(`{}`)}, []step{placed}, step{}, KindInvalidInput, true},
+		"refused, and others may have sent the key": {plainOrder, []step{refusedNow}, step{}, catalog.KindInsufficientFunds, false},
+		"busy with the key":                         {plainOrder, []step{{status: 409}}, step{}, catalog.KindInProgress, false},
+		"no connection":                             {plainOrder, []step{noDial}, step{}, catalog.KindOutcomeUnknown, true},
+		"no connection after a lost answer":         {plainOrder, []step{away, noDial}, step{}, catalog.KindOutcomeUnknown, false},
+		"a lost answer after no connection":         {plainOrder, []step{noDial, away}, step{}, catalog.KindOutcomeUnknown, false},
+		"refused after no connection":               {plainOrder, []step{noDial, refusedNow}, step{}, catalog.KindInsufficientFunds, false},
+		"above the limit":                           {dear, []step{placed}, step{status: 200, body: `{"priceCents":9}`}, catalog.KindPriceAboveLimit, true},
+		"no quote":                                  {dear, []step{placed}, step{status: 503}, catalog.KindUnavailable, true},
+		"no quote of these inputs":                  {dear, []step{placed}, step{status: 400}, catalog.KindInvalidInput, true},
+		"inputs that are no object":                 {order{ModelID: "a/b", Inputs: []byte(`[]`), IdempotencyKey: "k"}, []step{placed}, step{}, catalog.KindInvalidInput, true},
+		"no idempotency key":                        {order{ModelID: "a/b", Inputs: []byte(`{}`)}, []step{placed}, step{}, catalog.KindInvalidInput, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newTestClient(t, &script{steps: row.steps, quote: row.quote})
 				_, err := createWithin(t, c, testCredential, row.order, 2*time.Second)
-				if err == nil || err.Kind != row.kind || err.Unsent != row.unsent {
+				if err == nil || catalog.KindOf(err) != row.kind || (err.Outcome == orders.NotPlacedByThisCall) != row.unsent {
 					t.Errorf("got %+v, want %v and Unsent %t", err, row.kind, row.unsent)
 				}
 			})
@@ -132,46 +150,44 @@ func TestUnsentIsTrueOnlyOfAnOrderThatWasNeverSent(t *testing.T) { // A10
 
 func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		catalog := &script{steps: []step{broken}}
-		c := newTestClient(t, catalog)
+		upstream := &script{steps: []step{away}}
+		c := newTestClient(t, upstream)
 		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second)
-		attempts := len(catalog.keys)
+		attempts := len(upstream.keys)
 		other := plainOrder
 		other.Inputs = []byte(`{"n":1}`)
 		_, err := createWithin(t, c, testCredential, other, time.Second)
-		if err == nil || err.Kind != KindKeyReused || !err.Unsent || len(catalog.keys) != attempts {
-			t.Errorf("got %+v after %d attempts more", err, len(catalog.keys)-attempts)
+		if err == nil || catalog.KindOf(err) != catalog.KindKeyReused || err.Outcome != orders.NotPlacedByThisCall || len(upstream.keys) != attempts {
+			t.Errorf("got %+v after %d attempts more", err, len(upstream.keys)-attempts)
 		}
 	})
 }
 
 func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // A11
 	for name, steps := range map[string][]step{
-		"within a call":       {broken, broken, placed},
-		"over several calls":  {broken, broken, broken, broken, broken, broken, placed},
-		"refused in between":  {broken, {status: 401}, placed},
-		"no connection first": {noDial, broken, placed},
+		"within a call":       {away, away, placed},
+		"no connection first": {noDial, away, placed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rotations := 0
-				catalog := &script{steps: steps}
-				c := newTestClient(t, catalog)
-				held := Held(func() Secret { // each look finds another one
+				upstream := &script{steps: steps}
+				c := newTestClient(t, upstream)
+				held := catalog.Held(func() catalog.Secret { // each look finds another one
 					rotations++
-					return NewSecret(string(rune('a' + rotations)))
+					return catalog.NewSecret(string(rune('a' + rotations)))
 				})
 				for range 10 {
 					if _, err := createWithin(t, c, held, plainOrder, time.Second); err == nil {
 						break
 					}
 				}
-				if len(catalog.apiKeys) != len(steps) || rotations < 1 {
-					t.Fatalf("%d attempts, want %d; %d looks at the key", len(catalog.apiKeys), len(steps), rotations)
+				if len(upstream.apiKeys) != len(steps) || rotations < 1 {
+					t.Fatalf("%d attempts, want %d; %d looks at the key", len(upstream.apiKeys), len(steps), rotations)
 				}
-				for _, key := range catalog.apiKeys {
-					if key != catalog.apiKeys[0] {
-						t.Errorf("attempts under %q", catalog.apiKeys)
+				for _, key := range upstream.apiKeys {
+					if key != upstream.apiKeys[0] {
+						t.Errorf("attempts under %q", upstream.apiKeys)
 					}
 				}
 			})
@@ -181,17 +197,17 @@ func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // A11
 
 func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		catalog := &script{steps: []step{{status: 401}, placed}}
-		c := newTestClient(t, catalog)
+		upstream := &script{steps: []step{{status: 401}, placed}}
+		c := newTestClient(t, upstream)
 		key := "old"
-		held := Held(func() Secret { return NewSecret(key) })
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(key) })
 		_, err := createWithin(t, c, held, plainOrder, time.Second)
-		if err == nil || err.Kind != KindCredentialRejected {
+		if err == nil || catalog.KindOf(err) != catalog.KindCredentialRejected {
 			t.Fatalf("got %+v", err)
 		}
 		key = "new"
-		if _, err := createWithin(t, c, held, plainOrder, time.Second); err != nil || catalog.apiKeys[1] != "Bearer new" {
-			t.Errorf("got %v under %q", err, catalog.apiKeys)
+		if _, err := createWithin(t, c, held, plainOrder, time.Second); err != nil || upstream.apiKeys[1] != "Bearer new" {
+			t.Errorf("got %v under %q", err, upstream.apiKeys)
 		}
 	})
 }
@@ -204,19 +220,19 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
 		attempts int
 		placed   bool
 	}{
-		"a 503, then it is placed":               {[]step{broken, placed}, 20 * time.Second, time.Minute, 2, true},
-		"three of them, and no deadline":         {[]step{broken, broken, broken, placed}, 0, time.Minute, 4, true},
+		"a 503, then it is placed":               {[]step{away, placed}, 20 * time.Second, time.Minute, 2, true},
+		"three of them, and no deadline":         {[]step{away, away, away, placed}, 0, time.Minute, 4, true},
 		"nothing has left before the caller":     {[]step{noDial, placed}, 20 * time.Second, time.Minute, 1, false},
 		"a catalog that asks to wait too long":   {[]step{{status: 503, body: "wait"}, placed}, 20 * time.Second, time.Minute, 1, false},
-		"a caller that had weeks":                {[]step{broken}, 1000 * time.Hour, time.Minute + submitPause, 0, false},
-		"it is over with the time of the caller": {[]step{broken}, 2 * time.Second, 2 * time.Second, 0, false},
+		"a caller that had weeks":                {[]step{away}, 1000 * time.Hour, time.Minute + 5*time.Second, 0, false},
+		"it is over with the time of the caller": {[]step{away}, 2 * time.Second, 2 * time.Second, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				catalog := &script{steps: row.steps}
+				upstream := &script{steps: row.steps}
 				transport := roundTrip(func(r *http.Request) (*http.Response, error) {
-					resp, err := catalog.RoundTrip(r)
-					if err == nil && r.Pattern == opCreate && resp.StatusCode == http.StatusServiceUnavailable && row.steps[0].body == "wait" {
+					resp, err := upstream.RoundTrip(r)
+					if err == nil && r.Pattern == "POST /generations" && resp.StatusCode == http.StatusServiceUnavailable && row.steps[0].body == "wait" {
 						resp.Header.Set("Retry-After", "60")
 					}
 					return resp, err
@@ -234,21 +250,21 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
 				}()
 				began := time.Now()
 				_, err := c.Create(ctx, testCredential, plainOrder)
-				if KindOf(err) != KindOutcomeUnknown || time.Since(began) > time.Second {
+				if catalog.KindOf(err) != catalog.KindOutcomeUnknown || time.Since(began) > time.Second {
 					t.Errorf("the caller got %v after %v", err, time.Since(began))
 				}
 				if err := c.Close(t.Context()); err != nil || time.Since(began) > row.wait {
 					t.Errorf("%v, the attempts took %v, want at most %v", err, time.Since(began), row.wait)
 				}
-				if n := len(catalog.keys); row.attempts > 0 && n != row.attempts || n == 0 {
+				if n := len(upstream.keys); row.attempts > 0 && n != row.attempts || n == 0 {
 					t.Errorf("%d attempts, want %d", n, row.attempts)
 				}
 				if !row.placed {
 					return
 				}
-				attempts := len(catalog.keys)
-				if receipt, err := createWithin(t, c, testCredential, plainOrder, time.Second); err != nil || receipt.Generation.ID != "g1" || len(catalog.keys) != attempts {
-					t.Errorf("the key gave %+v, %v, and was posted %d times again", receipt, err, len(catalog.keys)-attempts)
+				attempts := len(upstream.keys)
+				if receipt, err := createWithin(t, c, testCredential, plainOrder, time.Second); err != nil || receipt.Generation.ID != "g1" || len(upstream.keys) != attempts {
+					t.Errorf("the key gave %+v, %v, and was posted %d times again", receipt, err, len(upstream.keys)-attempts)
 				}
 			})
 		})
@@ -257,15 +273,15 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
 
 func TestACloseThatIsOverEndsTheAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		catalog := &script{steps: []step{broken}}
-		c := newTestClient(t, catalog)
+		upstream := &script{steps: []step{away}}
+		c := newTestClient(t, upstream)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			time.Sleep(50 * time.Millisecond)
 			cancel()
 		}()
 		_, err := c.Create(ctx, testCredential, plainOrder)
-		if KindOf(err) != KindOutcomeUnknown {
+		if catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 			t.Fatal(err)
 		}
 		short, stop := context.WithTimeout(t.Context(), 3*time.Second)
@@ -282,23 +298,20 @@ func TestACloseThatIsOverEndsTheAttempts(t *testing.T) {
 
 func TestNothingIsSentAgainAfterTheResendWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		catalog := &script{steps: []step{broken}}
-		c, err := New(Config{BaseURL: testURL, Transport: catalog, ResendWindow: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		upstream := &script{steps: []step{away}}
+		c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, func(at *ledger.Config) { at.ResendWindow = time.Hour })
 		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second)
 		time.Sleep(59 * time.Minute)
-		attempts := len(catalog.keys)
+		attempts := len(upstream.keys)
 		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second)
-		if len(catalog.keys) == attempts {
+		if len(upstream.keys) == attempts {
 			t.Error("it was not sent again within the window")
 		}
 		time.Sleep(30 * 24 * time.Hour)
-		attempts, catalog.steps = len(catalog.keys), []step{placed}
+		attempts, upstream.steps = len(upstream.keys), []step{placed}
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
-		if failed == nil || failed.Kind != KindOutcomeUnknown || failed.Unsent || !errors.Is(failed, ErrResendWindow) || len(catalog.keys) != attempts {
-			t.Errorf("after the window it gave %+v, and was sent %d times again", failed, len(catalog.keys)-attempts)
+		if failed == nil || catalog.KindOf(failed) != catalog.KindOutcomeUnknown || failed.Outcome != orders.Unknown || !errors.Is(failed, orders.ErrResendWindow) || len(upstream.keys) != attempts {
+			t.Errorf("after the window it gave %+v, and was sent %d times again", failed, len(upstream.keys)-attempts)
 		}
 	})
 }
@@ -306,19 +319,16 @@ func TestNothingIsSentAgainAfterTheResendWindow(t *testing.T) {
 func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
-		c, err := New(Config{BaseURL: testURL, ResendWindow: time.Minute, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		c := newClient(t, catalog.Config{BaseURL: testURL, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			attempts++
 			time.Sleep(20 * time.Second)
 			return reply(r, http.StatusServiceUnavailable, nil, ""), nil
-		})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		})}, func(at *ledger.Config) { at.ResendWindow = time.Minute })
 		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // until the first attempt has ended
 		time.Sleep(40 * time.Second)
 		before := attempts
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
-		if !errors.Is(failed, ErrResendWindow) || attempts != before {
+		if !errors.Is(failed, orders.ErrResendWindow) || attempts != before {
 			t.Errorf("a minute after its first attempt it gave %v, and was sent %d times again", failed, attempts-before)
 		}
 	})

@@ -1,0 +1,67 @@
+package orders_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+)
+
+// client is one process that takes orders, with a ledger in memory.
+type client struct {
+	*orders.Orders
+	book *ledger.Ledger
+}
+
+func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config)) *client {
+	t.Helper()
+	upstream, err := catalog.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := ledger.Config{URL: ledger.InMemory, Catalog: cfg.BaseURL}
+	for _, f := range change {
+		f(&at)
+	}
+	book, err := ledger.Open(context.Background(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = book.Close() })
+	return &client{orders.New(orders.Config{Ledger: book, Catalog: upstream, Logger: slog.New(slog.DiscardHandler)}), book}
+}
+
+// order is what a test orders.
+type order struct {
+	ModelID        string
+	Inputs         json.RawMessage
+	IdempotencyKey string
+	MaxCostCents   *int64
+}
+
+// Create places an order.
+func (c *client) Create(ctx context.Context, cred catalog.Credential, o order) (orders.Receipt, error) {
+	return c.Place(ctx, cred, orders.Request{ModelID: o.ModelID, Inputs: o.Inputs, IdempotencyKey: o.IdempotencyKey, UpstreamKey: o.IdempotencyKey, MaxCostCents: o.MaxCostCents})
+}
+
+// roundTrip is a transport that is a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func reply(r *http.Request, status int, header http.Header, body string) *http.Response {
+	if header == nil {
+		header = http.Header{}
+	}
+	return &http.Response{
+		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Body: io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body)), Request: r,
+	}
+}

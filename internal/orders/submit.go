@@ -1,0 +1,359 @@
+package orders
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+const (
+	submitTime    = time.Minute            // for callers without a deadline, and at most for callers that have gone
+	submitBackoff = 200 * time.Millisecond // before the second attempt; doubles
+	submitPause   = 5 * time.Second        // longest back-off of our own
+	refusalPause  = 10 * time.Second       // before an order of unknown outcome is sent again after a refusal
+	recordPause   = 50 * time.Millisecond  // before an outcome is recorded again that the ledger has refused; doubles
+	recordWithin  = ledger.ClaimTime - ledgerTimeout
+)
+
+// submission sends an order under a claim: of a call, or of the recovery. It outlives the call that began it, and calls
+// with the same idempotency key wait for it too.
+type submission struct {
+	orders  *Orders
+	cred    catalog.Credential // of every attempt
+	order   ledger.Order
+	inputs  json.RawMessage
+	leaveBy time.Time // an attempt under the claim leaves by then
+	wrote   bool      // the order was written down for it, with its labels
+
+	mayExist bool // an attempt may have been taken, of this submission or before it
+	sent     bool // one of this submission has reached the catalog
+
+	mu      sync.Mutex
+	waiting int       // callers
+	until   time.Time // the latest deadline of its callers, whether they still wait or not
+	last    error     // of the last attempt; nil while one is in flight
+
+	// Set before ended is closed:
+	ended      chan struct{}
+	generation catalog.Generation
+	refused    bool // for certain: the idempotency key is free again
+	lost       bool // somebody else has the claim
+	err        error
+}
+
+// submit sends an order again and again: renew the claim, post once, write down what has happened, until the order has
+// an outcome, the claim is lost, or the time of all who wait is over.
+func (o *Orders) submit(ctx context.Context, s *submission) {
+	for attempt := 0; ; attempt++ {
+		err := s.over()
+		if err == nil && attempt > 0 {
+			if s.lost, err = s.renew(ctx); s.lost {
+				return
+			}
+		}
+		if err != nil {
+			s.conclude(ctx, catalog.Generation{}, err)
+			return
+		}
+		g, posted, err := o.Catalog.Post(ctx, s.cred, catalog.Order{
+			ModelID: s.order.ModelID, Inputs: s.inputs, IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1,
+		})
+		if again := s.note(posted, err); !again {
+			s.conclude(ctx, g, err)
+			return
+		}
+		s.pause(o.backoff(attempt, err))
+	}
+}
+
+// over says why no further attempt may begin: the time of all callers is over, or nobody waits for an order that was
+// never sent. Else an attempt begins.
+func (s *submission) over() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case time.Now().Before(s.until) && (s.waiting > 0 || s.mayExist) && s.orders.stopping.Err() == nil:
+		s.last = nil
+		return nil
+	case s.last != nil:
+		return s.last
+	}
+	return unknown(nil)
+}
+
+// renew renews the claim, unless it is lost.
+func (s *submission) renew(ctx context.Context) (lost bool, err error) {
+	asked, may, left := time.Now(), false, time.Duration(0) // before the claim begins
+	err = ask(ctx, func(ctx context.Context) error {
+		may, left, err = s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)
+		return err
+	})
+	s.leaveBy = asked.Add(left)
+	return err == nil && !may, inDoubt(err)
+}
+
+// note notes what has become of an attempt, and reports whether another one may make the outcome certain.
+func (s *submission) note(posted catalog.Posted, err error) (again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = s.sent || posted != catalog.NotSent
+	s.mayExist = s.mayExist || posted == catalog.Unknown
+	s.last = s.withheld(err)
+	switch catalog.KindOf(err) {
+	case catalog.KindOutcomeUnknown, catalog.KindInProgress, catalog.KindBusy:
+		return true
+	case catalog.KindRateLimited:
+		return s.mayExist
+	}
+	return false
+}
+
+// leavesOpen are the errors of an order of unknown outcome that say so themselves. A catalog that has another order
+// under the idempotency key has it from elsewhere, or from an attempt that nobody knows of.
+var leavesOpen = map[catalog.Kind]bool{catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true}
+
+// withheld turns a refusal into an unknown outcome while an attempt may have been taken: a caller that believed it would
+// order again under a new idempotency key.
+func (s *submission) withheld(err error) error {
+	if err == nil || !s.mayExist || leavesOpen[catalog.KindOf(err)] {
+		return err
+	}
+	said, ok := errors.AsType[*catalog.Error](err)
+	if !ok {
+		return unknown(err)
+	}
+	open := outcomeUnknown(said, err)
+	open.RetryAfter = max(said.RetryAfter, refusalPause)
+	return open
+}
+
+// outcomeUnknown is an unknown outcome with what the catalog has said in an answer of another kind.
+func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
+	return &catalog.Error{
+		Kind: catalog.KindOutcomeUnknown, Op: opCreate, Status: said.Status, Code: said.Code,
+		Message: cmp.Or(said.Message, said.Kind.String()), Withheld: said.Kind, RetryAfter: said.RetryAfter, Err: err,
+	}
+}
+
+func unknown(err error) *catalog.Error {
+	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: opCreate, Err: err}
+}
+
+// backoff is the wait before the next attempt: as long as the catalog asks, or a doubling time of our own.
+func (o *Orders) backoff(attempt int, err error) time.Duration {
+	d := min(submitBackoff<<min(attempt, 10), submitPause)
+	d = d/2 + o.random.below(d/2)
+	if e, ok := errors.AsType[*catalog.Error](err); ok {
+		d = max(d, e.RetryAfter)
+	}
+	return d
+}
+
+// pause waits, but not beyond the deadlines of the callers. A new caller may extend them meanwhile.
+func (s *submission) pause(d time.Duration) {
+	for due := time.Now().Add(d); ; {
+		s.mu.Lock()
+		end := s.until
+		s.mu.Unlock()
+		now := time.Now()
+		if !now.Before(due) || !now.Before(end) || !sleep(s.orders.stopping, min(due.Sub(now), end.Sub(now))) {
+			return
+		}
+	}
+}
+
+// conclude records the outcome, and sets what the callers are told then.
+func (s *submission) conclude(ctx context.Context, g catalog.Generation, err error) {
+	outcome := lifecycle.Uncertain
+	err = s.withheld(err)
+	switch refusal := s.keyRefused(err); {
+	case err == nil:
+		outcome = lifecycle.Named
+	case !s.mayExist:
+		outcome = lifecycle.TurnedAway
+	case refusal != nil:
+		outcome, err = lifecycle.KeyRefused, refusal
+	}
+	step, failed := s.record(ctx, outcome, g)
+	switch {
+	case failed != nil:
+		err = unknown(failed)
+	case step.Answer == lifecycle.Replay:
+		s.generation, s.err = s.named(g, step), nil
+		s.orders.Ordered(ctx, s.cred, s.order.ModelID, s.generation, nil)
+		return
+	case step.Answer == lifecycle.NotPlaced:
+		s.refused = s.orders.isFree(ctx, s.order)
+	}
+	if !s.refused && !leavesOpen[catalog.KindOf(err)] {
+		err = unknown(err)
+	}
+	s.err = &Error{s.outcome(err), err}
+	s.orders.Ordered(ctx, s.cred, s.order.ModelID, catalog.Generation{}, err)
+}
+
+// outcome is what is known of an order that was not placed. Where nothing has left, or the ledger does not know of every
+// order, nothing is said of other calls.
+func (s *submission) outcome(err error) Outcome {
+	switch {
+	case s.refused && s.orders.knowsAll(s.cred) && catalog.KindOf(err) != catalog.KindOutcomeUnknown:
+		return NotPlaced
+	case s.refused && !s.sent:
+		return NotPlacedByThisCall
+	}
+	return Unknown
+}
+
+// keyRefused is the refusal of an order that may have been taken before, where it says that it was not: by a catalog
+// that looks at the idempotency key before all else. Nil where there is none.
+func (s *submission) keyRefused(err error) error {
+	withheld, ok := errors.AsType[*catalog.Error](err)
+	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
+		return nil
+	}
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // a proxy has answered, or there is an order under the key
+		return nil
+	}
+	return withheld.Err
+}
+
+// afterTheKey are the refusals of a catalog that looks at the idempotency key first: those of the order itself.
+// Credentials, sizes and rates come before the key everywhere.
+var afterTheKey = map[catalog.Kind]bool{
+	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
+}
+
+// record records an outcome. While the ledger fails it tries again, for as long as the claim may last.
+func (s *submission) record(ctx context.Context, outcome lifecycle.Outcome, g catalog.Generation) (step lifecycle.Step, err error) {
+	end := time.Now().Add(recordWithin)
+	for pause := recordPause; ; pause *= 2 {
+		err = ask(ctx, func(ctx context.Context) (err error) {
+			step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, outcome, g.ID, g.CostCents)
+			return err
+		})
+		if errors.Is(err, ledger.ErrGenerationTaken) {
+			s.fault("the catalog has given two orders one generation", g.ID)
+			return step, err
+		}
+		if err == nil || time.Now().Add(pause).After(end) {
+			return step, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// named is the generation of the order: the first that was recorded.
+func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Generation {
+	if step.Action == lifecycle.Report {
+		s.fault("the catalog has given one order two generations, or one that an operator has called refused", g.ID)
+	}
+	if g.ID != step.Order.Generation {
+		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
+	}
+	if g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0 {
+		s.orders.dearer(g.ID, s.order.ReservedCents, *g.CostCents)
+	}
+	s.orders.remember(s.order, g.ID)
+	if s.wrote {
+		s.orders.owned.put(keyOfOwned(&s.order.Owner, g.ID), attributed{Attribution{s.order.Owner, s.order.Caller, s.order.ModelID, s.order.Labels}, time.Now()})
+	}
+	return g
+}
+
+// dearer tells of a charge above the quote.
+func (o *Orders) dearer(generation string, quoted, cost int64) {
+	o.Logger.Warn("the catalog has charged more than it quoted", "generation", generation, "quoted_cents", quoted, "cost_cents", cost)
+	o.Dearer()
+}
+
+// fault tells of two truths that meet.
+func (s *submission) fault(what, generation string) {
+	s.orders.Logger.Error("a fault of the book: "+what, "order", s.order.ID, "generation", generation)
+	s.orders.Fault()
+}
+
+// join lets a caller wait.
+func (s *submission) join(until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting++
+	if until.After(s.until) {
+		s.until = until
+	}
+}
+
+// wait waits for the outcome until ctx ends, or where the caller wants to hear of a failed attempt. It reports whether
+// there is one; else err is what the caller is told.
+func (s *submission) wait(ctx context.Context) (ended bool, err error) {
+	failed := time.NewTimer(failureTimeout(ctx))
+	defer failed.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return true, nil
+		case <-ctx.Done():
+			return false, s.leave(context.Cause(ctx))
+		case <-failed.C:
+			if s.hasFailed() {
+				return false, s.leave(nil)
+			}
+			failed.Reset(lookAgain)
+		}
+	}
+}
+
+// hasFailed reports whether the last attempt has failed and the next has not begun.
+func (s *submission) hasFailed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last != nil
+}
+
+// leave stops to wait, and gives the error of the last attempt: the attempts go on, but not for so long that they pile
+// up. Where none has reached the catalog, and nobody else waits, none begins any more.
+func (s *submission) leave(cause error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting--; s.waiting == 0 {
+		if end := time.Now().Add(submitTime); end.Before(s.until) {
+			s.until = end
+		}
+	}
+	last, ok := errors.AsType[*catalog.Error](s.last)
+	switch {
+	case !ok:
+		last = unknown(cause)
+	case !leavesOpen[last.Kind]: // the ledger does not hold it yet
+		last = outcomeUnknown(last, cause)
+	}
+	if ok && s.waiting == 0 && !s.sent && !s.mayExist {
+		return &Error{NotPlacedByThisCall, last}
+	}
+	return &Error{Unknown, last}
+}
+
+type failureTimeoutKey struct{}
+
+// WithFailureTimeout has [Orders.Place] end once this long has passed and the last attempt has failed, with its error. The
+// attempts go on as for a caller that has gone.
+func WithFailureTimeout(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, failureTimeoutKey{}, d)
+}
+
+// failureTimeout is that of a caller. Without one it never comes.
+func failureTimeout(ctx context.Context) time.Duration {
+	if d, wanted := ctx.Value(failureTimeoutKey{}).(time.Duration); wanted {
+		return d
+	}
+	return 1<<63 - 1
+}
+
+// lookAgain is how often a caller looks for a failed attempt when its failure timeout is over.
+const lookAgain = 100 * time.Millisecond
