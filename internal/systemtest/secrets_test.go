@@ -102,6 +102,9 @@ func repeated(media, key string) string {
 func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key string) {
 	extra := fmt.Sprintf(`"note":%[1]q,"apiKey":%[1]q,%[1]q:1,"deep":[{"a":["use %[1]s"]},{%[1]q:"x"}],"encoded":%[2]q`, key, base64.StdEncoding.EncodeToString([]byte(key)))
 	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	if order := r.Header.Get("Idempotency-Key"); order != "" {
+		id = order // as no two orders have one render
+	}
 	record := fmt.Sprintf(`{"id":%[4]q,"modelId":%[1]q,"status":%[2]q,"costCents":1,"inputs":{"prompt":%[1]q},"textOutput":%[1]q,"failureMessage":"for %[1]s","contentType":%[1]q,"contentUrl":"https://x.invalid/%[1]s",%[3]s}`,
 		key, map[bool]string{true: key, false: state}[state == "key"], extra, id)
 	switch path := strings.TrimPrefix(r.URL.Path, "/catalog"); {

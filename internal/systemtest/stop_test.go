@@ -40,11 +40,15 @@ func deadCollector(t *testing.T) (url string, connected <-chan net.Conn) {
 	return "http://" + listener.Addr().String(), conns
 }
 
-// hangingCatalog takes orders and answers nothing. The channel has a value for each.
+// hangingCatalog takes orders and answers none. The channel has a value for each.
 func hangingCatalog(t *testing.T) (url string, ordered <-chan struct{}) {
 	t.Helper()
 	orders, release := make(chan struct{}, 100), make(chan struct{})
-	catalog := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet { // the API key is proved
+			_, _ = io.WriteString(w, `{"balanceCents":100}`)
+			return
+		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		orders <- struct{}{}
 		<-release
