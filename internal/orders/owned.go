@@ -35,11 +35,15 @@ type Attribution struct {
 // attributed is what was read of a generation, and when.
 type attributed struct {
 	Attribution
-	at time.Time
+	at   time.Time
+	none bool // it has no order
 }
 
-// attributedFor is how long that counts, while the ledger answers.
-const attributedFor = time.Minute
+// attributedFor is how long that counts, while the ledger answers, and unattributedFor how long that there is no order.
+const (
+	attributedFor   = time.Minute
+	unattributedFor = 10 * time.Second
+)
 
 // Owned says whose generations are, of those that belong to an owner, or where that is nil to anybody. Generations
 // of one's own alone are remembered: a foreign one and one that nobody has take the same way. What was remembered for
@@ -48,7 +52,7 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	own, asked, missing := make(map[string]Attribution, len(generationIDs)), make([]string, 0, len(generationIDs)), false
 	for _, id := range generationIDs {
 		a, ok := o.owned.get(keyOfOwned(owner, id))
-		if ok {
+		if ok = ok && !a.none; ok {
 			own[id] = a.Attribution
 		}
 		if !ok || time.Since(a.at) > attributedFor {
@@ -72,6 +76,33 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	return own, err
 }
 
+// Attributions is [Orders.Owned] for those who see every generation of an API key, to whom it matters little that there
+// is no order: that is remembered for a while.
+func (o *Orders) Attributions(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
+	asked := make([]string, 0, len(generationIDs))
+	for _, id := range generationIDs {
+		if !o.isUnordered(owner, id) {
+			asked = append(asked, id)
+		}
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	own, err := o.Owned(ctx, owner, asked...)
+	for _, id := range asked {
+		if _, ok := own[id]; !ok && err == nil {
+			o.owned.put(keyOfOwned(owner, id), attributed{at: time.Now(), none: true})
+		}
+	}
+	return own, err
+}
+
+// isUnordered reports whether a generation is remembered to have no order.
+func (o *Orders) isUnordered(owner *string, id string) bool {
+	a, ok := o.owned.get(keyOfOwned(owner, id))
+	return ok && a.none && time.Since(a.at) < unattributedFor
+}
+
 // OwnedNow is [Orders.Owned] by the ledger of now.
 func (o *Orders) OwnedNow(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
 	found, err := o.find(ctx, owner, generationIDs...)
@@ -83,7 +114,7 @@ func (o *Orders) OwnedNow(ctx context.Context, owner *string, generationIDs ...s
 		}
 		if ok {
 			own[id] = Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
-			o.owned.put(keyOfOwned(owner, id), attributed{own[id], time.Now()})
+			o.owned.put(keyOfOwned(owner, id), attributed{Attribution: own[id], at: time.Now()})
 		}
 	}
 	return own, err
@@ -92,12 +123,17 @@ func (o *Orders) OwnedNow(ctx context.Context, owner *string, generationIDs ...s
 // Standing are those of some generations that have an order, of an owner or of anybody, and are not recorded to be gone.
 // Where the ledger does not answer, none is known to be.
 func (o *Orders) Standing(ctx context.Context, owner *string, generationIDs ...string) map[string]bool {
-	standing := make(map[string]bool, len(generationIDs))
-	if len(generationIDs) == 0 {
+	standing, asked := make(map[string]bool, len(generationIDs)), make([]string, 0, len(generationIDs))
+	for _, id := range generationIDs {
+		if !o.isUnordered(owner, id) {
+			asked = append(asked, id)
+		}
+	}
+	if len(asked) == 0 {
 		return standing
 	}
-	found, err := o.find(ctx, owner, generationIDs...)
-	for _, id := range generationIDs {
+	found, err := o.find(ctx, owner, asked...)
+	for _, id := range asked {
 		order, known := found[id]
 		standing[id] = err != nil || known && !order.IsGone()
 	}

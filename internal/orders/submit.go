@@ -262,7 +262,7 @@ func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Ge
 	}
 	s.orders.remember(s.order, g.ID)
 	if s.wrote {
-		s.orders.owned.put(keyOfOwned(&s.order.Owner, g.ID), attributed{Attribution{s.order.Owner, s.order.Caller, s.order.ModelID, s.order.Labels}, time.Now()})
+		s.orders.owned.put(keyOfOwned(&s.order.Owner, g.ID), attributed{Attribution: Attribution{s.order.Owner, s.order.Caller, s.order.ModelID, s.order.Labels}, at: time.Now()})
 	}
 	return g
 }

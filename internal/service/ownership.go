@@ -109,7 +109,10 @@ func (s *Service) known(ctx context.Context, owner *string, ids ...string) (map[
 	if !s.cfg.Orders.IsProven(credential(ctx)) {
 		return nil, nil
 	}
-	return s.cfg.Orders.Owned(ctx, owner, ids...)
+	if hides(ctx, owner) {
+		return s.cfg.Orders.Owned(ctx, owner, ids...)
+	}
+	return s.cfg.Orders.Attributions(ctx, owner, ids...)
 }
 
 // standing are those of some generations that have an order and are not known to be gone.
