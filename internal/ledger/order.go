@@ -35,6 +35,8 @@ type Request struct {
 	Inputs string
 	// Digest is the SHA-256, in hex, of model and inputs by value.
 	Digest string
+	// InputsDigest is that of the bytes that go to the catalog, where they are not stored.
+	InputsDigest string
 	// Labels are for people and reports.
 	Labels map[string]string
 	// PriceCents is the price that is reserved until the catalog says what the order has cost.
@@ -60,8 +62,9 @@ type Order struct {
 
 	// ID is the ledger's own name for the order. Recovery and operators use it.
 	ID string
-	// Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs and Digest are those of its [Request].
-	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest string
+	// Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs and the digests are those of its
+	// [Request].
+	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest, InputsDigest string
 	// Time is when the order was written down, and Age how long ago that was. Both are by the database's clock.
 	Time time.Time
 	Age  time.Duration
@@ -90,7 +93,7 @@ func (o Order) money() lifecycle.Money {
 }
 
 // columns are what scan reads.
-const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
+const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
 	claimed_until > {now}, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, placed_time, failed_time`
 
@@ -125,7 +128,7 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 func (l *Ledger) scan(rows *sql.Rows, apiKey string) (o Order, err error) {
 	var age, written, absent, failed int64
 	if err := rows.Scan(
-		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
+		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
 		&o.Claimed, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
 		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.placed, &failed); err != nil {
 		return o, err
@@ -185,10 +188,17 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 			step = lifecycle.Order{}.Call(true)
 			return nil
 		}
-		o, step = *found, found.Call(found.Digest == r.Digest)
+		o, step = *found, found.Call(found.isSame(r))
 		return l.claim(tx, &o, step)
 	})
 	return o, step, err
+}
+
+// isSame reports whether a request is that of an order. Where the bytes of one that may be sent again are not stored, they
+// have to be the same too: what is sent under an idempotency key is always the first.
+func (o Order) isSame(r Request) bool {
+	sendable := o.State == lifecycle.Open && o.Inputs == "" && o.InputsDigest != ""
+	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
 // byKey is the order that an idempotency key stands for; nil where the key is free.
@@ -272,14 +282,14 @@ func insert(tx *transaction, r Request) (o Order, free bool, err error) {
 	life, _ := lifecycle.Order{}.Written()
 	o = Order{
 		Order: life, ID: "ord_" + rand.Text(), Namespace: r.Namespace, Owner: r.Owner, Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
-		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, Observed: lifecycle.Observed{PriceCents: r.PriceCents},
+		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, InputsDigest: r.InputsDigest, Observed: lifecycle.Observed{PriceCents: r.PriceCents},
 	}
 	o.Money = o.money()
 	written := int64(0)
-	err = tx.row(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest,
+	err = tx.row(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
 		state, claims, claimed_until, order_time, retry_time, price_cents, reserved_cents)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, {now} + $13, {now}, {now}, $14, $15) ON CONFLICT DO NOTHING RETURNING order_time`,
-		o.ID, r.Namespace, r.Owner, r.Caller, r.IdempotencyKey, r.UpstreamKey, r.APIKey, r.ModelID, r.Inputs, r.Digest,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, {now} + $14, {now}, {now}, $15, $16) ON CONFLICT DO NOTHING RETURNING order_time`,
+		o.ID, r.Namespace, r.Owner, r.Caller, r.IdempotencyKey, r.UpstreamKey, r.APIKey, r.ModelID, r.Inputs, r.Digest, r.InputsDigest,
 		o.State, o.Claims, ClaimTime.Microseconds(), o.PriceCents, o.ReservedCents).Scan(&written)
 	if errors.Is(err, sql.ErrNoRows) {
 		return o, false, nil

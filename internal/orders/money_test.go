@@ -389,3 +389,39 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // M12
 		})
 	}
 }
+
+// The bytes of a forwarded API key's order are not stored: what is sent is the first, or nothing.
+func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		cred := catalog.Forwarded(catalog.NewSecret(s.key))
+		place := func(r *replica, inputs string) error {
+			ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+			defer cancel()
+			_, err := r.orders.Place(ctx, cred, orders.Request{ModelID: "studio/haiku", Inputs: []byte(inputs), IdempotencyKey: "k", UpstreamKey: "k"})
+			return err
+		}
+		r := s.replica()
+		posts := 0
+		r.befores(func(req *http.Request) error {
+			if !isOrder(req) {
+				return nil
+			}
+			posts++
+			return errors.New("the connection is gone")
+		})
+		if err := place(r, `{"prompt":"a"}`); !isUnknown(err) || posts == 0 {
+			s.Fatal(err)
+		}
+		time.Sleep(2 * ledger.ClaimTime)
+		again := s.replica()
+		if err := place(again, `{"prompt": "a"}`); catalog.KindOf(err) != catalog.KindKeyReused || s.audit() != 0 {
+			s.Errorf("the same value in other bytes: %v", err)
+		}
+		if err := place(again, `{"prompt":"a"}`); err != nil || s.audit() != 1 {
+			s.Errorf("the same bytes: %v", err)
+		}
+		if err := place(again, `{"prompt": "a"}`); err != nil || s.audit() != 1 {
+			s.Errorf("other bytes of an order that was placed: %v", err)
+		}
+	})
+}

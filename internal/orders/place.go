@@ -523,7 +523,7 @@ func Owner(cred catalog.Credential) string {
 }
 
 // ledgerRequest is an order as the ledger has it. The bytes of a forwarded API key's order are not kept on disk: nobody
-// but its caller could send them.
+// but its caller could send them, with the same bytes.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	request := ledger.Request{
 		Namespace: Owner(cred), Owner: Owner(cred), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
@@ -531,6 +531,9 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	}
 	if cred.Held || !o.Ledger.IsDurable() {
 		request.Inputs = string(r.Inputs)
+	} else {
+		sum := sha256.Sum256(r.Inputs)
+		request.InputsDigest = hex.EncodeToString(sum[:])
 	}
 	return request
 }

@@ -524,9 +524,9 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "a repeat changes the labels",
 		edits: []edit{{
-			ledgerDir, "Ledger.Call", "o, step = *f, f.Call(f.Digest == r.Digest)",
+			ledgerDir, "Ledger.Call", "o, step = *f, f.Call(f.isSame(r))",
 			`for name, value := range r.Labels { if _, err := tx.exec("UPDATE labels SET value = $1 WHERE order_id = $2 AND name = $3", value, f.ID, name); err != nil { return err } }
-			o, step = *f, f.Call(f.Digest == r.Digest)`,
+			o, step = *f, f.Call(f.isSame(r))`,
 		}},
 		jobs:   seeds("ledger-T1r", 1, 2, 3, 4),
 		breaks: []string{"the first labels stay, and choose"},

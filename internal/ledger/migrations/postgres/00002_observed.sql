@@ -10,6 +10,8 @@ ALTER TABLE orders
   ADD COLUMN gone        INTEGER NOT NULL DEFAULT 0,
   -- An operator has said what became of the order.
   ADD COLUMN resolved    INTEGER NOT NULL DEFAULT 0,
+  -- SHA-256 of the inputs as they are sent, in hex, where they are not stored; "" where that is not known.
+  ADD COLUMN inputs_digest TEXT NOT NULL DEFAULT '',
   -- Its caller has used its idempotency key for an older order too, of another team: once that was possible.
   ADD COLUMN second      INTEGER NOT NULL DEFAULT 0;
 

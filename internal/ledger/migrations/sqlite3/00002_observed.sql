@@ -33,6 +33,7 @@ CREATE TABLE orders_anew (
   absent_time       BIGINT NOT NULL DEFAULT 0,
   gone              INTEGER NOT NULL DEFAULT 0,
   resolved          INTEGER NOT NULL DEFAULT 0,
+  inputs_digest     TEXT NOT NULL DEFAULT '',
   second            INTEGER NOT NULL DEFAULT 0
 );
 INSERT INTO orders_anew (
