@@ -207,10 +207,10 @@ func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watc
 	}
 	return taken, func() {
 		cancel()
+		work.Wait() // so that none begins any more
 		left, done := clock.forOrders(ctx)
 		defer done()
 		logFailure(observed.Logger, "left before every outcome was known", taken.Close(left))
-		work.Wait()
 		recorded()
 		record.Wait()
 	}
