@@ -110,6 +110,9 @@ func (c *Client) Once() *Client {
 	return &once
 }
 
+// Jitter draws a time from 0 up to a limit, which must be above 0 and is never drawn itself, from the source of all waits.
+func (c *Client) Jitter(limit time.Duration) time.Duration { return c.upstream.jitter.below(limit) }
+
 // Account reads the account of the API key.
 func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) {
 	return fetch(ctx, c.upstream, cred, request{op: opAccount}, readAccount)

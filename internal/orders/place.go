@@ -42,8 +42,6 @@ type Config struct {
 	// Ordered is called at the end of each series of attempts to send an order, whoever still waits for it. ctx has the
 	// values of the call that began the series; g is the paid generation where err is nil. It may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
-	// Seed is that of the pauses between attempts. 0 is a random one.
-	Seed uint64
 	// KeyFirst means that the catalog looks at the idempotency key before all else: its refusal of an order that may
 	// exist says that it does not.
 	KeyFirst bool
@@ -59,7 +57,6 @@ type Orders struct {
 	avoided  *recent[string, time.Time]
 	recorder *recorder
 	reports  *turns
-	random   *jitter
 
 	work     sync.WaitGroup
 	stopping context.Context //nolint:containedctx // ends when no further attempt may begin
@@ -95,7 +92,7 @@ func New(cfg Config) *Orders {
 	}
 	stopping, stop := context.WithCancel(context.Background())
 	return &Orders{
-		random: newJitter(cfg.Seed), stopping: stopping, stop: stop, submissions: map[string]*submission{}, owners: map[string]int{},
+		stopping: stopping, stop: stop, submissions: map[string]*submission{}, owners: map[string]int{},
 		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, attributed](maxOwned),
 		recorded: newRecent[sight, recordedState](maxOwned), avoided: newRecent[string, time.Time](maxOwned), recorder: newRecorder(), reports: newTurns(mostReports),
 	}

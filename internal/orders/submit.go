@@ -149,7 +149,7 @@ func unknown(err error) *catalog.Error {
 // backoff is the wait before the next attempt: as long as the catalog asks, or a doubling time of our own.
 func (o *Orders) backoff(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
-	d = d/2 + o.random.below(d/2)
+	d = d/2 + o.Catalog.Jitter(d/2)
 	if e, ok := errors.AsType[*catalog.Error](err); ok {
 		d = max(d, e.RetryAfter)
 	}

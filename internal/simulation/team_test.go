@@ -113,7 +113,7 @@ func (p *process) openLedger(ctx context.Context, w *world) (err error) {
 		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) {
 			p.hub.Observe(ctx, cred, read)
 		},
-		Seed: w.seed("orders " + p.name), Ordered: func(_ context.Context, cred catalog.Credential, _ string, _ catalog.Generation, _ error) {
+		Ordered: func(_ context.Context, cred catalog.Credential, _ string, _ catalog.Generation, _ error) {
 			p.hub.Ordered(cred)
 		},
 		Gone: func(ctx context.Context, cred catalog.Credential, id string) { p.hub.Gone(ctx, cred, id) },
