@@ -79,12 +79,7 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 // Attributions is [Orders.Owned] for those who see every generation of an API key, to whom it matters little that there
 // is no order: that is remembered for a while.
 func (o *Orders) Attributions(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
-	asked := make([]string, 0, len(generationIDs))
-	for _, id := range generationIDs {
-		if !o.isUnordered(owner, id) {
-			asked = append(asked, id)
-		}
-	}
+	asked := o.maybeOrdered(owner, generationIDs)
 	if len(asked) == 0 {
 		return nil, nil
 	}
@@ -97,10 +92,14 @@ func (o *Orders) Attributions(ctx context.Context, owner *string, generationIDs 
 	return own, err
 }
 
-// isUnordered reports whether a generation is remembered to have no order.
-func (o *Orders) isUnordered(owner *string, id string) bool {
-	a, ok := o.owned.get(keyOfOwned(owner, id))
-	return ok && a.none && time.Since(a.at) < unattributedFor
+// maybeOrdered are those of some generations that are not remembered to have no order.
+func (o *Orders) maybeOrdered(owner *string, generationIDs []string) (asked []string) {
+	for _, id := range generationIDs {
+		if a, ok := o.owned.get(keyOfOwned(owner, id)); !ok || !a.none || time.Since(a.at) >= unattributedFor {
+			asked = append(asked, id)
+		}
+	}
+	return asked
 }
 
 // OwnedNow is [Orders.Owned] by the ledger of now.
@@ -123,15 +122,11 @@ func (o *Orders) OwnedNow(ctx context.Context, owner *string, generationIDs ...s
 // Standing are those of some generations that have an order, of an owner or of anybody, and are not recorded to be gone.
 // Where the ledger does not answer, none is known to be.
 func (o *Orders) Standing(ctx context.Context, owner *string, generationIDs ...string) map[string]bool {
-	standing, asked := make(map[string]bool, len(generationIDs)), make([]string, 0, len(generationIDs))
-	for _, id := range generationIDs {
-		if !o.isUnordered(owner, id) {
-			asked = append(asked, id)
-		}
-	}
+	asked := o.maybeOrdered(owner, generationIDs)
 	if len(asked) == 0 {
-		return standing
+		return nil
 	}
+	standing := make(map[string]bool, len(asked))
 	found, err := o.find(ctx, owner, asked...)
 	for _, id := range asked {
 		order, known := found[id]

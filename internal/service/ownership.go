@@ -118,7 +118,7 @@ func (s *Service) known(ctx context.Context, owner *string, ids ...string) (map[
 // standing are those of some generations that have an order and are not known to be gone.
 func (s *Service) standing(ctx context.Context, ids ...string) map[string]bool {
 	if !s.cfg.Orders.IsProven(credential(ctx)) {
-		return map[string]bool{}
+		return nil
 	}
 	return s.cfg.Orders.Standing(ctx, viewer(ctx), ids...)
 }

@@ -88,7 +88,8 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	if request.IDs, err = w.everything(ctx, filter); w.own != nil {
 		request.Wake = w.own.wake
 	}
-	request.Ordered = s.standing(ctx, known...)
+	request.Ordered = make(map[string]bool, len(known)+len(request.IDs))
+	maps.Copy(request.Ordered, s.standing(ctx, known...))
 	for _, id := range request.IDs { // which come from the ledger
 		request.Ordered[id] = true
 	}

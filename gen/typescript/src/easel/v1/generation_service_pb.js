@@ -242,7 +242,8 @@ export const StreamClosingReason = /*@__PURE__*/
  * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
  * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
  * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
- * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+ * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
+ * found by none but those who see every render of the API key, and
  * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
  *
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.

@@ -8,7 +8,8 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
  * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
  * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
- * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+ * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
+ * found by none but those who see every render of the API key, and
  * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
  * These may come from every call and are not repeated below:
@@ -381,7 +382,8 @@ public final class GenerationServiceGrpc {
    * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
    * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
    * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
+   * found by none but those who see every render of the API key, and
    * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
@@ -606,7 +608,8 @@ public final class GenerationServiceGrpc {
    * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
    * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
    * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
+   * found by none but those who see every render of the API key, and
    * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
@@ -633,7 +636,8 @@ public final class GenerationServiceGrpc {
    * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
    * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
    * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
+   * found by none but those who see every render of the API key, and
    * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
@@ -878,7 +882,8 @@ public final class GenerationServiceGrpc {
    * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
    * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
    * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
+   * found by none but those who see every render of the API key, and
    * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
@@ -1120,7 +1125,8 @@ public final class GenerationServiceGrpc {
    * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
    * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
    * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
+   * found by none but those who see every render of the API key, and
    * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
@@ -1359,7 +1365,8 @@ public final class GenerationServiceGrpc {
    * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
    * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
    * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, and
+   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
+   * found by none but those who see every render of the API key, and
    * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
